@@ -17,6 +17,7 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.prepared import prepared
 from tests.support.processes import free_port
 
 if TYPE_CHECKING:
@@ -36,6 +37,19 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell has what it runs in the background ignore SIGINT, which children inherit: they are sent it here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _processes_are_prepared() -> Iterator[None]:
+    with prepared(True):
+        yield
+
+
+@pytest.fixture
+def started_from_scratch() -> Iterator[None]:
+    """For tests that look at what the system shows of a process: its command line, its memory."""
+    with prepared(False):
+        yield
 
 
 @pytest.fixture(scope="session")

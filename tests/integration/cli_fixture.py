@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -24,9 +23,8 @@ from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import RetryableFailure
 from tables.contract_table import encode_entry
-from tests.support.processes import wait_until
+from tests.support.processes import REPOSITORY, run, wait_until
 
-REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 120
 
 Pairs = list[tuple[str, bytes | None]]
@@ -113,10 +111,7 @@ class Looked:
 
     def penstock(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            self.command(*arguments), capture_output=True, text=True, check=False, timeout=_LIMIT_S,
-            cwd=REPOSITORY, env=self.environment(),
-        )  # fmt: skip
+        return run(self.command(*arguments), self.environment(), _LIMIT_S)
 
     def command(self, *arguments: str) -> list[str]:
         """For a process of one's own."""

@@ -20,8 +20,8 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
 from tables.kafka.topic_reader import StoredRecord, TopicReader
-from tests.integration.cli_fixture import REPOSITORY, Looked
-from tests.support.processes import wait_until
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import REPOSITORY, wait_until
 from tests.support.subscriber import ScriptedSubscriber, says, silence
 
 _LIMIT_S = 180

@@ -24,8 +24,8 @@ from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, ControllerReport, ResourceProblem
 from tables.contract_table import encode_entry
 from tables.status_table import REPORT_KEY, encode_report
-from tests.integration.cli_fixture import REPOSITORY, Looked
-from tests.support.processes import free_port, wait_until
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import REPOSITORY, free_port, wait_until
 
 _LIMIT_S = 180
 

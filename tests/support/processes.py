@@ -14,6 +14,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from typing import Any, Self
 
 from app.local.kafka.ports import is_free
 from app.local.kafka.processes import die_with_parent
+from tests.support.prepared import Prepared, start_prepared
 
 REPOSITORY = Path(__file__).parents[2]
 _POLL_S = 0.05
@@ -135,14 +137,17 @@ class Child:
         self.name = name
         self.log = folder / f"{name}-{next(_numbers)}.log"
         self._out = self.log.with_suffix(".out")
+        whole = {**_clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)}
         with self.log.open("wb") as log, self._out.open("wb") as out:
-            self.process = subprocess.Popen(
+            self.process: subprocess.Popen[bytes] | Prepared = start_prepared(
+                command, whole, folder, out.fileno(), log.fileno()
+            ) or subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
                 cwd=folder,
-                env={**_clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)},
+                env=whole,
                 preexec_fn=die_with_parent(),
             )
 
@@ -346,8 +351,27 @@ def penstock(*arguments: str, settings: Mapping[str, str] | None = None) -> subp
     """Run `penstock ARGUMENT...` to its end, for at most three minutes. `settings`: all that it has of Penstock's; None
     = those of this process."""
     command = [sys.executable, "-m", "app.cli", *arguments]
-    env = None if settings is None else {**_clean_environment(), **settings}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY, env=env)
+    env = os.environ if settings is None else {**_clean_environment(), **settings}
+    return run(command, env)
+
+
+def run(command: Sequence[str], env: Mapping[str, str], limit_s: float = 180.0) -> subprocess.CompletedProcess[str]:
+    """Run a command in the repository to its end. Raises subprocess.TimeoutExpired."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = start_prepared(command, env, REPOSITORY, out.fileno(), err.fileno())
+        if process is None:
+            return subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=limit_s, cwd=REPOSITORY, env=env
+            )
+        try:
+            code = process.wait(limit_s)
+        finally:
+            process.kill()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode())
+        return subprocess.CompletedProcess(command, code, *texts)
 
 
 def shell_program(folder: Path, name: str, script: str) -> None:

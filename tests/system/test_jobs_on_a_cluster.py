@@ -35,10 +35,10 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.topology.job import run
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from knative.traffic import latency_sketch
-from tests.integration.cli_fixture import REPOSITORY, Looked
+from tests.integration.cli_fixture import Looked
 from tests.integration.topology_inputs import deltas, publish, status
 from tests.support.planted_faults import faulty
-from tests.support.processes import wait_until
+from tests.support.processes import REPOSITORY, wait_until
 from tests.support.spark_cluster import CONF, QUICK, cluster
 from tests.support.traffic import Sent, shown
 

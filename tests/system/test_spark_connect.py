@@ -15,7 +15,8 @@ from analytics.spark.session import spark_jars
 from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
-from tests.integration.cli_fixture import REPOSITORY, Looked
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import REPOSITORY
 from tests.support.spark_cluster import connect_server
 from tests.support.traffic import Sent, shown
 

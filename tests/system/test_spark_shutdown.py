@@ -15,8 +15,8 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import JARS_ROOT, jar_places
-from tests.integration.cli_fixture import REPOSITORY, Looked
-from tests.support.processes import wait_until
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import REPOSITORY, wait_until
 
 pytestmark = pytest.mark.system
 

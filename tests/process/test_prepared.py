@@ -1,0 +1,84 @@
+"""Prepared processes do what those do that Python starts from scratch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.prepared import Prepared, prepared
+from tests.support.processes import REPOSITORY, Child, SinkProcess, run
+
+ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "PENSTOCK_KAFKA": "nowhere:1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (["config", "show", "-o", "json"], {}),
+        (["config", "show"], {"PENSTOCK_DRAIN_S": "7"}),
+        (["config", "show"], {"PENSTOCK_DRAIN_S": "x"}),
+        (["lag", "--help"], {"COLUMNS": "60"}),
+        (["no-such-command"], {}),
+        (["lag", "-o", "json"], {"PENSTOCK_KAFKA": "127.0.0.1:1", "PENSTOCK_PRODUCE_TIMEOUT_S": "1"}),
+    ],
+)
+def test_a_command_says_the_same(arguments: list[str], more: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    shown = []
+    for allowed in (True, False):
+        with prepared(allowed):
+            done = run(command, {**ENV, **more})
+            shown.append((done.returncode, done.stdout, done.stderr))
+    assert shown[0] == shown[1]
+    assert any(shown[0][1:])
+
+
+def test_it_is_a_process_of_its_own(tmp_path: Path) -> None:
+    with prepared(True), SinkProcess(tmp_path / "one") as one, SinkProcess(tmp_path / "two") as two:
+        assert isinstance(one.process, Prepared)
+        assert isinstance(two.process, Prepared)
+        here = [Path(f"/proc/{each.process.pid}") for each in (one, two)]
+        assert [(each / "cwd").resolve() for each in here] == [tmp_path / "one", tmp_path / "two"]
+        assert one.running
+        with pytest.raises(subprocess.TimeoutExpired):
+            one.process.wait(0.01)
+        one.kill()
+        assert (one.running, one.process.returncode) == (False, -signal.SIGKILL)
+        assert two.running
+        opened = {os.readlink(file) for file in (here[1] / "fd").iterdir()}
+        assert not any("one" in file for file in opened), opened
+        assert two.terminate() == 0
+
+
+_STARTS_AND_DIES = """
+import os, pathlib, sys
+from tests.support.prepared import prepared
+from tests.support.processes import SinkProcess
+with prepared(True):
+    sink = SinkProcess(pathlib.Path(sys.argv[1]))
+print(sink.process.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_it_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _STARTS_AND_DIES, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180, cwd=REPOSITORY)
+    end = time.monotonic() + 60
+    while Path(f"/proc/{int(done.stdout)}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_other_modules_and_measurements_start_from_scratch(tmp_path: Path) -> None:
+    with prepared(True), Child("other", [sys.executable, "-m", "json.tool", "--help"], tmp_path) as other:
+        assert isinstance(other.process, subprocess.Popen)
+        assert other.wait(60) == 0
+    with prepared(False), SinkProcess(tmp_path) as sink:
+        assert isinstance(sink.process, subprocess.Popen)

@@ -1,6 +1,6 @@
 """Starts processes as copies of one that has imported Penstock already: saves 0.6 s of CPU for each worker.
 
-    python -m tests.support.prepared FD MODULE   imports what `python -m MODULE` imports, then waits for orders
+    python -m tests.support.prepared FD MODULE IMPORT...   imports them, then waits for orders
     order   arguments, environment, folder, files for outputs  -->  a fork, which runs the module
     reply   the process id, and its exit code when it has ended
 
@@ -29,13 +29,14 @@ from pathlib import Path
 
 from app.local.kafka.processes import die_with_parent
 
-#: What is imported for each module.
-_IMPORTS = {
+#: What each of these modules imports when it runs, or most of it.
+_IMPORTS: Mapping[str, tuple[str, ...]] = {
     "faust": ("faust.cli.faust", "app.compose"),
-    "app.cli": ("app.cli", *(f"app.cli.{name}" for name in ("dlq", "lag", "seek", "send", "status", "tail"))),
-    "benchmarks.sink": ("benchmarks.sink",),
-    "benchmarks.load": ("benchmarks.load",),
+    "app.cli": tuple(f"app.cli.{name}" for name in ("dlq", "lag", "seek", "send", "status", "tail")),
+    "benchmarks.sink": (),
+    "benchmarks.load": (),
 }
+_CLUSTER = ("controller.cluster",)  # imported for resources of a cluster
 #: Environment variables that count while Python starts and imports.
 _EARLY = ("PYTHON", "LANG", "LC_", "TZ", "LD_", "MALLOC_")
 _ORDER_BYTES_MAX = 150_000  # less than what a socket sends at once
@@ -93,11 +94,11 @@ class Prepared:
 class _Template:
     """The process with the imports, seen from a test. It ends with the thread that starts it, and so do its copies."""
 
-    def __init__(self, module: str, early: _Early, folder: Path) -> None:
+    def __init__(self, module: str, imports: Sequence[str], early: _Early, folder: Path) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno()), module],
+                [sys.executable, "-m", __name__, str(theirs.fileno()), module, *imports],
                 stdin=subprocess.DEVNULL,
                 cwd=folder,
                 env={"PATH": os.environ["PATH"], **dict(early)},
@@ -119,7 +120,7 @@ class _Template:
         self._process.wait(_LIMIT_S)
 
 
-_templates: dict[tuple[str, _Early], _Template] = {}
+_templates: dict[tuple[str, Sequence[str], _Early], _Template] = {}
 _allowed = False  # what measures processes starts them from scratch
 
 
@@ -142,7 +143,8 @@ def start_prepared(args: Sequence[str], env: Mapping[str, str], folder: Path, ou
     if not _allowed or threading.current_thread() is not threading.main_thread():
         return None
     early = tuple(sorted((name, value) for name, value in env.items() if name.startswith(_EARLY)))
-    key = args[2], early
+    of_cluster = args[2] == "faust" and env.get("PENSTOCK_RESOURCES", "").startswith("cluster:")
+    key = args[2], _IMPORTS[args[2]] + (_CLUSTER if of_cluster else ()), early
     if key not in _templates:
         _templates[key] = _Template(*key, folder)
     return _templates[key].start(args[3:], env, folder, out, err)
@@ -203,9 +205,9 @@ def _become(main: str, args: list[str], env: dict[str, str], folder: str, output
     runpy.run_module(main, run_name="__main__", alter_sys=True)
 
 
-def _main(orders: str, module: str) -> None:
+def _main(orders: str, module: str, *imports: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the tests too, and they end their processes
-    for name in _IMPORTS[module]:
+    for name in (module, *imports):
         importlib.import_module(name)
     main = f"{module}.__main__" if hasattr(sys.modules[module], "__path__") else module
     if main == module:

@@ -60,7 +60,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
                 with _break_things(faults) as last:
                     result = load.result(500)
                     assert result["accepted"] == EVENTS, result
-                    installation.wait_settled(ORDERS, 300)
+                    installation.wait_settled(ORDERS, 600)
                     rss_bytes = max(first.most_rss_bytes(), last.most_rss_bytes())
                     faults.end(last)
                 faults.end(first)

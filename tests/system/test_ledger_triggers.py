@@ -129,7 +129,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[list[Fact], Verdict]:
                     faults.freeze(last)
                     result = load.result(500)
                     assert result["accepted"] == EVENTS, result
-                    installation.wait_settled(paths, 180)
+                    installation.wait_settled(paths, 600)
                     rss_bytes = max(first.most_rss_bytes(), last.most_rss_bytes())
                     faults.end(last)
                 faults.end(first)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Fact, Fault, Writer, read
-from tests.support.processes import SinkProcess, Worker, wait_until
+from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
 
 FROZEN_S = 10.0  #: a session is over after 8
 _PROGRESS = 300  #: events that come after a worker has joined, before it is broken
@@ -69,6 +69,15 @@ class WorkerFaults:
             writer.write_all(reader.dead(bootstrap, resources.dlq_topic))
             writer.write_all(reader.committed(bootstrap, [installation.group(name) for name in names]))
         return list(read(folder / "sent", folder / "received", folder / "outside"))
+
+    def enough(self, load: LoadProcess, deliveries: int) -> int:
+        """After the last fault: stop the load when the sink has had so many, and return how many events it sent."""
+        wait_until(f"{deliveries} deliveries", lambda: self._received() >= deliveries, 500, poll_s=0.1)
+        load.process.terminate()
+        result = load.result(180)
+        accepted: int = result["accepted"]
+        assert set(result["statuses"]) == {"202"}, result
+        return accepted
 
     def _received(self) -> int:
         return sum(counts["distinct"] for counts in self.sink.stats().values())

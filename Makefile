@@ -40,6 +40,7 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
+	$(BIN)/python -m tests.support.java_classes
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
 
 test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)

@@ -17,6 +17,7 @@ from analytics.spark.session import SparkOptions, spark_session
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
+from tests.support.java_classes import java_options
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prepared import prepared
 from tests.support.processes import free_port
@@ -30,7 +31,9 @@ profiles.load()
 
 # For every Kafka and Spark that tests or their commands start: of a JVM that lives for minutes, half of the CPU is the
 # second compiler's.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+os.environ.setdefault("JAVA_TOOL_OPTIONS", f"-XX:TieredStopAtLevel=1 {java_options('kafka')}")
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(_name, java_options("spark"))
 
 # Each command that a test starts would compile all of Penstock, a second of CPU.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -162,7 +162,7 @@ def come_and_go(bootstrap: str, folder: Path, triggers: int, seconds: float, see
 
             def loaded(run: str, more: Callable[[], bool]) -> int:
                 """Batches come and go under load, until no `more` are wanted; how many events were accepted."""
-                options = {"events": 0, "keys": 50, "rate": _RATE, "types": _TYPES, "run": run}
+                options = {"events": 0, "keys": 50, "rate": _RATE, "types": _TYPES, "run": run, "limit_s": 3600}
                 with LoadProcess(folder, broker.url(worker), **options) as load:
                     churn.batch()
                     while more():

@@ -15,13 +15,23 @@ from pathlib import Path
 
 from app.local.kafka.ports import is_open
 from app.local.kafka.processes import die_with_parent
+from tests.support.java_classes import java_options
 from tests.support.processes import free_port, wait_until
 
 _LIMIT_S = 180.0  #: a JVM starts in two seconds, and in a minute on a busy machine
 #: For JVMs that live for seconds: they compile quickly, not well.
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_CLASSES = java_options("spark")
+QUICK = {
+    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "SPARK_SUBMIT_OPTS": _CLASSES,
+    "SPARK_DAEMON_JAVA_OPTS": _CLASSES,
+}
 #: For sessions on the cluster: executors that fit on a small machine, and no 200 tasks for a few thousand rows.
-CONF = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "4"}
+CONF = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": _CLASSES,
+    "spark.sql.shuffle.partitions": "4",
+}
 _PACKAGE = "org.apache.spark.deploy"
 
 

@@ -35,6 +35,7 @@ from agents.consumer.start_offsets import committed_offsets, log_start
 from agents.ordering.partition import PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Observe
+from tables.kafka.answers import metadata_of
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -223,7 +224,7 @@ class Rebalance:
             if start < 0:  # nothing is committed
                 low, high = consumer.get_watermark_offsets(found, timeout=10.0)
                 start = log_start(self._label, found.partition, low, high, self._observe)
-            opened.append(self._retained.opened(found.topic, found.partition, start, found.metadata))
+            opened.append(self._retained.opened(found.topic, found.partition, start, metadata_of(found)))
         # The loop must know the partitions before the client can fetch their records, hence the order of these calls.
         self._thread.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)
@@ -263,7 +264,7 @@ class Rebalance:
             return
         wanted = []
         for partition, found in zip(partitions, committed, strict=True):
-            known = handed_over(partition, found.offset, found.metadata) if found.error is None else None
+            known = handed_over(partition, found.offset, metadata_of(found)) if found.error is None else None
             if known is not None:
                 wanted.append(TopicPartition(partition.topic, partition.number, known.committable, known.metadata()))
         commit_now(consumer, wanted, self._label)

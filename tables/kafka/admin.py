@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
-from tables.kafka.answers import ClusterInfo, GroupInfo, GroupOffset, Place, TopicInfo
+from tables.kafka.answers import ClusterInfo, GroupInfo, GroupOffset, Place, TopicInfo, metadata_of
 from tables.kafka.errors import (
     KafkaExists,
     KafkaFailed,
@@ -289,7 +289,7 @@ class KafkaAdmin:
             doing, acl = f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
             for place, one in self._checked(self._answer(future, doing, acl), doing, acl, on_error).items():
                 if one.offset >= 0:
-                    found[group][place] = GroupOffset(one.offset, one.metadata)
+                    found[group][place] = GroupOffset(one.offset, metadata_of(one))
         return found
 
     def _find_coordinators(self, groups: Collection[str]) -> None:

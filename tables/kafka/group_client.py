@@ -25,6 +25,8 @@ _LIMIT_S = 8.0  # for one request
 _AGAIN_S = 0.2
 _REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
 _NO_GENERATION, _NO_RETENTION = -1, -1
+#: Written after metadata, as librdkafka does: it copies what it reads without an end, and would read on in memory.
+_END = "\0"
 #: The coordinator has moved, or is not ready.
 _MOVED = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
@@ -72,13 +74,13 @@ class GroupClient:
             for number, offset, metadata, code in partitions:
                 self._check(group, code)
                 if offset >= 0:
-                    found[number] = GroupOffset(offset, metadata)
+                    found[number] = GroupOffset(offset, metadata and metadata.removesuffix(_END))
         return found
 
     async def commit(self, group: str, wanted: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
         """Commit partitions of one topic. `may_send` is asked right before the request is written. Raises
         KafkaException, with the first error of a partition; others may have been committed."""
-        places = [(one.partition, one.offset, one.metadata or "") for one in wanted]
+        places = [(one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted]
         request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, [(wanted[0].topic, places)])
         answer = await self._ask(group, request, may_send)
         for _, partitions in answer.topics:

@@ -53,6 +53,23 @@ async def test_what_is_committed_is_read(kafka: EmbeddedKafka, make_topic: Calla
     assert {number: one.offset for (_, number), one in found.items()} == {0: 8, 1: 9}
 
 
+async def test_librdkafka_reads_the_metadata_as_it_was_written(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """Of every length: librdkafka copies it without an end, and memory goes on after it."""
+    topic = make_topic(100)
+    wanted = {number: GroupOffset(1, "x" * number) for number in range(100)}
+    async with client_of(kafka.bootstrap) as client:
+        await client.fetch(f"g-{topic}", topic, [0], _LIMIT_S)  # the coordinator is there
+        some = [TopicPartition(topic, number, one.offset, one.metadata) for number, one in wanted.items()]
+        await client.commit(f"g-{topic}", some, lambda: True)
+        assert await client.fetch(f"g-{topic}", topic, range(100), _LIMIT_S) == wanted
+    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).committed(f"g-{topic}")
+    assert {number: one.metadata or "" for (_, number), one in found.items()} == {
+        number: one.metadata for number, one in wanted.items()
+    }
+
+
 async def test_what_may_not_be_sent_is_not_sent(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic(1)
     async with client_of(kafka.bootstrap) as client:

@@ -36,6 +36,16 @@ def places(topic: str, *offsets: int, metadata: str = "") -> list[TopicPartition
     return [TopicPartition(topic, number, offset, metadata) for number, offset in enumerate(offsets)]
 
 
+async def until_it_commits(client: GroupClient, topic: str) -> None:
+    """A new Kafka has no coordinator yet, and a new topic is not known everywhere at once."""
+    async with asyncio.timeout(_LIMIT_S):
+        while True:
+            try:
+                return await client.commit(f"g-{topic}", places(topic, 1), lambda: True)
+            except KafkaException:
+                await asyncio.sleep(0.1)
+
+
 async def test_what_is_committed_is_read(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """By this client, and by Kafka's own tools."""
     topic = make_topic(2)
@@ -60,7 +70,7 @@ async def test_librdkafka_reads_the_metadata_as_it_was_written(
     topic = make_topic(100)
     wanted = {number: GroupOffset(1, "x" * number) for number in range(100)}
     async with client_of(kafka.bootstrap) as client:
-        await client.fetch(f"g-{topic}", topic, [0], _LIMIT_S)  # the coordinator is there
+        await until_it_commits(client, topic)
         some = [TopicPartition(topic, number, one.offset, one.metadata) for number, one in wanted.items()]
         await client.commit(f"g-{topic}", some, lambda: True)
         assert await client.fetch(f"g-{topic}", topic, range(100), _LIMIT_S) == wanted
@@ -81,6 +91,7 @@ async def test_what_may_not_be_sent_is_not_sent(kafka: EmbeddedKafka, make_topic
 async def test_what_kafka_refuses_is_an_error(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic(1)
     async with client_of(kafka.bootstrap) as client:
+        await until_it_commits(client, topic)
         with pytest.raises(KafkaException) as refused:
             await client.commit(f"g-{topic}", places(topic, 7, metadata="x" * 5_000), lambda: True)
         assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from tables.kafka.answers import metadata_of
 
 
-class _Unreadable(TopicPartition):  # type: ignore[misc]
+class _Unreadable:
     @property
     def metadata(self) -> str:
         return b"p2:\xff".decode()
@@ -21,7 +21,7 @@ class _Unreadable(TopicPartition):  # type: ignore[misc]
     [
         (TopicPartition("t", 0, 1, "p2:x"), "p2:x"),
         (TopicPartition("t", 0, 1), None),
-        (_Unreadable("t", 0, 1), None),
+        (_Unreadable(), None),
     ],
     ids=["text", "none", "what is not text"],
 )

@@ -19,6 +19,8 @@ from faust.web.drivers import DRIVERS
 
 log = structlog.get_logger(__name__)
 
+_LOOK_S = 0.02
+
 TableT = TypeVar("TableT", bound=faust.Table)  # type: ignore[type-arg]
 
 # -- apps --------------------------------------------------------------------------------------------------------------
@@ -96,11 +98,33 @@ async def end_app(app: Any, limit_s: float, part_limit_s: float) -> None:
     # When one service fails to stop, Faust does not stop those after it, and these hold connections and tasks.
     for service in (app.consumer, app.producer):
         await _within(asyncio.ensure_future(service.stop()), part_limit_s)
+    if thread is not None:
+        await _within(asyncio.ensure_future(_end_thread(thread)), part_limit_s)
     for service in [app, *_below(app), *app.agents.values()]:
         for left in list(service._futures):
-            left.cancel()
-    if thread is not None and not (thread._thread and thread._thread.is_alive()):
+            _cancel(left, thread)
+    if thread is not None and not _runs(thread):
         thread.thread_loop.close()
+
+
+def _runs(thread: Any) -> bool:
+    return thread._thread is not None and bool(thread._thread.is_alive())
+
+
+async def _end_thread(thread: Any) -> None:
+    """Until it has ended. Faust does not stop a thread that has begun but has not started its service yet."""
+    while _runs(thread):
+        if thread._started.is_set() and not thread._stopped.is_set():
+            await thread.stop()
+        await asyncio.sleep(_LOOK_S)
+
+
+def _cancel(left: asyncio.Future[Any], thread: Any) -> None:
+    """A loop that runs in another thread must be asked: uvloop is not made for two threads."""
+    if thread is None or left.get_loop() is not thread.thread_loop or not _runs(thread):
+        left.cancel()
+    else:
+        left.get_loop().call_soon_threadsafe(left.cancel)
 
 
 def _below(service: Any) -> Iterator[Any]:

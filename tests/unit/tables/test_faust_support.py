@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,32 @@ async def test_the_loop_of_the_consumers_thread_is_closed_after_the_thread() -> 
     assert isinstance(thread, ServiceThread)
     assert thread._close_thread_loop_on_stop
     await end_app(app, _LIMIT_S, _LIMIT_S)
+    assert thread.thread_loop.is_closed()
+
+
+@pytest.mark.asyncio
+async def test_a_thread_that_has_just_begun_is_ended_too() -> None:
+    """Faust does not stop it: its service has not started yet."""
+    app = _app()
+    thread: Any = app.consumer._thread
+    begun, go_on = asyncio.Event(), threading.Event()
+    here = asyncio.get_running_loop()
+
+    async def late() -> None:
+        here.call_soon_threadsafe(begun.set)
+        go_on.wait(_LIMIT_S)
+        thread._started.set()
+
+    thread._default_start = late
+    starting = asyncio.ensure_future(thread.start())
+    await asyncio.wait_for(begun.wait(), _LIMIT_S)
+    starting.cancel()
+    ending = asyncio.ensure_future(end_app(app, _LIMIT_S, _LIMIT_S))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    go_on.set()
+    await ending
+    assert not thread._thread.is_alive()
     assert thread.thread_loop.is_closed()
 
 

@@ -4,13 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
-# Rings of the processor, and rings that start Kafka and often wait: each process has its own Kafka. The former use what the
-# latter leave idle. The tests of a file stay in one process, and so do the groups of tests/conftest.py: there is one Spark,
-# and one cluster of three brokers.
+# Rings of the processor, and rings that start Kafka and often wait: each process has its own Kafka. The tests of a file
+# stay in one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers.
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
 KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
 WORKERS ?= 2
-KAFKA_WORKERS ?= 8
+KAFKA_WORKERS ?= 6
 KUBE_WORKERS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -18,8 +17,8 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-parallel test-kafka test-cluster test-image test-observe t coverage \
-  check format docs bench bench-image chaos jars kube lock wheel image image-spark clean
+.PHONY: help up demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs bench \
+  bench-image chaos jars kube lock wheel image image-spark clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -40,14 +39,8 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 	@$(BIN)/penstock census demo
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
-	@$(BIN)/python -m tests.support.java_classes
-	@$(MAKE) --no-print-directory -j 2 test-parallel test-kafka
-
-test-parallel: $(STAMP) ## Run those of them that need no Kafka, after other processes; the output comes at the end
-	@out=$$(mktemp); HYPOTHESIS_PROFILE=ci nice $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS) >$$out 2>&1; \
-	  status=$$?; cat $$out; rm $$out; exit $$status
-
-test-kafka: $(STAMP) ## Run those of them that need Kafka
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
+	$(BIN)/python -m tests.support.java_classes
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
 
 test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)

@@ -102,10 +102,11 @@ class World:
             assert worker.terminate() == 0, worker.tail()
 
     def kill(self, worker: Worker) -> None:
-        """SIGKILL."""
+        """SIGKILL, until the sink has read what the worker had sent: its answer comes after that."""
         self._part(worker)
         with self.fault("kill"):
             worker.kill()
+            self.sink.stats()
 
     def _part(self, worker: Worker) -> None:
         self.beside.remove(worker)

@@ -43,9 +43,10 @@ class WorkerFaults:
         self._note("term", from_s, time.time())
 
     def kill(self, worker: Worker) -> None:
-        """SIGKILL."""
+        """SIGKILL, until the sink has read what the worker had sent: its answer comes after that."""
         from_s = time.time()
         worker.kill()
+        self.sink.stats()
         self._note("kill", from_s, time.time())
 
     def freeze(self, worker: Worker) -> None:

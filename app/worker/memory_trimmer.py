@@ -3,13 +3,15 @@
 glibc keeps freed memory in an arena for each thread that ever allocated: the Kafka clients of ten subscriptions held
 twice what they used. Reference cycles are freed by the garbage collector only, which rarely checks old objects, so a
 removed subscription is reported with `gone`. The thread checks once a second and acts only on growth or on such a
-report. On a C library without `malloc_trim` it only collects garbage.
+report; after growth several times, later and later, because what a burst took may still be in use at first. On a C
+library without `malloc_trim` it only collects garbage.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 import threading
 import time
@@ -18,6 +20,7 @@ from pathlib import Path
 
 _EVERY_S = 1.0
 _GROWTH_BYTES = 8 * 1024 * 1024
+_TIMES = 7  #: after growth; the last time is 64 checks after the one before
 _STATM = Path("/proc/self/statm")
 
 
@@ -52,13 +55,17 @@ class MemoryTrimmer:
         self._gone_at = time.monotonic()
 
     def _run(self, trim: Callable[[int], int]) -> None:
-        base = resident_bytes()
+        base, times, due = resident_bytes(), 0, math.inf
         while not self._stop.wait(self._every_s):
             # Many subscriptions may go at once, and a full collection holds the interpreter: so wait for the last one.
             if self._gone_at and time.monotonic() - self._gone_at > self._every_s:
                 self._gone_at = 0.0
                 gc.collect()
-            elif resident_bytes() - base <= self._growth:
+            elif resident_bytes() - base > self._growth:
+                times = _TIMES
+            elif time.monotonic() < due:
                 continue
             trim(0)  # ctypes releases the interpreter lock during the call
             base = resident_bytes()
+            due = time.monotonic() + self._every_s * 2 ** (_TIMES - times) if times else math.inf
+            times = max(times - 1, 0)

@@ -15,6 +15,8 @@ from knative.errors import PenstockError, UsageError
 
 #: Readers of YAML 1.1 and 1.2 take it for the same text without quotes.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*(:[A-Za-z0-9/._-]+)*", re.ASCII)
+#: Line ends for YAML 1.1: in a block they would become other ones.
+_OTHER_LINE_ENDS = re.compile("[\\r\\x85\\u2028\\u2029]")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -25,7 +27,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    style = "|" if "\n" in value else None if _PLAIN.fullmatch(value) else '"'
+    is_block = "\n" in value and not _OTHER_LINE_ENDS.search(value)
+    style = "|" if is_block else None if _PLAIN.fullmatch(value) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.operations.export.documents import KINDS, Export, Exported, config_maps_needed, export
@@ -231,6 +231,9 @@ def test_every_valid_object_means_the_same_in_a_file(case: Case, tmp_path: Path)
     assert [one.resource for one in snapshot.objects] == [resource], snapshot.problems
 
 
+@example("\n\x85", "yes")
+@example("\n\u2028", "yes")
+@example("a\r\nb", "yes")
 @given(st.text(min_size=1, max_size=30), st.sampled_from(["yes", "1e3", "012", "0x1f", "null", "1:30", "a\nb\n", "~"]))
 def test_texts_stay_texts(text: str, word: str) -> None:
     document = {"a": text, "b": word, "c": [word, text], "d": {"e": 1, "f": True}}

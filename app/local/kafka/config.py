@@ -82,7 +82,7 @@ def server_properties(cluster: Cluster, node: Node, log_dir: Path) -> str:
         # A killed broker that comes back waits for its old session to end (9 s by default).
         "broker.session.timeout.ms": 4000,
         "broker.heartbeat.interval.ms": 500,
-        # At rest, half as much CPU: else the controller writes twice a second that nothing has changed.
+        # At rest, a quarter less CPU: else the controller writes twice a second that nothing has changed.
         "metadata.max.idle.interval.ms": 5000,
         # Few threads and little memory, for a laptop; the cleaner's buffer is 128 MiB by default.
         "num.network.threads": 2,

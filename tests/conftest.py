@@ -7,7 +7,6 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from analytics.spark.session import SparkOptions, spark_session
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
-from tests.support.java_classes import java_options
+from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prepared import prepared
 from tests.support.processes import free_port
@@ -29,9 +28,8 @@ _REPOSITORY = Path(__file__).parent.parent
 
 profiles.load()
 
-# For every Kafka and Spark that tests or their commands start: of a JVM that lives for minutes, half of the CPU is the
-# second compiler's.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", f"-XX:TieredStopAtLevel=1 {java_options('kafka')}")
+# For every Kafka and Spark that tests or their commands start.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", f"{QUICK_COMPILER} {java_options('kafka')}")
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(_name, java_options("spark"))
 
@@ -66,18 +64,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
         yield broker
 
 
-_cluster: ExitStack = ExitStack()  # of the brokers, while they run
-_brokers: list[KafkaCluster] = []
+_clusters: list[KafkaCluster] = []  # the one that runs, if one does
 
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
     """Three brokers behind proxies, shared by a group; each test finds them whole, whatever the last one broke."""
-    if not _brokers:
-        _brokers.append(_cluster.enter_context(KafkaCluster(tmp_path_factory.mktemp("cluster"))))
-        _cluster.callback(_brokers.clear)
-    _brokers[0].heal()
-    return _brokers[0]
+    if not _clusters:
+        _clusters.append(KafkaCluster(tmp_path_factory.mktemp("cluster")).__enter__())
+    _clusters[0].heal()
+    return _clusters[0]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -87,7 +83,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
     finally:
         if nextitem is None or _GROUP_OF.get(nextitem.path.stem) != _GROUP_OF.get(item.path.stem):
-            _cluster.close()
+            while _clusters:
+                _clusters.pop().stop()
 
 
 @pytest.fixture(scope="session")

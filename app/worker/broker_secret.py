@@ -20,11 +20,11 @@ import structlog
 from confluent_kafka import KafkaException
 
 from agents.dispatch.context import OwnKafka
-from app.worker.file_watch import Signature, signature
 from app.worker.kafka_secret import refused
 from app.worker.producer import KafkaProducer
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem, is_reference
+from tables.file_signatures import Signature, signature
 from tables.kafka.broker_secrets import Found, read_broker_secret
 from tables.kafka.errors import KafkaDenied, KafkaFailed, KafkaNotFound
 from tables.kafka.live_settings import LiveSettings, present

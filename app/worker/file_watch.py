@@ -11,25 +11,12 @@ from typing import Generic, TypeVar
 import structlog
 
 from knative.errors import PenstockError
-from knative.file_signature import FileSignature, file_signature
+from tables.file_signatures import signature
 
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 1.0
 T = TypeVar("T")
-Signature = tuple[FileSignature | None, ...]
-
-
-def signature(paths: Sequence[Path]) -> Signature:
-    """Differs when one of the files is another one, or has changed."""
-    return tuple(_of(path) for path in paths)
-
-
-def _of(path: Path) -> FileSignature | None:
-    try:
-        return file_signature(path.stat())
-    except OSError:
-        return None
 
 
 class FileWatch(Generic[T]):

@@ -15,8 +15,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
+
+from knative.backoff import doubling_s
 
 _EVERY_S = 1.0
 _GROWTH_BYTES = 8 * 1024 * 1024
@@ -55,17 +58,17 @@ class MemoryTrimmer:
         self._gone_at = time.monotonic()
 
     def _run(self, trim: Callable[[int], int]) -> None:
-        base, times, due = resident_bytes(), 0, math.inf
+        base, due = resident_bytes(), math.inf
+        pauses: Iterator[float] = iter(())
         while not self._stop.wait(self._every_s):
             # Many subscriptions may go at once, and a full collection holds the interpreter: so wait for the last one.
             if self._gone_at and time.monotonic() - self._gone_at > self._every_s:
                 self._gone_at = 0.0
                 gc.collect()
             elif resident_bytes() - base > self._growth:
-                times = _TIMES
+                pauses = islice(doubling_s(self._every_s, math.inf), _TIMES)
             elif time.monotonic() < due:
                 continue
             trim(0)  # ctypes releases the interpreter lock during the call
             base = resident_bytes()
-            due = time.monotonic() + self._every_s * 2 ** (_TIMES - times) if times else math.inf
-            times = max(times - 1, 0)
+            due = time.monotonic() + next(pauses, math.inf)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from controller.plan.actions import AnyObject
 from knative.contract.broker_secrets import SecretProblem, is_reference
-from knative.file_signature import FileSignature, file_signature
 from knative.resources.brokers import SECRET_KEY
 from knative.resources.values import ConfigMap
+from tables.file_signatures import Signature, signature
 from tables.kafka.broker_secrets import read_broker_secret
 from tables.kafka.loop_thread import call_in_thread
 from tables.kafka.secret import paths
 
 _LIMIT_S = 10.0  # for files of a mounted volume
 
-_Signatures = tuple[FileSignature | None, ...]
+_Reads = Mapping[str, tuple[Signature, SecretProblem | None]]  #: by reference
 
 
 class BrokerSecretFiles:
@@ -25,7 +25,7 @@ class BrokerSecretFiles:
     def __init__(self, root: Path | None) -> None:
         """`root` None: Secrets are not used."""
         self._root = root
-        self._read: dict[str, tuple[_Signatures, SecretProblem | None]] = {}
+        self._reads: _Reads = {}
 
     async def problems(self, objects: Iterable[AnyObject]) -> Mapping[str, SecretProblem]:
         """By reference, of the Secrets that the ConfigMaps name. Raises TimeoutError if the files cannot be read in
@@ -39,18 +39,16 @@ class BrokerSecretFiles:
         }
         if not named:
             return {}
-        before = self._read
-        self._read = await call_in_thread(lambda: _read(root, named, before), _LIMIT_S, "broker-secrets")
-        return {reference: problem for reference, (_, problem) in self._read.items() if problem is not None}
+        before = self._reads
+        self._reads = await call_in_thread(lambda: _read(root, named, before), _LIMIT_S, "broker-secrets")
+        return {reference: problem for reference, (_, problem) in self._reads.items() if problem is not None}
 
 
-def _read(
-    root: Path, named: Iterable[str], before: Mapping[str, tuple[_Signatures, SecretProblem | None]]
-) -> dict[str, tuple[_Signatures, SecretProblem | None]]:
+def _read(root: Path, named: Iterable[str], before: _Reads) -> _Reads:
     found = {}
     for reference in sorted(named):
         # What changes while it is read has another signature the next time.
-        seen = _signatures(root, reference)
+        seen = _signature(root, reference)
         if (last := before.get(reference)) is not None and last[0] == seen:
             found[reference] = last
         else:
@@ -59,15 +57,8 @@ def _read(
     return found
 
 
-def _signatures(root: Path, reference: str) -> _Signatures:
+def _signature(root: Path, reference: str) -> Signature:
     if not is_reference(reference):
         return ()
     folder = root / reference
-    return tuple(_signature(path) for path in (folder, *paths(folder)))
-
-
-def _signature(path: Path) -> FileSignature | None:
-    try:
-        return file_signature(path.stat())
-    except OSError:
-        return None
+    return signature((folder, *paths(folder)))

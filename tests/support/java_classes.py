@@ -10,15 +10,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from app.local.kafka.jars import libs_folder
-from tests.support.processes import REPOSITORY, run
+from tests.support.processes import REPOSITORY
 
 _ARCHIVES = REPOSITORY / ".penstock" / "classes"
 _KAFKA_JARS = REPOSITORY / ".penstock" / "kafka"
+#: Of a JVM that lives for minutes, half of the CPU is the second compiler's.
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 _SILENT = "-Xlog:cds*=off"
 _DUMP_LIMIT_S = 600.0
 
@@ -56,10 +61,9 @@ with spark_session(SparkOptions("classes", jars=jar_places(), small=True)) as sp
 
 def archive(name: str) -> Path:
     """Where the archive of `kafka` or `spark` is, for the jars and the Java that are here now."""
-    import pyspark
-
+    spark = find_spec("pyspark")  # importing it takes a tenth of a second
     java = Path(shutil.which("java") or "java").resolve()
-    places = (libs_folder(_KAFKA_JARS), pyspark.__file__, pyspark.__version__, java)
+    places = (libs_folder(_KAFKA_JARS), spark and spark.origin, version("pyspark"), java)
     return _ARCHIVES / f"{name}-{hashlib.sha256(repr(places).encode()).hexdigest()[:12]}.jsa"
 
 
@@ -78,9 +82,13 @@ def _write(name: str, program: str, variable: str) -> None:
         former.unlink()
     with tempfile.TemporaryDirectory() as folder:
         new = Path(folder) / target.name
-        options = f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={new} {_SILENT}"
+        options = f"{QUICK_COMPILER} -XX:ArchiveClassesAtExit={new} {_SILENT}"
         command = [sys.executable, "-c", program, folder, str(_KAFKA_JARS)]
-        done = run(command, {**os.environ, variable: options}, _DUMP_LIMIT_S)
+        # With pipes, because it is over only when the JVM has closed them too: Spark's writes when Python has ended.
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_DUMP_LIMIT_S, cwd=REPOSITORY,
+            env={**os.environ, variable: options},
+        )  # fmt: skip
         if done.returncode != 0 or not new.exists():
             raise SystemExit(f"There is no archive of the classes of {name}: {done.stdout}{done.stderr}")
         shutil.move(new, target)

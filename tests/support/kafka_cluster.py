@@ -22,11 +22,11 @@ from app.local.kafka.jars import ensure_jars
 from app.local.kafka.ports import LOOPBACK, is_open
 from app.local.kafka.storage import make_folder, prepare
 from app.local.kafka.toolchain import find_java
+from tests.support.java_classes import QUICK_COMPILER
 from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
 from tests.support.tcp_proxy import TcpProxy
 
 HEAP = "320m"
-_QUICK = "-XX:TieredStopAtLevel=1"  # half of the CPU of a start is the second compiler's
 _START_LIMIT_S = 300.0
 _STOP_LIMIT_S = 180.0
 _ASK_LIMIT_S = 10.0
@@ -141,7 +141,7 @@ class KafkaCluster(StartedByWith):
         self.brokers = []
         for node in nodes:
             data_dir = folder.absolute() / f"broker-{node.id}"
-            java = [find_java(), _QUICK, *java_arguments(libs, LOG_CONFIG, data_dir / "broker.log", heap)]
+            java = [find_java(), QUICK_COMPILER, *java_arguments(libs, LOG_CONFIG, data_dir / "broker.log", heap)]
             self.brokers.append(Broker(cluster, node, data_dir, java, also))
         self._admin: AdminClient | None = None
 

@@ -26,6 +26,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from app.local.kafka.processes import die_with_parent
 
@@ -152,19 +153,14 @@ def start_prepared(args: Sequence[str], env: Mapping[str, str], folder: Path, ou
 
 def _serve(orders: socket.socket, main: str) -> Callable[[], None] | None:
     """Fork for each order. Returns in a copy, with what it does next; and None when there are no more orders."""
-    replies: dict[int, tuple[int, socket.socket]] = {}  # by a descriptor that is readable when the process has ended
     dies_with_us = die_with_parent()
-    with selectors.PollSelector() as selector:
+    with selectors.PollSelector() as selector:  # which has no descriptor that a copy would share
         selector.register(orders, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is not orders:
-                    pid, reply = replies.pop(key.fd)
-                    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                     selector.unregister(key.fd)
-                    os.close(key.fd)
-                    _reply(reply, code)
-                    reply.close()
+                    _report_end(key.fd, *key.data)
                     continue
                 order, files, *_ = socket.recv_fds(orders, _ORDER_BYTES_MAX, 3)
                 if not order:
@@ -172,24 +168,31 @@ def _serve(orders: socket.socket, main: str) -> Callable[[], None] | None:
                 reply, outputs = socket.socket(fileno=files[0]), files[1:]
                 pid = os.fork()
                 if pid == 0:
-                    for others in (orders, reply, *(one for _, one in replies.values())):
-                        others.close()
-                    for ended in replies:
-                        os.close(ended)
+                    _close(reply)
+                    for each in selector.get_map().values():
+                        _close(each.fileobj, *(each.data or ())[1:])
                     if dies_with_us is not None:
                         dies_with_us()
                     args, env, folder = json.loads(order)
                     return partial(_become, main, args, env, folder, outputs)
-                for output in outputs:
-                    os.close(output)
-                ended = os.pidfd_open(pid)
-                replies[ended] = pid, reply
-                selector.register(ended, selectors.EVENT_READ)
+                _close(*outputs)
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, reply))
                 _reply(reply, pid)
 
 
+def _report_end(ended: int, pid: int, reply: socket.socket) -> None:
+    _reply(reply, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    _close(ended, reply)
+
+
+def _close(*those: Any) -> None:
+    """Sockets, and descriptors of none."""
+    for one in those:
+        os.close(one) if isinstance(one, int) else one.close()
+
+
 def _reply(reply: socket.socket, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # whoever started it does not wait for it
+    with contextlib.suppress(BrokenPipeError):  # the test that started it has gone
         reply.send(str(number).encode())
 
 

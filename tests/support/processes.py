@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from app.local.kafka.ports import is_free
 from app.local.kafka.processes import die_with_parent
@@ -129,6 +129,21 @@ class StartedByWith(ABC):
         self.stop()
 
 
+def _start(
+    command: Sequence[str], env: Mapping[str, str], folder: Path, out: IO[bytes], err: IO[bytes]
+) -> subprocess.Popen[bytes] | Prepared:
+    """A process with nothing to read, which dies with the thread that starts it."""
+    return start_prepared(command, env, folder, out.fileno(), err.fileno()) or subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        cwd=folder,
+        env=env,
+        preexec_fn=die_with_parent(),
+    )
+
+
 class Child:
     """A process that we started. Start it from the main thread: it dies with the thread that starts it."""
 
@@ -139,17 +154,7 @@ class Child:
         self._out = self.log.with_suffix(".out")
         whole = {**_clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)}
         with self.log.open("wb") as log, self._out.open("wb") as out:
-            self.process: subprocess.Popen[bytes] | Prepared = start_prepared(
-                command, whole, folder, out.fileno(), log.fileno()
-            ) or subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=log,
-                cwd=folder,
-                env=whole,
-                preexec_fn=die_with_parent(),
-            )
+            self.process = _start(command, whole, folder, out, log)
 
     def __enter__(self) -> Any:
         return self
@@ -358,15 +363,12 @@ def penstock(*arguments: str, settings: Mapping[str, str] | None = None) -> subp
 def run(command: Sequence[str], env: Mapping[str, str], limit_s: float = 180.0) -> subprocess.CompletedProcess[str]:
     """Run a command in the repository to its end. Raises subprocess.TimeoutExpired."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = start_prepared(command, env, REPOSITORY, out.fileno(), err.fileno())
-        if process is None:
-            return subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=limit_s, cwd=REPOSITORY, env=env
-            )
+        process = _start(command, env, REPOSITORY, out, err)
         try:
             code = process.wait(limit_s)
         finally:
             process.kill()
+            process.wait(10)
         texts = []
         for file in (out, err):
             file.seek(0)

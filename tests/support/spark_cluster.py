@@ -15,14 +15,14 @@ from pathlib import Path
 
 from app.local.kafka.ports import is_open
 from app.local.kafka.processes import die_with_parent
-from tests.support.java_classes import java_options
+from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.processes import free_port, wait_until
 
 _LIMIT_S = 180.0  #: a JVM starts in two seconds, and in a minute on a busy machine
-#: For JVMs that live for seconds: they compile quickly, not well.
 _CLASSES = java_options("spark")
+#: For JVMs that live for seconds.
 QUICK = {
-    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "JAVA_TOOL_OPTIONS": f"{QUICK_COMPILER} -XX:+UseSerialGC",
     "SPARK_SUBMIT_OPTS": _CLASSES,
     "SPARK_DAEMON_JAVA_OPTS": _CLASSES,
 }

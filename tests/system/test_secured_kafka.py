@@ -20,7 +20,7 @@ from tests.support.token_server import TokenServer
 from tests.system.sending import post
 from tests.system.test_cli_beside_worker import penstock, run
 
-pytestmark = [pytest.mark.system, pytest.mark.usefixtures("started_from_scratch")]  # command lines are looked at
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("started_from_scratch")]  # the tests read command lines
 
 LIMIT_S = 180.0
 EVENTS = 30

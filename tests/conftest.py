@@ -136,43 +136,46 @@ _GROUPS = {
     "chaos": ("test_chaos_workers", "test_chaos_network"),
     "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),
 }
-#: Others of minutes, so that none of them is alone at the end.
+#: Others, so that none of them is alone at the end: those that wait the longest, then those that compute.
 _LONGEST = (
-    "test_examples",
-    "test_triggers_come_and_go",
-    "test_seek",
     "test_controller_failover",
     "test_outages",
+    "test_own_token",
+    "test_seek",
+    "test_triggers_come_and_go",
+    "test_examples",
+    "test_controller",
+    "test_cli_dlq",
+    "test_consumer_backpressure",
+    "test_controller_retained",
+    "test_kafka_failures",
+    "test_secured_kafka",
+    "test_broker_secrets",
     "test_ledger",
     "test_up",
-    "test_cli_dlq",
-    "test_secured_kafka",
-    "test_controller",
-    "test_ledger_triggers",
-    "test_broker_secrets",
-    "test_kafka_failures",
-    "test_cli_inspect",
-    "test_consumer_backpressure",
-    "test_kafka_credentials",
-    "test_subscriber_answers",
     "test_urls_are_secret",
-    "test_controller_retained",
-    "test_kafka_secret",
-    "test_acceptance",
-    "test_graceful_shutdown",
-    "test_wheel",
     "test_seek_failover",
+    "test_graceful_shutdown",
+    "test_subscriber_answers",
+    "test_ledger_triggers",
+    "test_kafka_secret",
+    "test_kafka_credentials",
     "test_idle_worker",
-    "test_new_clients",
-    "test_cli_beside_worker",
-    "test_report_page",
-    "test_own_token",
+    "test_wheel",
+    "test_cli_inspect",
     "test_fanout_expelled",
-    "test_traffic",
-    "test_consumer",
+    "test_cli_beside_worker",
+    "test_acceptance",
+    "test_new_clients",
     "test_tracing",
-    "test_triggers",
+    "test_traffic",
     "test_doctor",
+    "test_consumer",
+    "test_report_page",
+    "test_payload_bytes",
+    "test_triggers",
+    "test_brokers",
+    "test_worker_metrics",
 )
 _RANKS = {name: rank for rank, name in enumerate((*itertools.chain(*_GROUPS.values()), *_LONGEST))}
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
@@ -208,6 +211,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
+#: To compile the code that Spark generates takes a quarter of the time. Jobs of other processes do so.
+_NO_CODEGEN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A Spark session on two cores of this machine, with the Kafka connector and what PENSTOCK_SPARK_JARS has.
@@ -216,6 +223,8 @@ def spark() -> Iterator[SparkSession]:
     starts in it (streaming queries) and never stops it.
     """
     jars = tuple(jar_places(root=_REPOSITORY / ".penstock" / "spark"))
-    options = SparkOptions(app_name="tests", master="local[2]", jars=jars, shuffle_partitions=2, progress=False)
+    options = SparkOptions(
+        app_name="tests", master="local[2]", jars=jars, shuffle_partitions=2, progress=False, settings=_NO_CODEGEN
+    )
     with spark_session(options) as session:
         yield session

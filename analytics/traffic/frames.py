@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from analytics.spark.kafka_source import body_bytes, header, second
+from analytics.spark.rows import frame_of
 from analytics.traffic.windows import MINUTE_S
 from knative.traffic.counts import NAMES
 from knative.traffic.delta import ACCEPTED, SETTLED, VERSION
@@ -28,6 +31,7 @@ _DELTA = (
     "v long, by string, n long, at long, kind string, ns string, channel string, sub string, type string, "
     f"source string, {', '.join(f'{name} long' for name in NAMES)}, latency map<string, long>, _bad string"
 )
+_RANGES = pa.schema([("r_by", pa.string()), ("r_first", pa.int64()), ("r_last", pa.int64())])
 #: The columns by which deltas are summed.
 DELTA_KEYS = ("start", "kind", "ns", "channel", "sub", "type", "source")
 
@@ -102,7 +106,7 @@ def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> 
     flat = once.select("by", "n", "copies", "d.*")
     if not counted:
         return flat.withColumn("counted", f.lit(False))
-    ranges = deltas.sparkSession.createDataFrame(list(counted), "r_by string, r_first long, r_last long")
+    ranges = frame_of(deltas.sparkSession, counted, _RANGES)
     within = (f.col("by") == f.col("r_by")) & f.col("n").between(f.col("r_first"), f.col("r_last"))
     joined = flat.join(f.broadcast(ranges), within, "left")
     return joined.withColumn("counted", f.col("r_by").isNotNull()).drop("r_by", "r_first", "r_last")

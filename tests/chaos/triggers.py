@@ -32,7 +32,9 @@ LIMIT_S = 300.0
 ENV = {"PENSTOCK_DEBUG": "true"}  #: for its tasks and threads
 _STAYS, _GOES = "stays", "goes"
 _BATCH, _HASTY = 20, 5
-_RATE, _TYPES = 100, "a,b,c,d"
+_SEED = 20_261_122
+RATE, SHORT_RATE = 100, 30  #: events in a second; the short form leaves room for other tests
+_TYPES = "a,b,c,d"
 _TASKS = re.compile(r"^(\d+) tasks at ")
 _THREAD = re.compile(r"^Thread \d+ (.*)$", re.MULTILINE)
 _POOL = "asyncio_"  #: names of the threads of the event loop's pool, which grows to a fixed size and stays
@@ -149,20 +151,20 @@ class Churn:
         wait_until("their statuses are gone", lambda: not any(map(self._seen, names)), LIMIT_S)
 
 
-def come_and_go(bootstrap: str, folder: Path, triggers: int, seconds: float, seed: int = 20_261_122) -> dict[str, Any]:
-    """At least so many Triggers, for at least so long. Raises Failed for what stays of them, and for events that the
-    Trigger which stays did not get, or got twice. Returns figures."""
+def come_and_go(bootstrap: str, folder: Path, triggers: int, seconds: float, rate: int) -> dict[str, Any]:
+    """At least so many Triggers, for at least so long, with so many events in a second. Raises Failed for what stays of
+    them, and for events that the Trigger which stays did not get, or got twice. Returns figures."""
     broker = Installation(bootstrap, folder, partitions=2, env=ENV, is_broker=True)
     with SinkProcess(folder) as sink:
         broker.write([Wanted(_STAYS, sink.url(_STAYS), "key-ordered")])
         with broker.worker() as worker:
             worker.wait_ready()
             broker.wait_triggers([_STAYS], LIMIT_S)
-            churn, at_first = Churn(broker, sink, triggers, seed), groups(bootstrap)
+            churn, at_first = Churn(broker, sink, triggers, _SEED), groups(bootstrap)
 
             def loaded(run: str, more: Callable[[], bool]) -> int:
                 """Batches come and go under load, until no `more` are wanted; how many events were accepted."""
-                options = {"events": 0, "keys": 50, "rate": _RATE, "types": _TYPES, "run": run, "limit_s": 3600}
+                options = {"events": 0, "keys": 50, "rate": rate, "types": _TYPES, "run": run, "limit_s": 3600}
                 with LoadProcess(folder, broker.url(worker), **options) as load:
                     churn.batch()
                     while more():
@@ -238,7 +240,7 @@ def main() -> None:
         folder = Path(name)
         jars = REPOSITORY / ".penstock" / "kafka"
         with EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka:
-            print(json.dumps(come_and_go(kafka.bootstrap, folder / "run", given.triggers, given.seconds)))
+            print(json.dumps(come_and_go(kafka.bootstrap, folder / "run", given.triggers, given.seconds, RATE)))
 
 
 if __name__ == "__main__":

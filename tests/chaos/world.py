@@ -5,10 +5,9 @@ The first worker has all roles and is never broken; others are beside it from th
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -125,7 +124,7 @@ class World:
             page = get(self.first.admin_port, "/metrics")[1].decode()
             now = {
                 **_threads(process, get(self.first.admin_port, "/debug/stacks")[1].decode()),
-                "files": len(os.listdir(process / "fd")),
+                "files": _files(process, {broker.proxy.port for broker in self.cluster.brokers}),
                 "tasks": int(get(self.first.admin_port, "/debug/tasks")[1].split(maxsplit=1)[0]),
                 "series": sum(not line.startswith("#") for line in page.splitlines()),
             }
@@ -148,11 +147,32 @@ def _threads(process: Path, stacks: str) -> dict[str, int]:
     """Those of Kafka clients, and those of Python. Not those of the event loop's pool, which starts one whenever all
     that it has are busy, up to a limit, and keeps it."""
     names = re.findall(r"^Thread \d+ (.*)$", stacks, re.MULTILINE)
-    kafka = 0
+    return {
+        "kafka_threads": _named(process, "rdk:"),
+        "python_threads": sum(not name.startswith(_POOLS) for name in names),
+    }
+
+
+def _named(process: Path, beginning: str) -> int:
+    """Its threads with such a name."""
+    found = 0
     for task in (process / "task").iterdir():
         with suppress(OSError):  # it has just ended
-            kafka += (task / "comm").read_text().startswith("rdk:")
-    return {"kafka_threads": kafka, "python_threads": sum(not name.startswith(_POOLS) for name in names)}
+            found += (task / "comm").read_text().startswith(beginning)
+    return found
+
+
+def _files(process: Path, brokers: Set[int]) -> int:
+    """Open files. A Kafka client has a thread for each broker from the start, and connects when it first needs it: of
+    the connections to the ports of `brokers` only those count that are more than these threads."""
+    links = set()
+    for one in (process / "fd").iterdir():
+        with suppress(OSError):  # it was just closed
+            links.add(f"{one.name} {one.readlink()}")
+    rows = [line.split() for line in (process / "net" / "tcp").read_text().splitlines()[1:]]
+    to_kafka = {f"socket:[{row[9]}]" for row in rows if int(row[2].partition(":")[2], 16) in brokers}
+    connected = sum(link.partition(" ")[2] in to_kafka for link in links)
+    return len(links) - min(connected, _named(process, "rdk:broker"))
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from analytics.spark.rows import frame_of
 from analytics.traffic.frames import read_deltas
 from analytics.traffic.job import TrafficJob, TrafficPlan
 from analytics.traffic.read import read_windows
@@ -166,7 +168,7 @@ def test_too_many_sources_are_summed_without_names(
 
 def test_spark_reads_a_delta_as_decode_does(spark: SparkSession) -> None:
     values = [DELTA, DELTA.replace(b'"v":1', b'"v":1,"newer":[1]'), DELTA.replace(b"/s", "größe".encode()), *BROKEN]
-    frame = spark.createDataFrame([(value,) for value in values], "value binary")
+    frame = frame_of(spark, ((value,) for value in values), pa.schema([("value", pa.binary())]))
 
     def readable(value: bytes | None) -> bool:
         try:

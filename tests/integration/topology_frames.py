@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from analytics.spark.rows import frame_of, strings
 from analytics.topology.model.document import Topology
 from analytics.topology.model.inputs import Inputs, State
 from analytics.topology.spark.contract import ContractFrames, contract_frames
@@ -26,7 +27,7 @@ def records(spark: SparkSession, inputs: Inputs) -> DataFrame:
         *(encode_entry(one) for one in inputs.channels),
         *(encode_entry(one) for one in inputs.subscriptions),
     )
-    return spark.createDataFrame([(value.decode(),) for value in values], "value string")
+    return strings(spark, "value", (value.decode() for value in values))
 
 
 def contract(spark: SparkSession, inputs: Inputs) -> ContractFrames:
@@ -47,7 +48,7 @@ def frames_of(spark: SparkSession, inputs: Inputs) -> FactFrames:
         for uid, state in inputs.states.items()
     ]
     window_s = inputs.window.seconds if inputs.counted else 0.0
-    served = spark.createDataFrame(rows, SERVED_SCHEMA)
+    served = frame_of(spark, rows, SERVED_SCHEMA)
     return fact_frames(window_s, contract(spark, inputs), traffic_frame(spark, list(inputs.traffic)), served)
 
 

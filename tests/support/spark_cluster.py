@@ -30,7 +30,7 @@ QUICK = {
 CONF = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": _CLASSES,
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
 }
 _PACKAGE = "org.apache.spark.deploy"
 

@@ -1,4 +1,4 @@
-"""200 Triggers come and go under load, and nothing of them stays; `make chaos` does it for three minutes."""
+"""100 Triggers come and go under load, and nothing of them stays; `make chaos` does it with 200 for three minutes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.chaos.triggers import come_and_go
+from tests.chaos.triggers import SHORT_RATE, come_and_go
 
 pytestmark = pytest.mark.system
 
-TRIGGERS = 200
+TRIGGERS = 100
 
 
 def test_nothing_stays_of_triggers_that_went(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """No thread, socket, task, consumer group or series of metrics; who stayed got each event once."""
-    figures = come_and_go(kafka.bootstrap, tmp_path, TRIGGERS, 0.0)
+    figures = come_and_go(kafka.bootstrap, tmp_path, TRIGGERS, 0.0, SHORT_RATE)
     print(figures)
     assert figures["triggers"] >= TRIGGERS
     assert figures["events"] > 0

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from analytics.spark.rows import frame_of
 from analytics.topology.model.facts import (
     CHAIN_NAMED_MAX,
     Facts,
@@ -33,14 +36,24 @@ if TYPE_CHECKING:
 
 _ENDS = ("channel_id", "target", "reply", "dead")
 #: The columns of `traffic`, one row for each key; `latency` is map<int,bigint>.
-TRAFFIC_SCHEMA = (
-    "accepted boolean, namespace string, channel string, subscription string, source string, "
-    + ", ".join(f"{name} bigint" for name in NAMES)
-    + ", latency map<int,bigint>"
+TRAFFIC_SCHEMA = pa.schema(
+    [
+        ("accepted", pa.bool_()),
+        *((name, pa.string()) for name in ("namespace", "channel", "subscription", "source")),
+        *((name, pa.int64()) for name in NAMES),
+        ("latency", pa.map_(pa.int32(), pa.int64())),
+    ]
 )
 #: The workers' reports, one row for each uid in them: the subscription is served if it has this generation and no
 #: more partitions; `lag` null: unknown.
-SERVED_SCHEMA = "uid string, served_generation bigint, served_partitions int, lag bigint"
+SERVED_SCHEMA = pa.schema(
+    [
+        ("uid", pa.string()),
+        ("served_generation", pa.int64()),
+        ("served_partitions", pa.int32()),
+        ("lag", pa.int64()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,7 @@ def fact_frames(window_s: float, contract: ContractFrames, traffic: DataFrame, s
 def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, traffic: DataFrame) -> Facts:
     """`inputs`: everything except the traffic, which is in the frame (see TRAFFIC_SCHEMA). Runs three queries."""
     lags = [(uid, None, None, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
-    served = spark.createDataFrame(lags, SERVED_SCHEMA).coalesce(1)
+    served = frame_of(spark, lags, SERVED_SCHEMA).coalesce(1)
     frames = fact_frames(inputs.window.seconds if inputs.counted else 0.0, contract, traffic, served)
     try:
         return collect(inputs, frames)
@@ -156,11 +169,11 @@ def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
             one.subscription,
             one.source,
             *one.counts.values(),
-            dict(one.latency),
+            tuple(one.latency.items()),
         )
         for one in sums
     ]
-    return spark.createDataFrame(rows, TRAFFIC_SCHEMA)
+    return frame_of(spark, rows, TRAFFIC_SCHEMA)
 
 
 def _sums(*names: str) -> list[Column]:

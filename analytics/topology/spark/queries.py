@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analytics.spark.rows import strings
 from analytics.topology.engines import frames
 from analytics.topology.engines.double_delivery import STARTS_MAX, DoubleDeliveries, limit, meet
 from analytics.topology.engines.double_delivery import bounded as bounded_ways
@@ -41,7 +42,7 @@ from analytics.topology.spark.facts import FactFrames
 from analytics.topology.spark.graph import MapFrames
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class SparkAnswers:
             if not len(ids):
                 return DoubleDeliveries(), list(dict.fromkeys([*note_same, *note_any]))
             names = self.names(ids)
-            near = shared.join(f.broadcast(_strings(self._spark, "channel_id", names.values())), ["channel_id"])
+            near = shared.join(f.broadcast(strings(self._spark, "channel_id", names.values())), ["channel_id"])
             ways: dict[str, list[_Way]] = defaultdict(list)
             for row in near.collect():
                 ways[row["target"]].append(_Way(row["id"], row["channel_id"]))
@@ -240,7 +241,7 @@ class SparkAnswers:
     def _ids(self, names: Sequence[str]) -> dict[str, int]:
         from pyspark.sql import functions as f
 
-        wanted = _strings(self._spark, "name", names)
+        wanted = strings(self._spark, "name", names)
         rows = self._map.vertices.select("id", "name").join(f.broadcast(wanted), ["name"], "left_semi").collect()
         return {row["name"]: row["id"] for row in rows}
 
@@ -259,10 +260,6 @@ def _begins(column: str, beginnings: Iterable[str]) -> Column:
     from pyspark.sql import functions as f
 
     return reduce(or_, (f.col(column).startswith(one) for one in beginnings))
-
-
-def _strings(spark: SparkSession, column: str, values: Iterable[str]) -> DataFrame:
-    return spark.createDataFrame([(value,) for value in values], f"{column} string")
 
 
 def _named(above: dict[int, tuple[Ints, Ints]], names: dict[int, str]) -> dict[str, dict[str, int]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from analytics.spark.rows import strings
 from analytics.topology.engines.queries import CHANNELS
 from analytics.topology.spark.facts import FactFrames
 
@@ -160,5 +161,4 @@ def only(spark: SparkSession, frame: DataFrame, column: str, values: set[str]) -
     """The rows with one of these values."""
     from pyspark.sql import functions as f
 
-    wanted = spark.createDataFrame([(value,) for value in sorted(values)], f"{column} string")
-    return frame.join(f.broadcast(wanted), [column], "left_semi")
+    return frame.join(f.broadcast(strings(spark, column, sorted(values))), [column], "left_semi")

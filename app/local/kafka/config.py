@@ -84,11 +84,13 @@ def server_properties(cluster: Cluster, node: Node, log_dir: Path) -> str:
         "broker.heartbeat.interval.ms": 500,
         # At rest, a quarter less CPU: else the controller writes twice a second that nothing has changed.
         "metadata.max.idle.interval.ms": 5000,
-        # Few threads and little memory, for a laptop; the cleaner's buffer is 128 MiB by default.
+        # Few threads and little memory, for a laptop; the cleaner's buffer is 128 MiB by default. An index is a file
+        # with a hole of its largest size (10 MiB by default), of which the system may read all at the first entry.
         "num.network.threads": 2,
         "num.io.threads": 4,
         "background.threads": 4,
         "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
+        "log.index.size.max.bytes": 1024 * 1024,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from analytics.spark.kafka_source import read_batch
+from analytics.spark.rows import frame_of
 from analytics.topology.build import build
 from analytics.topology.engines.graphframes import GraphFramesEngine
 from analytics.topology.engines.port import Engine
@@ -95,8 +96,8 @@ def run(
             namespace=query.namespace,
             workers=workers,
         )
-        rows = list(served_rows(reported.workers, query.now, query.since))
-        served = spark.createDataFrame(rows, SERVED_SCHEMA).coalesce(1)
+        rows = served_rows(reported.workers, query.now, query.since)
+        served = frame_of(spark, rows, SERVED_SCHEMA).coalesce(1)
         window_s = window.seconds if inputs.counted else 0.0
         facts = fact_frames(window_s, contract_frames(records, query.namespace), traffic, served)
         try:

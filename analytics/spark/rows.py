@@ -1,0 +1,26 @@
+"""Values of this process as a DataFrame, sent as Arrow.
+
+`createDataFrame` of a list of rows would start Python workers, again for each query that reads the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frame_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
+    """One row for each tuple, which has the columns of `schema`; a map is a sequence of pairs."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def strings(spark: SparkSession, column: str, values: Iterable[str]) -> DataFrame:
+    """One column of texts."""
+    return frame_of(spark, ((value,) for value in values), pa.schema([(column, pa.string())]))

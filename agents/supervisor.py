@@ -228,7 +228,7 @@ class Supervisor:
         if uids != self._beyond:
             log.error(
                 "subscriptions are not served: a worker has no clients for more",
-                most=MOST,
+                served=len(self._runners),
                 not_served=len(uids),
                 hint="create channels with penstock.dev/shared-consumer, a broker with Triggers, or several instances",
             )

@@ -257,11 +257,12 @@ async def test_while_kafka_is_away_everything_stays_and_afterwards_goes_on(tmp_p
         plant = ControllerFixture(broker.bootstrap, tmp_path, "penstock")
         plant.channel("orders")
         async with plant:
-            await plant.until(lambda: plant.published("orders") is not None, "the contract")
+            status = plant.state / "KafkaChannel" / "default.orders.json"
+            await plant.until(lambda: plant.published("orders") is not None and status.exists(), "contract and status")
             await asyncio.to_thread(broker.stop)
             plant.channel("orders", 2)
             await asyncio.sleep(3.0)
             assert plant.published("orders").partitions == 1
-            assert (plant.state / "KafkaChannel" / "default.orders.json").exists()
+            assert status.exists()
             await asyncio.to_thread(broker.start)
             await plant.until(lambda: bool(plant.published("orders").partitions == 2), "the change")

@@ -22,6 +22,8 @@ from tables.kafka.refusals import Refusals
 _POLL_S = 0.1
 _BATCH = 500
 _ASK_LIMIT_S = 10.0
+_AGAIN_S = 0.1
+_LEADER_CHANGES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _SILENT_S = 15.0  #: time without records or ends of partitions after which reading stored records fails
 #: Errors for a topic that does not exist, or that the broker does not know yet.
 _ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_EXCEPTION})
@@ -102,10 +104,21 @@ class TopicReader:
             raise PenstockError(f"The topic {self.topic} cannot be read ({found.error.str()}).")
         ranges = {}
         for number in sorted(found.partitions):
-            partition = TopicPartition(self.topic, number)
-            low, high = self._consumer.get_watermark_offsets(partition, timeout=self._limit_s)
-            ranges[number] = (low, high)
+            ranges[number] = self._range(TopicPartition(self.topic, number))
         return ranges
+
+    def _range(self, partition: TopicPartition) -> tuple[int, int]:
+        """Asks again while the leader changes, or does not yet know of a topic that was just created."""
+        end = time.monotonic() + self._limit_s
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(partition, timeout=self._limit_s)
+            except KafkaException as problem:
+                if problem.args[0].code() not in _LEADER_CHANGES or time.monotonic() > end:
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                return low, high
 
     @property
     def ranges(self) -> Mapping[int, tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics.spark.session import SparkOptions, spark_session
+from analytics.spark.session import NO_GENERATED_CODE, SparkOptions, spark_session
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
@@ -211,10 +211,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
-#: To compile the code that Spark generates takes a quarter of the time. Jobs of other processes do so.
-_NO_CODEGEN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A Spark session on two cores of this machine, with the Kafka connector and what PENSTOCK_SPARK_JARS has.
@@ -223,8 +219,9 @@ def spark() -> Iterator[SparkSession]:
     starts in it (streaming queries) and never stops it.
     """
     jars = tuple(jar_places(root=_REPOSITORY / ".penstock" / "spark"))
+    # Generated code would take a quarter of the time; jobs of other processes run with it.
     options = SparkOptions(
-        app_name="tests", master="local[2]", jars=jars, shuffle_partitions=2, progress=False, settings=_NO_CODEGEN
+        app_name="tests", master="local[2]", jars=jars, shuffle_partitions=2, progress=False, settings=NO_GENERATED_CODE
     )
     with spark_session(options) as session:
         yield session

@@ -1,17 +1,20 @@
 """The next expected offset of each partition, for readers that keep their own positions. Pure.
 
     start(3, 40)          take(3, 40) -> True    take(3, 40) -> False (again)    take(3, 45) -> OffsetGapError
-            |                    |
-    where reading begins         the first record of a partition may have a higher offset: earlier ones have expired
+            |
+    where reading begins: not before the first offset that the partition still has
 
 Detects records that a library drops or repeats, for any reason. After a gap, the reader goes back to its start
-(`again`) and ignores the records after it until then. The number of attempts is limited.
+(`again`) and ignores the records after it until then. The number of attempts is limited. A dropped record that no other
+one follows leaves no gap: the reader goes back when stored records do not come for a while (`overdue`).
 """
 
 from __future__ import annotations
 
 _EVERY_S = 1.0  # records that were fetched before the reader went back must not make it go back again
 _TIMES_MAX = 10
+_OVERDUE_S = 10.0  # doubles with each attempt: a slow Kafka must not be asked for the same records ever again
+_OVERDUE_MAX_S = 120.0
 
 
 class OffsetGapError(Exception):
@@ -23,8 +26,8 @@ class Succession:
 
     def __init__(self) -> None:
         self.next: dict[int, int] = {}  #: partition -> the next expected offset
-        self._met: set[int] = set()
         self._asked: dict[int, tuple[int, int, float]] = {}  # partition -> offset, times, when
+        self._waited: dict[int, tuple[int, float, float]] = {}  # partition -> offset, since when, how long to wait
 
     def start(self, partition: int, offset: int) -> None:
         """Continue at this offset; after a rebalance it may be lower."""
@@ -35,9 +38,8 @@ class Succession:
         wanted = self.next.get(partition, 0)
         if offset < wanted:
             return False
-        if offset > wanted and partition in self._met:
+        if offset > wanted:
             raise OffsetGapError(f"after offset {wanted - 1} of partition {partition} came {offset}")
-        self._met.add(partition)
         self.next[partition] = offset + 1
         return True
 
@@ -55,4 +57,17 @@ class Succession:
         if times >= _TIMES_MAX:
             raise OffsetGapError(f"offset {wanted} of partition {partition} does not come")
         self._asked[partition] = (wanted, times + 1, now_s)
+        return wanted
+
+    def overdue(self, partition: int, end: int, now_s: float) -> int | None:
+        """Where to go back to, if records before `end` (the partition's next offset in Kafka) are stored and have not
+        come for a while; otherwise None. To be asked regularly."""
+        wanted = self.next.get(partition, 0)
+        offset, since_s, wait_s = self._waited.get(partition, (-1, now_s, _OVERDUE_S))
+        if wanted >= end or offset != wanted:
+            self._waited[partition] = (wanted, now_s, _OVERDUE_S)
+            return None
+        if now_s - since_s < wait_s:
+            return None
+        self._waited[partition] = (wanted, now_s, min(2 * wait_s, _OVERDUE_MAX_S))
         return wanted

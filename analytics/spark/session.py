@@ -294,10 +294,11 @@ def _java(options: SparkOptions) -> tuple[str, ...]:
     return ("-XX:TieredStopAtLevel=1",) if options.small else ()
 
 
+#: Queries are interpreted: to compile the code that Spark generates takes longer than to run it on little data.
+NO_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: For queries on very little data, where each step is one task: no generated code, no exchange.
 SMALL_SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **NO_GENERATED_CODE,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "1",

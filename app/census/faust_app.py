@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ import faust
 import structlog
 from faust.types import TP
 
+from analytics.census.offset_sequence import Succession
 from app.census.topics import Topic, Topics
 from app.observability.logging import configure_logging
 from app.settings.load import Settings
@@ -37,11 +39,14 @@ log = structlog.get_logger(__name__)
 _SESSION_S = 6.0
 _HEARTBEAT_S = 1.5
 _CHECK_EVERY_S = 5.0
+_OVERDUE_EVERY_S = 1.0
 _REQUEST_S = 20.0
 
 
 class Follower(Protocol):
     """Processes the records, and knows which results are stored."""
+
+    succession: Succession  #: of the records that it has processed
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> Mapping[int, int]: ...
     def storable(self, partition: int) -> int | None: ...
@@ -135,6 +140,24 @@ def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -
                 crash(PenstockError(f"The topic {topic.name} was created again.", "Start this command again."))
 
     app.timer(_CHECK_EVERY_S)(check)
+
+
+def read_overdue_again(app: FollowingApp) -> None:
+    """Go back to records that are stored but do not come. Faust drops one now and then when it begins to read after a
+    rebalance; without another record after it, nobody would notice."""
+
+    async def check() -> None:
+        if app.rebalancing or app.in_recovery:
+            return  # after it, reading begins at the stored offsets
+        for partition in (tp for tp in app.consumer.assignment() if tp.topic == app.followed.name):
+            end = app.consumer.highwater(partition) or 0
+            offset = app.follower.succession.overdue(partition.partition, end, time.monotonic())
+            if offset is not None:
+                log.warning("stored records do not come; reading them again", partition=partition.partition,
+                            offset=offset)  # fmt: skip
+                await app.consumer.seek(partition, offset)
+
+    app.timer(_OVERDUE_EVERY_S)(check)
 
 
 def crash(problem: BaseException) -> NoReturn:

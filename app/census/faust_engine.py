@@ -43,9 +43,9 @@ class FaustCompute:
         self.config = config
         self.read = 0  #: chunks, by this process
         self.written = 0  #: results, by this process
+        self.succession = Succession()
         self._app, self._store, self._crashed = app, store, crashed
         self._dead = False
-        self._succession = Succession()
         self._stored: dict[int, int] = {}
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> dict[int, int]:
@@ -53,7 +53,7 @@ class FaustCompute:
         starts = {}
         for partition, offset in committed.items():
             starts[partition] = max(offset or 0, earliest.get(partition, 0))
-            self._succession.start(partition, starts[partition])
+            self.succession.start(partition, starts[partition])
             self._stored[partition] = starts[partition]
         return starts
 
@@ -82,7 +82,7 @@ class FaustCompute:
             if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
                 continue
             try:
-                if not self._succession.take(message.partition, message.offset):
+                if not self.succession.take(message.partition, message.offset):
                     continue
             except OffsetGapError:
                 torn.add(message.partition)
@@ -98,7 +98,7 @@ class FaustCompute:
         self.written += len(results)
         self._stored.update(reached)
         for partition in torn:
-            offset = self._succession.again(partition, time.monotonic())
+            offset = self.succession.again(partition, time.monotonic())
             if offset is not None:
                 await self._app.consumer.seek(TP(self.config.topic, partition), offset)
 

@@ -58,11 +58,11 @@ class ResultsTable:
     def __init__(self, app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> None:
         self.config = config
         self.taken = 0  #: results that this process has read, including repeated ones
+        self.succession = Succession()
         self._app = app
         self._crashed = crashed
         self._dead = False
         self._epoch = 0  # how often reading was set to the offsets in the table
-        self._succession = Succession()
         self._table: Any = add_table(
             app, _Rows, name="totals", partitions=config.partitions, default=None, key_type=str
         )
@@ -74,7 +74,7 @@ class ResultsTable:
         starts = {}
         for partition in committed:
             starts[partition] = max(next_offset(self._table, partition) or 0, earliest.get(partition, 0))
-            self._succession.start(partition, next_offset(self._table, partition) or 0)
+            self.succession.start(partition, starts[partition])
         return starts
 
     def storable(self, partition: int) -> int | None:
@@ -84,7 +84,7 @@ class ResultsTable:
     @property
     def positions(self) -> dict[int, int]:
         """Partition -> next offset, of the assigned partitions."""
-        return dict(self._succession.next)
+        return dict(self.succession.next)
 
     def summary(self) -> Summary:
         """The present totals."""
@@ -113,7 +113,7 @@ class ResultsTable:
             if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
                 continue
             try:
-                if self._succession.take(message.partition, message.offset):
+                if self.succession.take(message.partition, message.offset):
                     by_partition[message.partition].append((message.offset, message.value))
             except OffsetGapError:
                 torn.add(message.partition)
@@ -126,7 +126,7 @@ class ResultsTable:
             await self._store(positions)
             self.taken += sum(map(len, by_partition.values()))
         for partition in torn:
-            offset = self._succession.again(partition, time.monotonic())
+            offset = self.succession.again(partition, time.monotonic())
             if offset is not None:
                 log.warning("results are missing; reading them again", partition=partition, offset=offset)
                 await self._app.consumer.seek(TP(self.config.topic, partition), offset)

@@ -130,7 +130,7 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
         if found is not None and found.members:
             raise NotReadyError(
                 f"Group {group} has members{when}.",
-                "If they were killed, Kafka forgets them within half a minute: try again then.",
+                f"If a worker runs, {_START}. If it was killed, Kafka forgets it within half a minute: try again then.",
             )
 
 

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from knative.cloudevents.record_headers import record_headers
 from knative.errors import NotReadyError, PenstockError
-from tables.kafka.errors import unreachable
+from tables.kafka.errors import KafkaNotYet, failed, unreachable
 from tables.kafka.live_settings import present
 from tables.kafka.probe import refusal
 from tables.kafka.refusals import Refusals
@@ -23,7 +23,6 @@ _POLL_S = 0.1
 _BATCH = 500
 _ASK_LIMIT_S = 10.0
 _AGAIN_S = 0.1
-_LEADER_CHANGES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _SILENT_S = 15.0  #: time without records or ends of partitions after which reading stored records fails
 #: Errors for a topic that does not exist, or that the broker does not know yet.
 _ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_EXCEPTION})
@@ -114,7 +113,7 @@ class TopicReader:
             try:
                 low, high = self._consumer.get_watermark_offsets(partition, timeout=self._limit_s)
             except KafkaException as problem:
-                if problem.args[0].code() not in _LEADER_CHANGES or time.monotonic() > end:
+                if not isinstance(failed(self.topic, problem), KafkaNotYet) or time.monotonic() > end:
                     raise
                 time.sleep(_AGAIN_S)
             else:

@@ -33,8 +33,7 @@ ENV = {"PENSTOCK_DEBUG": "true"}  #: for its tasks and threads
 _STAYS, _GOES = "stays", "goes"
 _BATCH, _HASTY = 20, 5
 _SEED = 20_261_122
-RATE, SHORT_RATE = 100, 30  #: events in a second; the short form leaves room for other tests
-_TYPES = "a,b,c,d"
+_RATE, _TYPES = 100, "a,b,c,d"
 _TASKS = re.compile(r"^(\d+) tasks at ")
 _THREAD = re.compile(r"^Thread \d+ (.*)$", re.MULTILINE)
 _POOL = "asyncio_"  #: names of the threads of the event loop's pool, which grows to a fixed size and stays
@@ -240,7 +239,7 @@ def main() -> None:
         folder = Path(name)
         jars = REPOSITORY / ".penstock" / "kafka"
         with EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka:
-            print(json.dumps(come_and_go(kafka.bootstrap, folder / "run", given.triggers, given.seconds, RATE)))
+            print(json.dumps(come_and_go(kafka.bootstrap, folder / "run", given.triggers, given.seconds, _RATE)))
 
 
 if __name__ == "__main__":

@@ -165,13 +165,13 @@ def _named(process: Path, beginning: str) -> int:
 def _files(process: Path, brokers: Set[int]) -> int:
     """Open files. A Kafka client has a thread for each broker from the start, and connects when it first needs it: of
     the connections to the ports of `brokers` only those count that are more than these threads."""
-    links = set()
+    links = []
     for one in (process / "fd").iterdir():
         with suppress(OSError):  # it was just closed
-            links.add(f"{one.name} {one.readlink()}")
+            links.append(str(one.readlink()))
     rows = [line.split() for line in (process / "net" / "tcp").read_text().splitlines()[1:]]
     to_kafka = {f"socket:[{row[9]}]" for row in rows if int(row[2].partition(":")[2], 16) in brokers}
-    connected = sum(link.partition(" ")[2] in to_kafka for link in links)
+    connected = sum(link in to_kafka for link in links)
     return len(links) - min(connected, _named(process, "rdk:broker"))
 
 

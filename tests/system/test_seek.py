@@ -188,9 +188,14 @@ def test_where_nothing_runs_offsets_are_moved_directly(kind: str, kafka: Embedde
         assert moving.seek("-4", "--dry-run") == moving.seek("-4")
         assert installation.position("moved") == {partition: max(0, end - 4) for partition, end in ends.items()}
         moving.workers[0] = installation.worker(controller=False, role="dispatcher").wait_ready()
-        refused = moving.installation.penstock("seek", f"{NAMESPACE}/moved", "--to", "earliest")
-        assert refused.returncode == 3, refused.stdout
-        assert "but no controller" in refused.stderr
+
+        def names_the_worker() -> bool:
+            """Before its first report, only Kafka knows that it runs."""
+            refused = installation.penstock("seek", f"{NAMESPACE}/moved", "--to", "earliest")
+            assert refused.returncode == 3, refused.stdout
+            return "but no controller" in refused.stderr
+
+        wait_until("it is refused because a worker runs", names_the_worker, LIMIT_S)
         installation.wait_settled(["moved"], LIMIT_S)
         assert moving.count("moved") == 30 + sum(min(4, end) for end in ends.values())
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from analytics.spark.session import spark_jars
-from analytics.traffic.read import read_windows
+from analytics.traffic.read import read_windows, window_files
+from analytics.traffic.windows import SCHEMA, table_of, windows_of
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.integration.cli_fixture import Looked
@@ -49,6 +52,13 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
         edges = {one["id"]: one for one in json.loads(drawn.stdout)["edges"]}
         delivered = sum(sums["delivered"] for key, sums, _ in sent.expected() if key[1] == "settled")
         assert edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]["events"] == delivered
+
+        for file in window_files(folder):  # as if nothing was counted for hours: no row is in the span
+            windows = windows_of(pq.read_table(file, schema=SCHEMA))
+            pq.write_table(table_of([replace(one, start=one.start - 9 * 3600) for one in windows]), file)
+        arguments = ["--traffic", "windows", "--folder", str(folder), "--since", "1h"]
+        stale = looked.penstock("job", "topology", "--remote", address, *arguments)
+        assert "do not reach to the end of the window" in " ".join(stale.stderr.split()), stale.stderr + log.read_text()
 
     for arguments in (["job", "traffic", "--remote", address], ["census", "compute", "--remote", address]):
         refused = looked.penstock(*arguments)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _ENDS = ("channel_id", "target", "reply", "dead")
-#: The columns of `traffic`, one row for each key; `latency` is map<int,bigint>.
+#: The columns of `traffic`, one row for each key.
 TRAFFIC_SCHEMA = pa.schema(
     [
         ("accepted", pa.bool_()),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics.spark.rows import frame_of_table
 from analytics.traffic.frames import read_deltas
 from analytics.traffic.windows import SCHEMA
 from knative.traffic.counts import NAMES, column
@@ -62,7 +63,8 @@ def read_files(spark: SparkSession, files: Sequence[Path], since: float, until: 
     if near:
         return spark.read.parquet(*(str(file.absolute()) for file in files))
     within = [("start", ">=", int(since) // HOUR_S * HOUR_S), ("start", "<", int(until) + 1)]
-    return spark.createDataFrame(pa.concat_tables([pq.read_table(one, schema=SCHEMA, filters=within) for one in files]))
+    tables = [pq.read_table(one, schema=SCHEMA, filters=within) for one in files]
+    return frame_of_table(spark, pa.concat_tables(tables))
 
 
 def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:

@@ -131,7 +131,10 @@ class _Run:
                 if child.code is not None:
                     raise PenstockError(f"The process {name} exited (exit code {child.code}): {child.last_words}")
             if time.monotonic() > end:
-                raise NotReadyError(f"Not within {_LIMIT_S:.0f} s: {what}. The logs are in {_LOGS}.")
+                last = (
+                    f"The last answer of /results?wide: {json.dumps(found)}." if found else "/results did not answer."
+                )
+                raise NotReadyError(f"Not within {_LIMIT_S:.0f} s: {what}. {last} The logs are in {_LOGS}.")
             time.sleep(_POLL_S)
         return found
 

@@ -139,7 +139,10 @@ def test_succession() -> None:
     order = Succession()
     order.start(3, 40)
     assert not order.take(3, 39)
-    assert order.take(3, 45)  # the first of a partition: what was before it has expired
+    with pytest.raises(OffsetGapError, match="after offset 39 of partition 3 came 45"):
+        order.take(3, 45)  # the first of a partition can be dropped too
+    order.start(3, 45)
+    assert order.take(3, 45)
     assert not order.take(3, 45)
     assert order.take(3, 46)
     with pytest.raises(OffsetGapError, match="after offset 46 of partition 3 came 48"):
@@ -150,9 +153,48 @@ def test_succession() -> None:
     with pytest.raises(OffsetGapError, match="offset 47 of partition 3 does not come"):
         order.again(3, 10)
     assert order.take(3, 47)
-    assert order.again(3, 10) == 48  # another place, counted anew
+    assert order.again(3, 10) == 48  # another place has its own count
     order.start(3, 44)  # a rebalance goes back
     with pytest.raises(OffsetGapError):
         order.take(3, 45)
     assert order.take(3, 44)
     assert order.take(0, 0)
+
+
+def test_records_that_do_not_come() -> None:
+    order = Succession()
+    order.start(3, 40)
+    assert [order.overdue(3, 40, now) for now in (0.0, 100.0)] == [None, None]  # there are none
+    assert [order.overdue(3, 42, now) for now in (105.0, 110.0, 111.0)] == [None, 40, None]
+    assert [order.overdue(3, 42, now) for now in (129.0, 130.0, 169.0, 170.0)] == [None, 40, None, 40]
+    assert order.take(3, 40)
+    assert [order.overdue(3, 42, now) for now in (171.0, 180.0, 181.0)] == [None, None, 41]
+    assert order.take(3, 41)
+    assert [order.overdue(3, 42, now) for now in (182.0, 300.0)] == [None, None]
+    waits = [now for now in range(300, 1_000) if order.overdue(0, 7, float(now)) == 0]
+    assert waits == [310, 330, 370, 450, 570, 690, 810, 930]
+
+
+@given(st.lists(st.booleans(), max_size=19), st.integers(0, 50))  # ten attempts for one record, at most
+def test_whatever_is_dropped_all_records_are_taken_in_order(drops: list[bool], first: int) -> None:
+    order = Succession()
+    order.start(0, first)
+    end, taken, now, place = first + 20, [], 0.0, first
+    dropped = iter(drops)
+    while order.next[0] < end:
+        now += 1.0
+        if place < end:
+            offset, place = place, place + 1
+            if next(dropped, False):
+                continue
+            try:
+                if order.take(0, offset):
+                    taken.append(offset)
+                continue
+            except OffsetGapError:
+                back = order.again(0, now)
+        else:
+            back = order.overdue(0, end, now)
+        if back is not None:
+            place = back
+    assert taken == list(range(first, end))

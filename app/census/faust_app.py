@@ -16,12 +16,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import faust
 import structlog
+from aiokafka.errors import IllegalStateError
 from faust.types import TP
 
 from analytics.census.offset_sequence import Succession
@@ -76,6 +78,11 @@ class FollowingApp(OffsetControlApp):
         stored = {tp: self.follower.storable(tp.partition) or 0 for tp in offsets if tp.topic == self.followed.name}
         safe = {tp: min(offset, stored.get(tp, offset)) for tp, offset in offsets.items()}
         return {tp: offset for tp, offset in safe.items() if offset > 0}
+
+    async def read_again(self, partition: int, offset: int) -> None:
+        """Go back to this offset of the followed topic, unless another process has the partition by now."""
+        with suppress(IllegalStateError):
+            await self.consumer.seek_wait({TP(self.followed.name, partition): offset})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +150,19 @@ def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -
 
 
 def read_overdue_again(app: FollowingApp) -> None:
-    """Go back to records that are stored but do not come. Faust drops one now and then when it begins to read after a
-    rebalance; without another record after it, nobody would notice."""
+    """Go back to records that are stored but do not come. Faust drops some now and then when it begins to read, or
+    reads again; without another record after them, nobody would notice."""
 
     async def check() -> None:
         if app.rebalancing or app.in_recovery:
             return  # after it, reading begins at the stored offsets
-        for partition in (tp for tp in app.consumer.assignment() if tp.topic == app.followed.name):
-            end = app.consumer.highwater(partition) or 0
-            offset = app.follower.succession.overdue(partition.partition, end, time.monotonic())
+        mine = [tp for tp in app.consumer.assignment() if tp.topic == app.followed.name]
+        ends = {tp.partition: app.consumer.highwater(tp) or 0 for tp in mine}
+        for partition, end in ends.items():
+            offset = app.follower.succession.overdue(partition, end, time.monotonic())
             if offset is not None:
-                log.warning("stored records do not come; reading them again", partition=partition.partition,
-                            offset=offset)  # fmt: skip
-                await app.consumer.seek(partition, offset)
+                log.warning("stored records do not come; reading them again", partition=partition, offset=offset)
+                await app.read_again(partition, offset)
 
     app.timer(_OVERDUE_EVERY_S)(check)
 

@@ -16,8 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from faust.types import TP
-
 from analytics.census.counting import count_record
 from analytics.census.offset_sequence import OffsetGapError, Succession
 
@@ -100,7 +98,7 @@ class FaustCompute:
         for partition in torn:
             offset = self.succession.again(partition, time.monotonic())
             if offset is not None:
-                await self._app.consumer.seek(TP(self.config.topic, partition), offset)
+                await self._app.read_again(partition, offset)
 
 
 def _headers(given: Any) -> list[tuple[str, bytes | None]]:

@@ -22,7 +22,6 @@ from typing import Any
 
 import faust
 import structlog
-from faust.types import TP
 
 from analytics.census.offset_sequence import OffsetGapError, Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
@@ -129,7 +128,7 @@ class ResultsTable:
             offset = self.succession.again(partition, time.monotonic())
             if offset is not None:
                 log.warning("results are missing; reading them again", partition=partition, offset=offset)
-                await self._app.consumer.seek(TP(self.config.topic, partition), offset)
+                await self._app.read_again(partition, offset)
 
     async def _store(self, rows: Mapping[str, Row]) -> None:
         for key, row in rows.items():

@@ -113,7 +113,7 @@ class TopicReader:
             try:
                 low, high = self._consumer.get_watermark_offsets(partition, timeout=self._limit_s)
             except KafkaException as problem:
-                if not isinstance(failed(self.topic, problem), KafkaNotYet) or time.monotonic() > end:
+                if not isinstance(failed(partition.topic, problem), KafkaNotYet) or time.monotonic() > end:
                     raise
                 time.sleep(_AGAIN_S)
             else:

@@ -20,6 +20,7 @@ from faust.web.drivers import DRIVERS
 log = structlog.get_logger(__name__)
 
 _LOOK_S = 0.02
+_TURNS = 20  # of the event loop, more than the fetcher needs to hand over the record that it holds
 
 TableT = TypeVar("TableT", bound=faust.Table)  # type: ignore[type-arg]
 
@@ -46,15 +47,25 @@ class OffsetControlApp(MemoryApp):
         """What to commit of that which Faust proposes."""
 
     def _new_transport(self) -> Any:
-        return _transport_with_offset_control()(self.conf.broker_consumer, self)
+        return offset_control_transport()(self.conf.broker_consumer, self)
 
 
 @cache
-def _transport_with_offset_control() -> Any:
+def offset_control_transport() -> Any:
     """Made when it is used: importing Faust's driver imports a Kafka client that most processes do not need."""
     from faust.transport.drivers import aiokafka as driver
 
     class OffsetControlConsumer(driver.Consumer):
+        async def perform_seek(self) -> None:
+            # Faust calls this at the end of a rebalance, while the fetcher may already run, and empties the queues of
+            # all streams after it: records that were fetched in between would be lost. So the fetcher waits here;
+            # Faust starts it again after it has emptied them.
+            if self.flow_active:
+                self.stop_flow()
+                for _ in range(_TURNS):
+                    await asyncio.sleep(0)
+            await super().perform_seek()
+
         async def seek_to_committed(self) -> Mapping[TP, int]:
             # Faust calls this after each rebalance, when tables are recovered: the only place where other offsets can
             # replace the committed ones before the first fetch.

@@ -111,7 +111,9 @@ class _Keeper:
         for event in events:
             message = event.message
             if message.generation_id != self._app.consumer_generation_id:
-                continue  # fetched before a rebalance: the present owner of the partition reads it again
+                # Fetched before a rebalance: the present owner of the partition reads it again, unless it is committed.
+                leave_unacknowledged(event)
+                continue
             try:
                 delta = decode(event.value)
             except BadDeltaError as problem:

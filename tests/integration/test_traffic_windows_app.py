@@ -7,6 +7,7 @@ import gc
 import time
 import uuid
 from collections import Counter
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +17,8 @@ from app.local.kafka import EmbeddedKafka
 from app.worker.traffic_windows_app import Topics, TrafficWindows, TrafficWindowsConfig, make_topics
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta, encode, key_of
-from tables.traffic_windows.faust_table import TrafficConfig
+from tables.faust_support import offset_control_transport
+from tables.traffic_windows.faust_table import OnePartition, TrafficConfig
 from tables.traffic_windows.view import TrafficRows
 from tests.support.processes import free_port
 
@@ -76,6 +78,54 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
     finally:
         await asyncio.gather(windows.stop(), rows.stop())
     assert reported == {"started": 2, "failed": 1}
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_lost_when_a_start_is_slow(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a table to recover, Faust fetches deltas before it empties its queues; an agent that is busy finds them
+    empty."""
+    consumer: Any = offset_control_transport().Consumer
+    seek, stored = consumer.seek_to_committed, OnePartition.stored
+
+    async def slow_seek(self: Any) -> Any:
+        found = await seek(self)
+        await asyncio.sleep(1.5)
+        return found
+
+    async def slow_stored(self: Any, limit_s: float) -> None:
+        await stored(self, limit_s)
+        await asyncio.sleep(1.0)
+
+    client = {"bootstrap.servers": kafka.bootstrap}
+    traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
+    config = TrafficWindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
+    await asyncio.to_thread(make_topics, config)
+    rows = TrafficRows(traffic.changelog, client, 900, 3600)
+    producer = Producer(client)
+
+    async def count(first: int, number: int) -> None:
+        """An app counts deltas that come one by one."""
+        windows = TrafficWindows(config, Topics(config), lambda _: None)
+        windows.start()
+        try:
+            for one in range(first, first + number):
+                producer.produce(traffic.topic, encode(delta(one, 1)), key_of(delta(0, 0)))
+                await asyncio.to_thread(producer.flush, LIMIT_S)
+                await asyncio.sleep(0.05)
+            async with asyncio.timeout(LIMIT_S):
+                while _accepted(rows) != first + number - 1:
+                    await asyncio.sleep(0.05)
+        finally:
+            await windows.stop()
+
+    rows.start()
+    try:
+        await count(1, 3)
+        monkeypatch.setattr(consumer, "seek_to_committed", slow_seek)
+        monkeypatch.setattr(OnePartition, "stored", slow_stored)
+        await count(4, 100)
+    finally:
+        await rows.stop()
 
 
 @pytest.mark.asyncio

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 _EVERY_S = 1.0  # records that were fetched before the reader went back must not make it go back again
 _TIMES_MAX = 10
-_OVERDUE_S = 10.0  # doubles with each attempt: a slow Kafka must not be asked for the same records ever again
+_OVERDUE_S = 10.0  # doubles with each attempt: a slow Kafka must not be asked for the same records again and again
 _OVERDUE_MAX_S = 120.0
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from analytics.census.spark import SparkConfig, explained, start
 from app.census import faust_engine
 from app.census.choices import WriteTo
-from app.census.faust_app import Place, crash, make_app, read_overdue_again, run, watch_topics
+from app.census.faust_app import Place, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
 from app.census.sinks import Sink
 from app.census.topics import Topic, Topics
@@ -185,7 +185,6 @@ def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, st
     compute = faust_engine.register(app, config, store, crash)
     app.follower = compute
     watch_topics(app, Topics(role.kafka), role.watched)
-    read_overdue_again(app)
 
     async def count() -> None:
         metrics.add(COMPUTE_READ, compute.read - metrics.counts[COMPUTE_READ])

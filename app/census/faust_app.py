@@ -126,6 +126,7 @@ def make_app(settings: Settings, place: Place, followed: Topic) -> FollowingApp:
     )
     app.driver_config = DriverConfig(reuse_port=False)
     app.followed = followed
+    _read_overdue_again(app)
     return app
 
 
@@ -149,7 +150,7 @@ def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -
     app.timer(_CHECK_EVERY_S)(check)
 
 
-def read_overdue_again(app: FollowingApp) -> None:
+def _read_overdue_again(app: FollowingApp) -> None:
     """Go back to records that are stored but do not come. Faust drops some now and then when it begins to read, or
     reads again; without another record after them, nobody would notice."""
 

@@ -16,7 +16,7 @@ from faust.types import TP
 from analytics.census.totals import Summary
 from app.census import results_page as page
 from app.census import results_table as table
-from app.census.faust_app import FollowingApp, Place, crash, make_app, read_overdue_again, run, watch_topics
+from app.census.faust_app import FollowingApp, Place, crash, make_app, run, watch_topics
 from app.census.metrics import RESULTS_READ, CensusMetrics
 from app.census.results_table import ResultsConfig, ResultsTable
 from app.census.topics import Topic, Topics, results_app
@@ -46,7 +46,6 @@ def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMe
     page.register(app, whole)
     health.register(app, lambda: (True, {}), lambda: (whole() is not None, {"partitions": topic.partitions}))
     watch_topics(app, Topics(role.kafka), {topic.name: topic.id})
-    read_overdue_again(app)
 
     async def count() -> None:
         metrics.add(RESULTS_READ, followed.taken - metrics.counts[RESULTS_READ])

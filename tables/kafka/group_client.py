@@ -34,6 +34,32 @@ _MOVED = frozenset(
 _AGAIN = _MOVED | {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
 
 
+class _Checked:
+    """A request that asks whether it may be sent as the last step before the socket, when it is encoded already.
+
+    Kafka does not refuse a commit that comes late. A process that is frozen in between sends it when it goes on, and so
+    moves back what another process has committed meanwhile.
+    """
+
+    def __init__(self, request: Any, may_send: Callable[[], bool]) -> None:
+        self._request = request
+        self._may_send = may_send
+
+    def prepare(self, versions: Any) -> Any:
+        """Called by aiokafka, which calls `encode` of what this returns and writes the result to the socket."""
+        prepared = self._request.prepare(versions)
+        encoded = prepared.encode()
+
+        def encode() -> Any:
+            if not self._may_send():
+                # As Kafka refuses a member whose partitions may belong to another one.
+                raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "the assignment is not confirmed"))
+            return encoded
+
+        prepared.encode = encode
+        return prepared
+
+
 class GroupClient:
     """One client for all groups of a process. Event loop only."""
 
@@ -82,7 +108,7 @@ class GroupClient:
         KafkaException, with the first error of a partition; others may have been committed."""
         places = [(one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted]
         request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, [(wanted[0].topic, places)])
-        answer = await self._ask(group, request, may_send)
+        answer = await self._ask(group, _Checked(request, may_send))
         for _, partitions in answer.topics:
             for _, code in partitions:
                 self._check(group, code)
@@ -101,7 +127,7 @@ class GroupClient:
 
     # -- requests
 
-    async def _ask(self, group: str, request: Any, may_send: Callable[[], bool] = lambda: True) -> Any:
+    async def _ask(self, group: str, request: Any) -> Any:
         try:
             client = await self._started()
             node = self._coordinators.get(group)
@@ -110,9 +136,6 @@ class GroupClient:
                 self._coordinators[group] = node
             if not await client.ready(node, group=ConnectionGroup.COORDINATION):
                 raise aiokafka_errors.NodeNotReadyError(f"broker {node} cannot be reached")
-            if not may_send():
-                # As Kafka refuses a member whose partitions may belong to another one.
-                raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "the assignment is not confirmed"))
             answer = await client.send(node, request, group=ConnectionGroup.COORDINATION)
         # aiokafka raises the last two when a connection, or the last broker it knows, is gone between two of its steps.
         except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -86,6 +88,29 @@ async def test_what_may_not_be_sent_is_not_sent(kafka: EmbeddedKafka, make_topic
         with pytest.raises(KafkaException, match="not confirmed"):
             await client.commit(f"g-{topic}", places(topic, 7), lambda: False)
         assert await client.fetch(f"g-{topic}", topic, [0], _LIMIT_S) == {}
+
+
+async def test_nothing_runs_between_the_check_and_the_socket(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """A process that is frozen there commits when it goes on, below what another one has committed meanwhile."""
+    topic = make_topic(1)
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_qualname)
+        if called:
+            sys.setprofile(None)
+
+    def may_send() -> bool:
+        sys.setprofile(note)
+        return True
+
+    async with client_of(kafka.bootstrap) as client:
+        await until_it_commits(client, topic)
+        await client.commit(f"g-{topic}", places(topic, 7), may_send)
+    assert called == ["StreamWriter.write"]
 
 
 async def test_what_kafka_refuses_is_an_error(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:

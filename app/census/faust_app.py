@@ -15,7 +15,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ import structlog
 from aiokafka.errors import IllegalStateError
 from faust.types import TP
 
-from analytics.census.offset_sequence import Succession
+from analytics.census.offset_sequence import OffsetGapError, Succession
 from app.census.topics import Topic, Topics
 from app.observability.logging import configure_logging
 from app.settings.load import Settings
@@ -78,6 +78,27 @@ class FollowingApp(OffsetControlApp):
         stored = {tp: self.follower.storable(tp.partition) or 0 for tp in offsets if tp.topic == self.followed.name}
         safe = {tp: min(offset, stored.get(tp, offset)) for tp, offset in offsets.items()}
         return {tp: offset for tp, offset in safe.items() if offset > 0}
+
+    def in_order(self, events: Sequence[Any], torn: set[int]) -> Iterator[Any]:
+        """The messages of a batch that the follower processes now. Where records are missing, adds the partition to
+        `torn` and leaves out the rest of it: `read_torn` reads all of that again."""
+        for message in (event.message for event in events):
+            # Records of an earlier assignment are read again too.
+            if message.partition in torn or message.generation_id not in (None, self.consumer_generation_id):
+                continue
+            try:
+                if self.follower.succession.take(message.partition, message.offset):
+                    yield message
+            except OffsetGapError:
+                torn.add(message.partition)
+
+    async def read_torn(self, torn: Collection[int]) -> None:
+        """Go back to the missing records of these partitions. Raises OffsetGapError when they do not come."""
+        for partition in torn:
+            offset = self.follower.succession.again(partition, time.monotonic())
+            if offset is not None:
+                log.warning("records are missing; reading them again", partition=partition, offset=offset)
+                await self.read_again(partition, offset)
 
     async def read_again(self, partition: int, offset: int) -> None:
         """Go back to this offset of the followed topic, unless another process has the partition by now."""

@@ -11,13 +11,13 @@ are missing, the process ends; its partitions move to the others, at the last co
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from analytics.census.counting import count_record
-from analytics.census.offset_sequence import OffsetGapError, Succession
+from analytics.census.offset_sequence import Succession
+from app.census.faust_app import FollowingApp
 
 #: Stores (key, value) records in the results topic; returns when all are acknowledged, raises if one is not.
 Store = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]
@@ -37,7 +37,9 @@ class FaustConfig:
 class FaustCompute:
     """For the event loop only. Created by `register`."""
 
-    def __init__(self, app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, app: FollowingApp, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]
+    ) -> None:
         self.config = config
         self.read = 0  #: chunks, by this process
         self.written = 0  #: results, by this process
@@ -76,15 +78,7 @@ class FaustCompute:
         results: list[tuple[bytes, bytes]] = []
         reached: dict[int, int] = {}
         torn: set[int] = set()
-        for message in (event.message for event in events):
-            if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
-                continue
-            try:
-                if not self.succession.take(message.partition, message.offset):
-                    continue
-            except OffsetGapError:
-                torn.add(message.partition)
-                continue
+        for message in self._app.in_order(events, torn):
             where = f"{message.topic}/{message.partition}/{message.offset}"
             headers = _headers(message.headers)
             results.append(count_record(message.key, message.value, headers, where))
@@ -95,20 +89,19 @@ class FaustCompute:
         await self._store(results)
         self.written += len(results)
         self._stored.update(reached)
-        for partition in torn:
-            offset = self.succession.again(partition, time.monotonic())
-            if offset is not None:
-                await self._app.read_again(partition, offset)
+        await self._app.read_torn(torn)
 
 
 def _headers(given: Any) -> list[tuple[str, bytes | None]]:
     return list(given.items()) if isinstance(given, Mapping) else list(given or ())
 
 
-def register(app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> FaustCompute:
+def register(
+    app: FollowingApp, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]
+) -> FaustCompute:
     """The agent, on a Faust app whose consumer asks `begin` where to start and `storable` how far to commit."""
     compute = FaustCompute(app, config, store, crashed)
-    raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
+    raw: dict[str, Any] = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
     # Raw bytes: a record that Faust cannot decode ends its stream without an error.
     topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)
     app.agent(topic, name="census-compute")(compute.follow)

@@ -14,20 +14,17 @@ After a failed write, or when records are missing for good, the process ends and
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import faust
-import structlog
 
-from analytics.census.offset_sequence import OffsetGapError, Succession
+from analytics.census.offset_sequence import Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
+from app.census.faust_app import FollowingApp
 from tables.faust_support import add_table
-
-log = structlog.get_logger(__name__)
 
 _STORE_LIMIT_S = 60.0
 
@@ -54,7 +51,7 @@ class _Rows(faust.Table):  # type: ignore[type-arg]
 class ResultsTable:
     """Event loop only. `register` makes one."""
 
-    def __init__(self, app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, app: FollowingApp, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> None:
         self.config = config
         self.taken = 0  #: results that this process has read, including repeated ones
         self.succession = Succession()
@@ -106,16 +103,8 @@ class ResultsTable:
         epoch = self._epoch
         by_partition: defaultdict[int, list[tuple[int, bytes | None]]] = defaultdict(list)
         torn: set[int] = set()
-        for message in (event.message for event in events):
-            # After a gap nothing of the partition counts in this batch, and neither do records of an earlier
-            # assignment: both are read again.
-            if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
-                continue
-            try:
-                if self.succession.take(message.partition, message.offset):
-                    by_partition[message.partition].append((message.offset, message.value))
-            except OffsetGapError:
-                torn.add(message.partition)
+        for message in self._app.in_order(events, torn):
+            by_partition[message.partition].append((message.offset, message.value))
         changed: dict[str, Row] = {}
         for partition, records in by_partition.items():
             changed |= apply(self._table, partition, records)
@@ -124,11 +113,7 @@ class ResultsTable:
         if epoch == self._epoch:  # otherwise the table was recovered meanwhile, and reading went back to its offsets
             await self._store(positions)
             self.taken += sum(map(len, by_partition.values()))
-        for partition in torn:
-            offset = self.succession.again(partition, time.monotonic())
-            if offset is not None:
-                log.warning("results are missing; reading them again", partition=partition, offset=offset)
-                await self._app.read_again(partition, offset)
+        await self._app.read_torn(torn)
 
     async def _store(self, rows: Mapping[str, Row]) -> None:
         for key, row in rows.items():
@@ -139,10 +124,10 @@ class ResultsTable:
                 await asyncio.gather(*unstored)
 
 
-def register(app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> ResultsTable:
+def register(app: FollowingApp, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> ResultsTable:
     """Register table and agent on a Faust app whose consumer calls `begin` for its start offsets."""
     table = ResultsTable(app, config, crashed)
-    raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
+    raw: dict[str, Any] = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
     # Raw bytes: a record that Faust cannot decode would end the stream without an error.
     topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)
     app.agent(topic, name="census-results")(table.follow)

@@ -1,7 +1,7 @@
 """The topology as a document: the source of every output (page, JSON, CSV, Mermaid, DOT), and comparable between runs.
 
     source --publishes--> channel --subscribes--> subscription --delivers------> subscriber (or a channel)
-                                                       |------replies-------> reply target (or a channel)
+                                                       |------replies-------> reply destination (or a channel)
                                                        |------dead-letters--> dead letter sink, DLQ topic (or a channel)
 
 Ids are stable from run to run: `channel:ns/name`, `broker:ns/name`, `subscription:ns/name`, `trigger:ns/name`,

@@ -133,7 +133,7 @@ KINDS: Mapping[str, str] = {
     "subscription": "subscription",
     "trigger": "trigger",
     "subscriber": "subscriber",
-    "reply-target": "reply target",
+    "reply-target": "reply destination",
     "dead-letter-sink": "dead letter sink",
     "dlq": "DLQ topic",
     "rest": "more, combined",

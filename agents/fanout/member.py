@@ -287,7 +287,7 @@ class FanoutMember:
         one, losses = self.subscription, self._losses
         # They are not in `states` any more, or never were. After a loss, a confirmation is one for other partitions.
         return await self._group_offsets.commit_now(
-            one.group, offsets(states), lambda: self._confirmed and self._losses == losses, one.label
+            one.group, offsets(states), lambda: self._may_commit and self._losses == losses, one.label
         )
 
     async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
@@ -361,12 +361,13 @@ class FanoutMember:
         self.positions.clear()
 
     @property
-    def _confirmed(self) -> bool:
-        return self._fanout is not None and self._fanout.confirmed_lately
+    def _may_commit(self) -> bool:
+        """Not after its group was deleted: a commit would create it again."""
+        return self._commits_last and self._fanout is not None and self._fanout.confirmed_lately
 
     def _claim(self, numbers: Iterable[int]) -> Claim:
         states = {number: self.states[number] for number in numbers}
-        return lambda: self._confirmed and all(self.states.get(number) is state for number, state in states.items())
+        return lambda: self._may_commit and all(self.states.get(number) is state for number, state in states.items())
 
     def _mine(self, numbers: Sequence[int]) -> list[PartitionState]:
         return [self.states[number] for number in numbers if number in self.states]

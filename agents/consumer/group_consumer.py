@@ -1,24 +1,31 @@
-"""A Kafka client that is a member of a group, and may be outdated by changed credentials.
+"""A Kafka client that is a member of a group. It finds each loss of its membership, and may be outdated by changed
+credentials.
+
+librdkafka reports that a session was lost, but not while it rebalances: then it joins again, and keeps the partitions
+that were not to be revoked, although others may have owned them meanwhile. The member id shows it: there is none until
+the group is joined again, and then another one. So it is compared at each rebalance, and before each commit.
 
 A commit that is waited for takes as long as the client tries to reach Kafka, which can be minutes. That is right while
 Kafka is away. But once the credentials have changed, Kafka may refuse the former ones for good, and the next client
 waits for this one. Then the commit is given up after some seconds, and so is each later one.
 
-Not one within a callback: a commit from another thread blocks for ever while the first one polls.
+Not one within a callback: a call from another thread waits for ever while the first one polls.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tables.kafka.live_settings import present
 
 _OUTDATED_S = 5.0  # for a commit of an outdated client
 _LOOK_S = 0.1
+
+_RebalanceCallback = Callable[[Consumer, list[TopicPartition]], None]
 
 
 class GroupConsumer(Consumer):
@@ -30,12 +37,50 @@ class GroupConsumer(Consumer):
         self._kafka = kafka
         self._used = used
         self._given_up: threading.Thread | None = None
-        self._polls = False
+        self._polls = self._ended = False
+        self._member_id: str | None = None  # with which it got its partitions; None: it has none
 
     @property
     def outdated(self) -> bool:
         """Another client must replace it, because its credentials have changed."""
         return present(self._kafka) is not self._used
+
+    def follow(
+        self, topic: str, on_assign: _RebalanceCallback, on_revoke: _RebalanceCallback, on_lost: _RebalanceCallback
+    ) -> None:
+        """Subscribe to one topic, with the callbacks of `Consumer.subscribe`. After `end` none is called. When all
+        partitions are lost and librdkafka does not report it, `poll` and `consume` raise KafkaException."""
+
+        def assigned(consumer: Consumer, places: list[TopicPartition]) -> None:
+            if not self.assignment():
+                self._member_id = self.memberid() or ""  # "": it is none any more
+            self._check_member()
+            on_assign(consumer, places)
+
+        def revoked(consumer: Consumer, places: list[TopicPartition]) -> None:
+            self._check_member()
+            on_revoke(consumer, places)
+            if len(self.assignment()) > len(places):  # a drain may take longer than a session
+                self._check_member()
+
+        def lost(consumer: Consumer, places: list[TopicPartition]) -> None:
+            self._member_id = None
+            on_lost(consumer, places)
+
+        def until_the_end(callback: _RebalanceCallback) -> _RebalanceCallback:
+            return lambda consumer, places: None if self._ended else callback(consumer, places)
+
+        self.subscribe(
+            [topic],
+            on_assign=until_the_end(assigned),
+            on_revoke=until_the_end(revoked),
+            on_lost=until_the_end(lost),
+        )
+
+    def _check_member(self) -> None:
+        if self._member_id is not None and self.memberid() != self._member_id:
+            problem = "the session ended during a rebalance: all partitions are lost"
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, problem))
 
     def poll(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.poll`; callbacks come within it, and within the next."""
@@ -54,11 +99,13 @@ class GroupConsumer(Consumer):
             self._polls = False
 
     def commit(self, *args: Any, **options: Any) -> Any:
-        """As `Consumer.commit`. One that is waited for may be given up, which is a time-out."""
+        """As `Consumer.commit`. One that is waited for may be given up, which is a time-out. When all partitions are
+        lost, it raises KafkaException."""
+        if self._hangs:  # every other call would wait for it
+            raise _timed_out()
+        self._check_member()
         if self._polls or options.get("asynchronous", True):
             return super().commit(*args, **options)
-        if self._hangs:
-            raise _timed_out()
         results: list[Any] = []
         problems: list[BaseException] = []
 
@@ -89,6 +136,7 @@ class GroupConsumer(Consumer):
     def end(self, *, at_once: bool = True) -> None:
         """Close it. Not `at_once`, or if a commit was given up: in a thread of its own, because `close` waits until the
         last commit has failed, which can take minutes."""
+        self._ended = True
         if at_once and not self._hangs:
             self.close()
         else:

@@ -28,6 +28,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
+from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.handover import Handovers
 from agents.consumer.membership import JoinWatch
 from agents.consumer.retained import RetainedOffsets, handed_over
@@ -85,7 +86,6 @@ class Rebalance:
         self._retained = RetainedOffsets()
         self._handovers = Handovers()
         self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
-        self._consumer: Consumer | None = None
         self.stop_drain_s = math.inf  #: the limit of a drain, once the thread is to stop
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
         self._join_watch = JoinWatch(config.group_protocol)
@@ -94,22 +94,19 @@ class Rebalance:
         """What stands for the present assignment of a partition; None if there is none."""
         return self.partitions.get(number) if number is not None else None
 
-    def begin(self, consumer: Consumer) -> None:
+    def begin(self, consumer: GroupConsumer) -> None:
         """Join the group with a new client, which owns nothing yet. The previous one may still be closing."""
-        self._consumer = consumer
         self.partitions = {}
         self._deferred = {}
         self.stuck = False
         self._join_watch.joining()
         self._thread.call(self._commits.attach, self.partitions)
-        consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        consumer.follow(self._topic, self._on_assign, self._on_revoke, self._on_lost)
 
-    # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
+    # -- callbacks of the client, inside poll()
 
     def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
         """Open the partitions that this process knows best; defer those of which other members may know more."""
-        if consumer is not self._consumer:
-            return
         self._join_watch.joined()
         numbers = [where.partition for where in assigned]
         if self._retained.joining:
@@ -128,8 +125,6 @@ class Rebalance:
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         """Drain, commit and release."""
-        if consumer is not self._consumer:
-            return
         self._forget_deferred(consumer, revoked)
         mine = [self.partitions[where.partition] for where in revoked if where.partition in self.partitions]
         self.release(consumer, mine, self._config.revoke_drain_s)
@@ -140,8 +135,6 @@ class Rebalance:
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         """Others may own them already: no commit, and only a short wait for answers that are on their way."""
-        if consumer is not self._consumer:
-            return
         self.counts["lost"] += 1
         self._join_watch.joining()
         self._forget_deferred(consumer, lost)

@@ -108,7 +108,6 @@ class SharedConsumer:
         self._stop = self._thread.stopping
         self._fetcher = Fetcher(lambda number: self.heads.get(number) if number is not None else None)
         self._log_end_offsets, self._stall_detector = LogEndOffsets(), StallDetector()
-        self._consumer: Consumer | None = None
         self._polled_at = time.monotonic()
         self._drain_s = 0.0
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
@@ -175,8 +174,7 @@ class SharedConsumer:
         self._begin_client()
         settings |= {"on_commit": self._check.answered, "error_cb": partial(self._on_error, self._check)}
         consumer = GroupConsumer(settings, self._config.kafka, kafka)
-        self._consumer = consumer
-        consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        consumer.follow(self.topic, self._on_assign, self._on_revoke, self._on_lost)
         try:
             while not (self._stop.is_set() or self._stuck or consumer.outdated):
                 self._check_fatal()
@@ -199,7 +197,6 @@ class SharedConsumer:
                 if self._stop.is_set():  # else a client with other credentials follows, as the same static member
                     leave(consumer)
         finally:
-            self._consumer = None
             if self.heads:  # an exception has left them: as good as lost
                 self._lose(list(self.heads.values()), 0.0)
                 self.heads.clear()
@@ -283,7 +280,7 @@ class SharedConsumer:
             )
             self._read_from(consumer, stalled, stalled.tracker.fetched)
 
-    # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
+    # -- callbacks of the client, inside poll()
 
     def _on_error(self, check: MembershipCheck, error: KafkaError) -> None:
         if check is not self._check:  # a former client, which is still closing
@@ -294,8 +291,6 @@ class SharedConsumer:
             log.warning("consumer", topic=self.topic, reason=error.str())
 
     def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        if consumer is not self._consumer:
-            return
         self._join_watch.joined()
         numbers = [where.partition for where in assigned]
         if self._joining:
@@ -330,8 +325,6 @@ class SharedConsumer:
         log.info("partitions assigned", topic=self.topic, partitions=numbers)
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        if consumer is not self._consumer:
-            return
         going = self._going(consumer, revoked)
         if going:
             self._release(consumer, going, self._config.revoke_drain_s)
@@ -341,8 +334,6 @@ class SharedConsumer:
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         """Others may own them already: no commit, and only a short wait for answers that are on their way."""
-        if consumer is not self._consumer:
-            return
         self.rebalances["lost"] += 1
         self._join_watch.joining()
         going = self._going(consumer, lost)

@@ -115,7 +115,7 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
 
 
 #: Files whose tests run one after the other in one process, which shares one Spark session or one cluster; and what
-#: takes both cores for minutes, of which there is one at a time. The longest first.
+#: takes both cores for minutes, of which there is one at a time.
 _GROUPS = {
     "spark": (
         "test_jobs_on_a_cluster",
@@ -136,12 +136,17 @@ _GROUPS = {
     "chaos": ("test_chaos_workers", "test_chaos_network"),
     "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),
 }
-#: Others, so that none of them is alone at the end: those that wait the longest, then those that compute.
-_LONGEST = (
+#: The longest files and groups in the order in which they begin. Those that compute and those that wait take turns, so
+#: that the cores are never idle and never needed by all; and none is alone at the end.
+_ORDER = (
+    "spark",
+    "spark-processes",
+    "chaos",
     "test_controller_failover",
     "test_outages",
-    "test_own_token",
     "test_seek",
+    "cluster",
+    "test_own_token",
     "test_triggers_come_and_go",
     "test_examples",
     "test_controller",
@@ -177,7 +182,7 @@ _LONGEST = (
     "test_brokers",
     "test_worker_metrics",
 )
-_RANKS = {name: rank for rank, name in enumerate((*itertools.chain(*_GROUPS.values()), *_LONGEST))}
+_RANKS = {name: rank for rank, name in enumerate(itertools.chain(*(_GROUPS.get(one, (one,)) for one in _ORDER)))}
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
 _GROUPS_OF_FIXTURE = {"spark": ("spark",), "engine": ("spark",), "cluster": ("chaos", "cluster")}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -35,6 +37,17 @@ def usual_limit() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextlib.contextmanager
+def standing_still(kafka: EmbeddedKafka) -> Iterator[None]:
+    """SIGSTOP; what it is sent waits."""
+    assert kafka.pid is not None
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
 
 
 def target_of(installation: Installation) -> str:
@@ -84,7 +97,8 @@ def test_a_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKaf
 
 
 def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """Stopped, it hears nothing of what Kafka stores of the requests under way; then it is killed."""
+    """Stopped, it hears nothing of what Kafka stores of the requests under way; then it is killed. Kafka stands still
+    before that, so that there are such requests."""
     installation = Installation(kafka.bootstrap, tmp_path, partitions=3)
     installation.write([])
     target, topic = target_of(installation), installation.resources.topic
@@ -103,7 +117,9 @@ def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka,
                         lambda: sum(reader.ends(kafka.bootstrap, topic).values()) > before + 500,  # noqa: B023
                         LIMIT_S,
                     )
-                    worker.pause()
+                    with standing_still(kafka):
+                        time.sleep(0.5)  # for the worker to send it what all connections wait for
+                        worker.pause()
                     time.sleep(1.0)  # for Kafka to store what it was sent
                     worker.kill()
                     load.process.terminate()

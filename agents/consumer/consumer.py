@@ -27,7 +27,7 @@ from agents.consumer.commits import Commits
 from agents.consumer.fetch import Fetcher
 from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
-from agents.consumer.membership import instance_id, is_fatal, leave, run_sessions
+from agents.consumer.membership import instance_id, is_fatal, run_sessions
 from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
@@ -196,7 +196,7 @@ class SubscriptionConsumer:
         if self._fatal is not None:
             raise KafkaException(self._fatal)
 
-    def _end(self, consumer: Consumer) -> None:
+    def _end(self, consumer: GroupConsumer) -> None:
         """Finish what is in flight. At a stop, leave the group too. Otherwise a client with other credentials follows,
         and gets the same partitions, as the same static member."""
         partitions = list(self._rebalance.partitions.values())
@@ -205,7 +205,7 @@ class SubscriptionConsumer:
             log.debug("joining again with changed credentials", subscription=self.subscription.label)
         self._rebalance.release(consumer, partitions, self._drain_s if stops else self._config.drain_s, self._drained)
         if self._stop.is_set():
-            leave(consumer)
+            consumer.leave()
 
     def _watch(self, consumer: Consumer, now: float) -> None:
         self._rebalance.open_deferred(consumer, now)

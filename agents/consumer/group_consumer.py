@@ -15,6 +15,7 @@ Not one within a callback: a call from another thread waits for ever while the f
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from tables.kafka.live_settings import present
 
 _OUTDATED_S = 5.0  # for a commit of an outdated client
 _LOOK_S = 0.1
+_UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 
 _RebalanceCallback = Callable[[Consumer, list[TopicPartition]], None]
 
@@ -39,6 +41,7 @@ class GroupConsumer(Consumer):
         self._given_up: threading.Thread | None = None
         self._polls = self._ended = False
         self._member_id: str | None = None  # with which it got its partitions; None: it has none
+        self._expelled = False  # a check has found that they are lost
 
     @property
     def outdated(self) -> bool:
@@ -68,7 +71,15 @@ class GroupConsumer(Consumer):
             on_lost(consumer, places)
 
         def until_the_end(callback: _RebalanceCallback) -> _RebalanceCallback:
-            return lambda consumer, places: None if self._ended else callback(consumer, places)
+            def called(consumer: Consumer, places: list[TopicPartition]) -> None:
+                if not self._ended:
+                    try:
+                        callback(consumer, places)
+                    except BaseException:
+                        self._ended = True  # more may come within the same `poll`
+                        raise
+
+            return called
 
         self.subscribe(
             [topic],
@@ -79,6 +90,7 @@ class GroupConsumer(Consumer):
 
     def _check_member(self) -> None:
         if self._member_id is not None and self.memberid() != self._member_id:
+            self._expelled = True
             problem = "the session ended during a rebalance: all partitions are lost"
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, problem))
 
@@ -86,17 +98,29 @@ class GroupConsumer(Consumer):
         """As `Consumer.poll`; callbacks come within it, and within the next."""
         self._polls = True
         try:
-            return super().poll(*args, **options)
+            messages = super().poll(*args, **options)
         finally:
             self._polls = False
+        if self._expelled:
+            self._check_reported()
+        return messages
 
     def consume(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.consume`."""
         self._polls = True
         try:
-            return super().consume(*args, **options)
+            messages = super().consume(*args, **options)
         finally:
             self._polls = False
+        if self._expelled:
+            self._check_reported()
+        return messages
+
+    def _check_reported(self) -> None:
+        """A commit has found a loss. It was reported in this `poll`, or will not be."""
+        if not self._ended:
+            self._check_member()
+            self._expelled = False
 
     def commit(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.commit`. One that is waited for may be given up, which is a time-out. When all partitions are
@@ -133,18 +157,34 @@ class GroupConsumer(Consumer):
     def _hangs(self) -> bool:
         return self._given_up is not None and self._given_up.is_alive()
 
+    def leave(self) -> None:
+        """Leave the group at once, after all partitions were released. A static member that only closes its client is
+        in it until its session ends."""
+        self._ended = True
+        self.unsubscribe()
+        until = time.monotonic() + _UNSUBSCRIBE_S
+        while self.assignment() and time.monotonic() < until:
+            self.poll(0.02)
+
     def end(self, *, at_once: bool = True) -> None:
         """Close it. Not `at_once`, or if a commit was given up: in a thread of its own, because `close` waits until the
         last commit has failed, which can take minutes."""
         self._ended = True
         if at_once and not self._hangs:
-            self.close()
+            self._close()
         else:
             threading.Thread(target=self._end, name="closing", daemon=True).start()
 
     def _end(self) -> None:
         if self._given_up is not None:  # it uses the client
             self._given_up.join()
+        self._close()
+
+    def _close(self) -> None:
+        # It may have joined again. The next client would take its place without a rebalance, and partitions that it was
+        # to revoke, for others to get when it joins again, would have no owner.
+        if self._expelled:
+            self.leave()
         self.close()
 
 

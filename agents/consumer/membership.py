@@ -1,5 +1,4 @@
-"""A consumer's membership in its group: one client after another, what ends one, how to leave, and how long a join may
-take."""
+"""A consumer's membership in its group: one client after another, what ends one, and how long a join may take."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from knative.backoff import doubling_s
 from tables.kafka.errors import KafkaFailed
@@ -16,7 +15,6 @@ from tables.kafka.errors import KafkaFailed
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
 JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
-_UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -51,14 +49,6 @@ def run_sessions(
             if clock() - began > _STEADY_S:
                 waits_s = doubling_s(*_REJOIN_S)
             stop.wait(next(waits_s))
-
-
-def leave(consumer: Consumer) -> None:
-    """Leave the group at once. A static member that only closes its client stays in it until its session ends."""
-    consumer.unsubscribe()
-    until = time.monotonic() + _UNSUBSCRIBE_S
-    while consumer.assignment() and time.monotonic() < until:
-        consumer.poll(0.02)
 
 
 class JoinWatch:

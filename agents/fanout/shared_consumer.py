@@ -25,7 +25,7 @@ from agents.consumer.fetch import Fetcher
 from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.handover import Handovers
 from agents.consumer.log_end_offsets import LogEndOffsets
-from agents.consumer.membership import JoinWatch, instance_id, is_fatal, leave, run_sessions
+from agents.consumer.membership import JoinWatch, instance_id, is_fatal, run_sessions
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
 from agents.fanout.decode import Decoded, decode
@@ -195,7 +195,7 @@ class SharedConsumer:
                 self.heads.clear()
                 self._release(consumer, heads, self._drain_s if self._stop.is_set() else self._config.drain_s)
                 if self._stop.is_set():  # else a client with other credentials follows, as the same static member
-                    leave(consumer)
+                    consumer.leave()
         finally:
             if self.heads:  # an exception has left them: as good as lost
                 self._lose(list(self.heads.values()), 0.0)

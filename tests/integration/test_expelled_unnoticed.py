@@ -59,7 +59,7 @@ async def test_a_subscription_keeps_nothing(
             if expel is not None:
                 await asyncio.to_thread(expel)
                 if noticed:
-                    await two.until(lambda: len(two.got) == 200)
+                    await two.until(lambda: len(two.got) >= 200)
                 (kept,) = (one for one in self.partitions if one not in partitions)
                 kept.tracker.settle(100)
                 self.settle = lambda _: True
@@ -69,6 +69,9 @@ async def test_a_subscription_keeps_nothing(
     consumers.fill(kafka, topic, 400, 2)
     async with feeding(kafka, topic, one, 2):
         await one.until(lambda: len(one.got) == 400)
+        async with asyncio.timeout(LIMIT_S):
+            while [consumers.committed(kafka, topic, number)[0] for number in (0, 1)] != [100, 100]:
+                await asyncio.sleep(0.1)
         one.expel = await asyncio.to_thread(expelling, kafka, f"g-{topic}")
         async with feeding(kafka, topic, two, 2):
             await one.until(lambda: one.expel is None)
@@ -96,7 +99,7 @@ async def test_a_trigger_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callabl
             first.while_draining = lambda: None
             expel()
             if noticed:
-                wait_until("others have all", lambda: len(second.got) == 200, LIMIT_S)
+                wait_until("others have all", lambda: len(second.got) >= 200, LIMIT_S)
             for kept in first.kept:
                 if kept.offset == 100:
                     kept.partition.tracker.settle(kept.offset)

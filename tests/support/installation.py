@@ -101,7 +101,10 @@ class Installation:
     def status(self, kind: str, name: str) -> dict[str, Any]:
         """The status file of an object; {} when there is none."""
         path = self.state / kind / f"{NAMESPACE}.{name}.json"
-        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        try:
+            found: dict[str, Any] = json.loads(path.read_text())
+        except FileNotFoundError:  # not yet, or no more
+            return {}
         return found
 
     def uid(self, name: str) -> str:

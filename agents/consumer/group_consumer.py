@@ -96,31 +96,22 @@ class GroupConsumer(Consumer):
 
     def poll(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.poll`; callbacks come within it, and within the next."""
-        self._polls = True
-        try:
-            messages = super().poll(*args, **options)
-        finally:
-            self._polls = False
-        if self._expelled:
-            self._check_reported()
-        return messages
+        return self._polled(super().poll, *args, **options)
 
     def consume(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.consume`."""
+        return self._polled(super().consume, *args, **options)
+
+    def _polled(self, poll: Callable[..., Any], *args: Any, **options: Any) -> Any:
         self._polls = True
         try:
-            messages = super().consume(*args, **options)
+            messages = poll(*args, **options)
         finally:
             self._polls = False
-        if self._expelled:
-            self._check_reported()
-        return messages
-
-    def _check_reported(self) -> None:
-        """A commit has found a loss. It was reported in this `poll`, or will not be."""
-        if not self._ended:
+        if self._expelled and not self._ended:  # a commit has found it: it was reported in this `poll`, or will not be
             self._check_member()
             self._expelled = False
+        return messages
 
     def commit(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.commit`. One that is waited for may be given up, which is a time-out. When all partitions are

@@ -18,6 +18,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -79,6 +80,17 @@ def get(port: int, path: str, limit_s: float = 30.0) -> tuple[int, bytes]:
         return 0, b""
     finally:
         connection.close()
+
+
+@contextmanager
+def paused(pid: int | None) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT at the end: what the process is sent meanwhile waits."""
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 class BusyMachine:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import time
 from collections import Counter
@@ -15,7 +13,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, free_port, wait_until
+from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, free_port, paused, wait_until
 from tests.support.resources import Wanted
 from tests.support.subscriber import Answer, ScriptedSubscriber, says
 
@@ -90,9 +88,5 @@ def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
                 installation.wait_subscribers(worker, len(names))
                 with LoadProcess(tmp_path, installation.url(worker), events=0, rate=100, keys=10):
                     wait_until("events flow", lambda: sum(s["distinct"] for s in sink.stats().values()) > 100, LIMIT_S)
-                    assert broker.pid is not None
-                    os.kill(broker.pid, signal.SIGSTOP)
-                    try:
+                    with paused(broker.pid):
                         assert worker.terminate(limit_s=30.0) == 0, worker.tail()
-                    finally:
-                        os.kill(broker.pid, signal.SIGCONT)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Sent, read
-from tests.support.processes import LoadProcess, Worker, wait_until
+from tests.support.processes import LoadProcess, Worker, paused, wait_until
 from tests.support.resources import NAMESPACE
 from tests.system.sending import post
 
@@ -37,17 +35,6 @@ def usual_limit() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@contextlib.contextmanager
-def standing_still(kafka: EmbeddedKafka) -> Iterator[None]:
-    """SIGSTOP; what it is sent waits."""
-    assert kafka.pid is not None
-    os.kill(kafka.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(kafka.pid, signal.SIGCONT)
 
 
 def target_of(installation: Installation) -> str:
@@ -117,7 +104,7 @@ def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka,
                         lambda: sum(reader.ends(kafka.bootstrap, topic).values()) > before + 500,  # noqa: B023
                         LIMIT_S,
                     )
-                    with standing_still(kafka):
+                    with paused(kafka.pid):
                         time.sleep(0.5)  # for the worker to send it what all connections wait for
                         worker.pause()
                     time.sleep(1.0)  # for Kafka to store what it was sent

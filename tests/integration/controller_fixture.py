@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from tables.contract_table import ContractTable
 from tables.kafka.admin import KafkaAdmin
 from tables.status_table import StatusTable
 from tests.support.fakes import CountingObserve
+from tests.support.resources import read_status
 
 LIMIT_S = 180.0
 
@@ -103,9 +103,7 @@ class ControllerFixture:
         return next((record for record in every if record.name == name), None)
 
     def said(self, kind: str, name: str) -> dict[str, Any]:
-        path = self.state / kind / f"default.{name}.json"
-        found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return found
+        return read_status(self.state / kind / f"default.{name}.json")
 
     def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
         for one in self.said(kind, name).get("status", {}).get("conditions", []):

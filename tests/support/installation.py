@@ -6,7 +6,6 @@ a Kafka without seeing each other.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +18,7 @@ from tests.support.ledger import reader
 from tests.support.ledger.facts import Sent
 from tests.support.ledger.history import Rule, every_event
 from tests.support.processes import LoadProcess, Worker, get, penstock, wait_until
-from tests.support.resources import NAMESPACE, BrokerResources, Resources, Wanted
+from tests.support.resources import NAMESPACE, BrokerResources, Resources, Wanted, read_status
 
 
 @dataclass(slots=True)
@@ -100,12 +99,7 @@ class Installation:
 
     def status(self, kind: str, name: str) -> dict[str, Any]:
         """The status file of an object; {} when there is none."""
-        path = self.state / kind / f"{NAMESPACE}.{name}.json"
-        try:
-            found: dict[str, Any] = json.loads(path.read_text())
-        except FileNotFoundError:  # not yet, or no more
-            return {}
-        return found
+        return read_status(self.state / kind / f"{NAMESPACE}.{name}.json")
 
     def uid(self, name: str) -> str:
         """The uid of a Subscription or Trigger."""

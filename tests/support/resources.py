@@ -1,11 +1,12 @@
 """Writes the YAML that people write, into a directory that a worker watches: a KafkaChannel and its Subscriptions, or a
-Broker and its Triggers.
+Broker and its Triggers. Reads their statuses.
 
 Plain dictionaries in the shape of the Knative API; the worker validates them.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,15 @@ import yaml
 ORDER = "kafka.eventing.knative.dev/delivery.order"
 ORDERS = ("ordered", "key-ordered", "unordered")
 NAMESPACE = "test"
+
+
+def read_status(path: Path) -> dict[str, Any]:
+    """A status file; {} when there is none. It may be removed at any moment."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from app.census.choices import WriteTo
 from knative.errors import PenstockError
+from tables.kafka.acknowledged import not_stored
 
 _FLUSH_S = 60.0
 _DELIVERY_MS = 60_000
@@ -67,7 +68,8 @@ class KafkaSink:
         if left:
             raise PenstockError(f"Kafka did not acknowledge {left} records for {self._topic}.", _AGAIN)
 
-    def _acknowledged(self, problem: KafkaError | None, _message: Message) -> None:
+    def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
+        problem = not_stored(error, message)
         if problem is None:
             self._written()
         elif self._problem is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from knative.contract.kafka_names import status_topic
 from knative.errors import NotReadyError
+from tables.kafka.acknowledged import not_stored
 
 _LIMIT_S = 10.0
 
@@ -18,9 +19,10 @@ def store_requests(client: Mapping[str, Any], instance: str, records: Sequence[t
     producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
     failures: list[str] = []
 
-    def done(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(error.str())
+    def done(error: KafkaError | None, message: Message) -> None:
+        problem = not_stored(error, message)
+        if problem is not None:
+            failures.append(problem.str())
 
     try:
         for key, value in records:

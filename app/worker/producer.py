@@ -45,6 +45,7 @@ from app.worker.produce_ages import Identity, StoredAgain, identity_of
 from app.worker.producer_client import ClientState, ProducerClient
 from app.worker.producer_config import TOO_LARGE, ProducerConfig, failure, is_fatal
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
+from tables.kafka.acknowledged import not_stored
 from tables.kafka.live_settings import present
 
 log = structlog.get_logger(__name__)
@@ -219,6 +220,7 @@ class KafkaProducer:
         self._outstanding -= 1
         generation[0] -= 1
         try:
+            error = not_stored(error, message)
             if error is None:
                 latency_s = message.latency() or 0.0
                 self._produced(message.topic() or "", message.partition() or 0, latency_s)

@@ -7,9 +7,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
@@ -20,6 +22,7 @@ from knative.ports import ProduceFailure, ProduceProblem
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader
 from tests.support.librdkafka import make_fatal
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 LIMIT_S = 180.0
@@ -200,3 +203,59 @@ async def test_who_is_posted_once_is_stored_once_whatever_runs_out_of_time(tmp_p
     assert {name for name, failure in results.items() if failure is None} <= set(stored)
     assert any(name.startswith("within") for name in stored), "Kafka has heard of them"
     assert {name: count for name, count in stored.items() if count > 1} == {}
+
+
+async def test_a_record_is_stored_only_when_kafka_has_said_where(cluster: KafkaCluster) -> None:
+    """Kafka refuses a client's first record of a partition, and stores the second, which was on its way already. The
+    client takes that for a sign that the first one is stored as well."""
+    topic = f"t-{os.urandom(4).hex()}"
+    cluster.create_topic(topic, 4)
+    leaders = [cluster.leader(topic, partition) for partition in range(4)]
+    (warm, partition), leader = next(
+        (pair, leaders[pair[0]]) for pair in combinations(range(4), 2) if leaders[pair[0]] is leaders[pair[1]]
+    )
+    client = {"bootstrap.servers": cluster.bootstrap, "enable.metrics.push": False}
+    producer = KafkaProducer(ProducerConfig(client, "p", timeout_s=60.0), Metrics())
+    results: dict[str, ProduceFailure | None] = {}
+
+    def send(name: str, partition: int) -> None:
+        producer.send(topic, b"x", b"k", [("ce_id", name.encode())], partial(results.__setitem__, name), partition)
+
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():
+                await asyncio.sleep(0.02)
+
+    await producer.start()
+    try:
+        send("warm", warm)
+        await until(lambda: "warm" in results)
+        cluster.set_topic_config(topic, "min.insync.replicas", 3)
+        cluster.others(leader)[0].kill()
+        await until(lambda: cluster.in_sync(topic, partition) == 2)
+        await asyncio.to_thread(leader.proxy.hold)
+        send("refused", partition)
+        await until(lambda: leader.proxy.held > 0)
+        cluster.set_topic_config(topic, "min.insync.replicas", 2)
+        assert await asyncio.to_thread(_stores, cluster.direct, topic, warm)
+        send("stored", partition)
+        await asyncio.to_thread(wait_until, "Kafka has it", lambda: "stored" in _ids(cluster, topic), LIMIT_S)
+        await asyncio.to_thread(leader.proxy.forward)
+        await until(lambda: len(results) == 3)
+    finally:
+        await producer.stop(1.0)
+    assert "refused" not in _ids(cluster, topic), "what the test is about has happened"
+    assert (results["warm"], results["stored"]) == (None, None)
+    assert (failure := results["refused"]) is not None
+    assert failure.problem is ProduceProblem.UNAVAILABLE
+
+
+def _ids(cluster: KafkaCluster, topic: str) -> set[str]:
+    return {fact.id for fact in reader.stored(cluster.direct, topic)}
+
+
+def _stores(bootstrap: str, topic: str, partition: int) -> bool:
+    """Once Kafka has stored a record of another client."""
+    other = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    other.produce(topic, b"x", b"k", partition, headers=[("ce_id", b"other")])
+    return not other.flush(LIMIT_S)

@@ -82,6 +82,22 @@ def test_a_delay_counts_in_both_directions_and_keeps_the_bandwidth(proxy: TcpPro
         assert time.monotonic() - began_s >= 0.2
 
 
+def test_answers_that_are_held_arrive_later_and_whole(proxy: TcpProxy) -> None:
+    with _connect(proxy) as client:
+        assert _echoed(client, b"before") == b"before"
+        proxy.hold()
+        client.sendall(b"one")
+        wait_until("the answer is held", lambda: proxy.held == 1, LIMIT_S)
+        client.sendall(b"two")
+        client.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        client.settimeout(LIMIT_S)
+        proxy.forward()
+        assert _read(client, 6) == b"onetwo"
+        assert proxy.held == 0
+
+
 def test_a_limited_line_is_shared(proxy: TcpProxy) -> None:
     with _connect(proxy) as one, _connect(proxy) as two:
         proxy.limit(64_000)

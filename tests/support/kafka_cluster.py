@@ -13,7 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka.config import Cluster, Node, java_arguments, new_cluster_id
@@ -234,6 +241,19 @@ class KafkaCluster(StartedByWith):
         created = self._client().create_topics([NewTopic(name, partitions)], operation_timeout=120)
         created[name].result(180)
         self.wait_healthy()
+
+    def set_topic_config(self, topic: str, name: str, value: object) -> None:
+        """Brokers may follow a moment later."""
+        entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self._client().incremental_alter_configs([resource], request_timeout=_ASK_LIMIT_S)[resource].result(180)
+
+    def in_sync(self, topic: str, partition: int = 0) -> int:
+        """How many replicas of a partition are in sync; 0 while it is not known."""
+        try:
+            return len(self._metadata(topic).topics[topic].partitions[partition].isrs)
+        except (KafkaException, KeyError):
+            return 0
 
     def _ask(self, ask: Callable[[], int]) -> int:
         """The number of a broker; asks again while there is none or no answer."""

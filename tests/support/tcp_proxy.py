@@ -32,6 +32,7 @@ class _Mode(Enum):
     PASS = auto()
     BLACKHOLE = auto()
     MUTE = auto()
+    HOLD = auto()
     REFUSE = auto()
 
 
@@ -67,6 +68,9 @@ class TcpProxy:
         self._bytes_per_s = 0.0
         self._free_at = [0.0, 0.0]  # loop time at which each direction of the limited line is idle again
         self._resets: asyncio.Task[None] | None = None
+        self._answering = asyncio.Event()
+        self._answering.set()
+        self.held = 0  #: answers that wait since `hold`, one for each connection
 
     def __enter__(self) -> TcpProxy:
         self.start()
@@ -108,6 +112,10 @@ class TcpProxy:
     def mute(self) -> None:
         """Pass on what clients send, and swallow what the server answers."""
         self._call(self._become(_Mode.MUTE))
+
+    def hold(self) -> None:
+        """Pass on what clients send; what the server answers waits for the next mode."""
+        self._call(self._become(_Mode.HOLD))
 
     def refuse(self) -> None:
         """Reset what is open and refuse new connections."""
@@ -156,6 +164,10 @@ class TcpProxy:
         self, mode: _Mode, delay_s: float = 0.0, bytes_per_s: float = 0.0, reset_every_s: float = 0.0
     ) -> None:
         self._mode, self._delay_s, self._bytes_per_s = mode, delay_s, bytes_per_s
+        if mode is _Mode.HOLD:
+            self._answering.clear()
+        else:
+            self._answering.set()
         if self._resets is not None:
             self._resets.cancel()
             self._resets = None
@@ -226,6 +238,8 @@ class TcpProxy:
         while True:
             taken_at, data = await chunks.get()
             await self._travel(taken_at, len(data), direction)
+            if direction == _ANSWERS and self._mode is _Mode.HOLD:
+                await self._wait_held()
             if self._mode is _Mode.BLACKHOLE or (self._mode is _Mode.MUTE and direction == _ANSWERS):
                 link.tainted = True
                 if not data:
@@ -236,6 +250,13 @@ class TcpProxy:
             else:
                 target.write(data)
                 await target.drain()
+
+    async def _wait_held(self) -> None:
+        self.held += 1
+        try:
+            await self._answering.wait()
+        finally:
+            self.held -= 1
 
     async def _travel(self, taken_at: float, size: int, direction: int) -> None:
         arrives_at = taken_at + self._delay_s

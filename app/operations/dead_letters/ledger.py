@@ -21,6 +21,7 @@ from knative.contract.kafka_names import redriven_topic
 from knative.delivery.verdicts import Reply
 from knative.errors import NotReadyError, PenstockError
 from knative.ports import Headers, ProduceFailure, ProduceProblem
+from tables.kafka.acknowledged import not_stored
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
 _SCHEMA = 1
@@ -169,11 +170,12 @@ class LedgerWriter:
         failures: list[str] = []
         acknowledged: list[bool] = []
 
-        def done(error: KafkaError | None, _: Message) -> None:
-            if error is None:
+        def done(error: KafkaError | None, message: Message) -> None:
+            problem = not_stored(error, message)
+            if problem is None:
                 acknowledged.append(True)
             else:
-                failures.append(error.str())
+                failures.append(problem.str())
 
         try:
             self._producer.produce(topic, value, key, on_delivery=done, headers=[*headers])

@@ -17,7 +17,9 @@ grace period for healthy partitions; then the rest fails. librdkafka's own time-
 client continues under a new epoch, and Kafka would store a second time what was sent to other partitions and not yet
 acknowledged.
 
-When credentials have changed, a new client takes over as well. The former one sends what it has.
+When credentials have changed, a new client takes over as well. The former one sends what it has. The same happens when
+its epoch is high, which each rejected record raises: after 32,767 it starts again at 0, and Kafka would take a new
+record for one that it has.
 
 A broker rejects a batch that is too large as a whole, and librdkafka fails every record in it. Each of them is sent
 again by itself (`app/worker/one_by_one`). Does not retry otherwise: librdkafka retries, in order, until the produce
@@ -95,6 +97,7 @@ class KafkaProducer:
         self._resting = False  # the poll thread sleeps until `_work` is set; only that thread changes it
         self._stopping = False
         self._stored_again = StoredAgain(time.monotonic())
+        self._used_up = False  # the client has had nearly all of its epochs
         self._former: list[ProducerClient] = []  # replaced, and not closed yet
         self._thread: threading.Thread | None = None
 
@@ -130,6 +133,7 @@ class KafkaProducer:
         now_s = time.monotonic()
         self._kafka = present(self.config.kafka)
         self._stored_again = again = StoredAgain(now_s)
+        self._used_up = False
         callbacks = {"error_cb": partial(self._on_error, again), "stats_cb": partial(self._on_statistics, again)}
         return ProducerClient(Producer({**self.config.client(), **callbacks}), self.config.timeout_s, now_s)
 
@@ -269,6 +273,8 @@ class KafkaProducer:
         self._loop.call_soon_threadsafe(self._looked, stored_again, identity_of(statistics))
 
     def _looked(self, stored_again: StoredAgain, identity: Identity | None) -> None:
+        if identity is not None and identity[1] >= self.config.epochs_max and stored_again is self._stored_again:
+            self._used_up = True
         for topic, count in stored_again.looked(identity, time.monotonic()).items():
             self._observe.stored_again(topic, count)
 
@@ -280,7 +286,7 @@ class KafkaProducer:
                 self._wind_up()
                 # One replacement for slowness at a time: a stuck partition makes the next client slow as well.
                 slow = not self._former and client.too_slow(time.monotonic())
-                outdated = present(self.config.kafka) is not self._kafka
+                outdated = self._used_up or present(self.config.kafka) is not self._kafka
                 if slow or outdated or client.state is ClientState.FAILED:
                     self._replace(client, slow=slow)
                 else:
@@ -344,7 +350,7 @@ class KafkaProducer:
         elif slow:
             log.warning("Kafka has not acknowledged events: the producer is replaced", after_s=self.config.timeout_s)
         else:
-            log.debug("the producer is replaced by one with the changed credentials")
+            log.debug("the producer is replaced", reason="its epochs" if self._used_up else "the changed credentials")
         time.sleep(client.rebuild_wait_s(time.monotonic()))  # records sent meanwhile to a FAILED client fail at once
         fresh = self._build()
         self._client = fresh  # one assignment: the event loop sends to the new client from here on

@@ -40,6 +40,7 @@ class ProducerConfig:
     queue_records_max: int = 100_000
     batch_records_max: int = 10_000
     compression: str = "lz4"
+    epochs_max: int = 8_192  #: then a new client takes over, long before the epoch starts again at 0
 
     def client(self) -> dict[str, Any]:
         """Settings for librdkafka."""

@@ -134,6 +134,7 @@ $(STAMP): requirements-dev.lock pyproject.toml setup.py
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -I app/local/install.py --require-hashes -r requirements-dev.lock
+	@# The lock has every package. Without --no-deps, pip takes another version of a package that is required with an extra.
+	@$(BIN)/python -I app/local/install.py --no-deps --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@

@@ -49,6 +49,10 @@ class OffsetControlApp(MemoryApp):
     def _new_transport(self) -> Any:
         return offset_control_transport()(self.conf.broker_consumer, self)
 
+    def _on_rebalance_when_stopped(self) -> None:
+        """The consumer's thread closes its client itself. Faust would close it here as well, from this thread: uvloop
+        may then crash the process with a segmentation fault."""
+
 
 @cache
 def offset_control_transport() -> Any:

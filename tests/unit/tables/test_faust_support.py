@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import faust
@@ -178,20 +179,41 @@ async def test_a_thread_that_has_just_begun_is_ended_too() -> None:
     assert thread.thread_loop.is_closed()
 
 
+class _OffsetControlApp(OffsetControlApp):
+    BootStrategy = _NoKafka
+
+    async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
+        return {}
+
+    def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
+        return {}
+
+
+@pytest.mark.asyncio
+async def test_a_rebalance_while_it_stops_leaves_the_client_to_its_thread() -> None:
+    app = _app(_OffsetControlApp)
+    closed: list[int] = []
+
+    async def close() -> None:
+        closed.append(threading.get_ident())
+
+    part = SimpleNamespace(close=close)
+    app.consumer._thread._consumer = SimpleNamespace(_client=part, _coordinator=part)
+    app._stopped.set()
+    try:
+        await app._on_partitions_revoked({TP("t", 0)})
+        await app._on_partitions_assigned({TP("t", 0)}, 1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert closed == [], "the client of another thread's loop was closed in this one"
+    finally:
+        app.consumer._thread.thread_loop.close()
+
+
 @pytest.mark.asyncio
 async def test_a_consumer_asks_the_app_for_offsets() -> None:
     """Its whole way is covered by tests that kill processes; here, that Faust still calls what is overridden."""
-
-    class App(OffsetControlApp):
-        BootStrategy = _NoKafka
-
-        async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
-            return {}
-
-        def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
-            return {}
-
-    app = _app(App)
+    app = _app(_OffsetControlApp)
     consumer = app.consumer
     try:
         ours: Any = type(consumer)

@@ -44,7 +44,7 @@ from app.worker.kafka_secret import KafkaSecret
 from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.own_token import own_ingress
 from app.worker.producer import KafkaProducer
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer_config import producer_config
 from app.worker.system_clock import SystemClock
 from app.worker.tls import ServerTls
 from app.worker.token_file import read_tokens
@@ -76,7 +76,6 @@ log = structlog.get_logger(__name__)
 #: How much of a rejected request is read and dropped: a client with a body of ten times the limit still reads its 413.
 _LINGER_EVENTS = 12
 _LINGER_BYTES_MIN = 8 * 1_048_576
-_DLQ_EXTRA_BYTES = 524_288  # how much larger than the largest event a record of a DLQ topic may be
 
 
 class _Boot(BootStrategy):
@@ -195,7 +194,7 @@ def _compose(
 ) -> Parts:
     lifecycle = app.lifecycle
     metrics = Metrics(f"{settings.instance}-producer")
-    producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
+    producer = KafkaProducer(producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
     contract = ContractTable(kafka_names.contract_topic(settings.instance), kafka, lifecycle.crashed)
     status = StatusTable(kafka_names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
@@ -254,7 +253,7 @@ def _broker_secrets(
 ) -> BrokerSecrets:
     def make_producer(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:
         name = f"{settings.instance}-producer-{reference.replace('/', '-')}"
-        return KafkaProducer(_producer_config(settings, kafka, name), metrics, lifecycle.crashed)
+        return KafkaProducer(producer_config(settings, kafka, name), metrics, lifecycle.crashed)
 
     root = Path(settings.kafka_secrets) if settings.kafka_secrets else None
     others = worker_kafka_without_secret(settings)
@@ -318,18 +317,6 @@ def _ingress_config(settings: Settings) -> ingress.IngressConfig:
         inflight_max=settings.ingress_inflight_max,
         bytes_max=settings.ingress_bytes_max,
         event_bytes_max=settings.event_bytes_max,
-    )
-
-
-def _producer_config(settings: Settings, kafka: Mapping[str, Any], name: str) -> ProducerConfig:
-    return ProducerConfig(
-        kafka=kafka,
-        name=name,
-        timeout_s=settings.produce_timeout_s,
-        linger_ms=settings.linger_ms,
-        message_bytes_max=settings.event_bytes_max + _DLQ_EXTRA_BYTES,
-        queue_bytes_max=2 * settings.ingress_bytes_max,
-        compression=settings.compression,
     )
 
 

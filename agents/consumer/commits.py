@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -43,6 +44,7 @@ log = structlog.get_logger(__name__)
 #: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
 LATE_S = 5.0  #: see `Commits.schedule_late_commit`
+_TRIES = 3  # of a commit that is waited for
 _AGAIN_S = 0.1
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
@@ -70,13 +72,13 @@ def _place(change: Change) -> TopicPartition:
     return TopicPartition(change.partition.topic, change.partition.number, change.offset, change.metadata)
 
 
-def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> set[int]:
+def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str) -> set[int]:
     """Commit and wait for the result; a consumer's own thread only. Logs and returns the partitions that could not be
     committed: what was settled in them may be delivered again."""
-    for left in reversed(range(tries)):
+    for left in reversed(range(_TRIES)):
         if not wanted:
             break
-        if left < tries - 1:
+        if left < _TRIES - 1:
             time.sleep(_AGAIN_S)
         try:
             results = consumer.commit(offsets=wanted, asynchronous=False) or []
@@ -174,8 +176,8 @@ class Commits:
         self._on_requested = requested
         self._loop = loop = asyncio.get_running_loop()
         self._machine = CommitMachine(interval_s, timeout_s)
-        self._due = _Alarm(loop, self._on_due)
-        self._overdue = _Alarm(loop, self._on_overdue)
+        self._due = _Alarm(loop, partial(self._guarded, self._on_due))
+        self._overdue = _Alarm(loop, partial(self._guarded, self._on_overdue))
         self._barriers = _Barriers(loop)
         self.waiting = False  #: Kafka has confirmed no commit for `timeout_s`
         self._late = False  # the next commit is due later than the interval
@@ -258,15 +260,19 @@ class Commits:
                 log.warning(WAITING_MESSAGE, subscription=self._label, after_s=self._timeout_s)
             self._listener(self.waiting)
 
-    def _on_due(self) -> None:
+    def _guarded(self, callback: Callable[..., None], *args: Any) -> None:
+        """For the event loop, which only logs what a callback raises: the subscription would stand still."""
         try:
-            self._late = False
-            self._machine.due(self._loop.time())
-            self._follow()
-            if self._machine.state is CommitState.REQUESTED:
-                self._on_requested()
-        except Exception as problem:  # the loop only logs what a timer raises
+            callback(*args)
+        except Exception as problem:
             self._fatal(problem)
+
+    def _on_due(self) -> None:
+        self._late = False
+        self._machine.due(self._loop.time())
+        self._follow()
+        if self._machine.state is CommitState.REQUESTED:
+            self._on_requested()
 
     def _on_overdue(self) -> None:
         self._machine.overdue(self._loop.time())
@@ -285,18 +291,18 @@ class Commits:
                 change.partition.requested = change.offset
                 wanted.append(_place(change))
         if not wanted:  # all of it was revoked (with its own last commit) or lost
-            self._loop.call_soon_threadsafe(self._answered, commit, None, [])
+            self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, None, [])
             return
         try:
             results = consumer.commit(offsets=wanted, asynchronous=not wait)
             if wait:
-                self._loop.call_soon_threadsafe(self._answered, commit, None, results or [])
+                self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, None, results or [])
         except KafkaException as problem:
-            self._loop.call_soon_threadsafe(self._answered, commit, problem.args[0], [])
+            self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, problem.args[0], [])
 
     def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """librdkafka's callback, in the consumer's thread."""
-        self._loop.call_soon_threadsafe(self._on_result, error, partitions)
+        self._loop.call_soon_threadsafe(self._guarded, self._on_result, error, partitions)
 
     # -- answers, on the event loop
 

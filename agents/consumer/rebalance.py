@@ -274,7 +274,9 @@ class Rebalance:
             try:
                 return work.result(self._config.commit_interval_s)
             except TimeoutError:
-                if work.done() or time.monotonic() > until + LOOP_S:
+                if work.done():  # in the moment in which the wait ended, or by a TimeoutError of its own
+                    return work.result()
+                if time.monotonic() > until + LOOP_S:
                     raise
             sooner = time.monotonic() + self.stop_drain_s
             if self._stop.is_set() and sooner < until and work.cancel():

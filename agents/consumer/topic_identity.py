@@ -77,8 +77,10 @@ class TopicIdentity:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
-        async with asyncio.timeout(_LIMIT_S):
-            await asyncio.to_thread(self._admin.close)
+        try:
+            await call_in_thread(self._admin.close, _LIMIT_S, "topic-identity")
+        except TimeoutError:  # the subscriptions must be drained all the same
+            log.warning("the admin client was not closed in time")
 
     async def _watch(self) -> None:
         suspicions = ReplacedTopics()

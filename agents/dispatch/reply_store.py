@@ -6,30 +6,32 @@ replies can go round for ever. A record header counts how many replies led to an
 
 from __future__ import annotations
 
+from knative.cloudevents.kafka_binding import REPLY_DEPTH
 from knative.cloudevents.trace_context import PARENT, STATE
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.verdicts import DELIVERED, REPLY_LOOP, FinalFailure, Reply, RetryableFailure, Verdict
 from knative.ports import Clock, Headers, Produce, ProduceFailure, ProduceProblem
 from knative.produce import send
 
-DEPTH = "penstock-reply-depth"
 _TRACE = (PARENT, STATE)
 
 
 def depth_of(headers: Headers) -> int:
     """How many replies led to this event; 0 for an event that was sent to the ingress."""
-    text = next((content for name, content in headers if name == DEPTH), None)
+    text = next((content for name, content in headers if name == REPLY_DEPTH), None)
     return int(text) if text and text.isdigit() and len(text) < 10 else 0
 
 
 def headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]]:
     """The headers to store a reply with: its own, one more reply in the chain, and the trace of the original event
     unless it has a trace of its own."""
-    headers: list[tuple[str, bytes | None]] = [(name, content) for name, content in reply.headers if name != DEPTH]
+    headers: list[tuple[str, bytes | None]] = [
+        (name, content) for name, content in reply.headers if name != REPLY_DEPTH
+    ]
     if not any(name == PARENT for name, _ in headers):
         headers = [header for header in headers if header[0] not in _TRACE]
         headers += {name.lower(): content for name, content in original if name.lower() in _TRACE}.items()
-    return [*headers, (DEPTH, b"%d" % (depth_of(original) + 1))]
+    return [*headers, (REPLY_DEPTH, b"%d" % (depth_of(original) + 1))]
 
 
 def too_deep(original: Headers, depth_max: int) -> FinalFailure | None:

@@ -250,9 +250,9 @@ class TopicFanout:
     @property
     def any_behind(self) -> bool:
         return any(
-            position < self._ends.get(number, 0)
+            member.positions[number] < self._ends.get(number, 0) and not state.failure
             for member in self._members
-            for number, position in member.positions.items()
+            for number, state in member.states.items()
         )
 
     def skip(self, number: int, low: int) -> None:

@@ -29,6 +29,6 @@ def store_requests(client: Mapping[str, Any], instance: str, records: Sequence[t
             producer.produce(status_topic(instance), value, key, on_delivery=done)
         waiting = producer.flush(_LIMIT_S)
     except (KafkaException, BufferError) as problem:
-        raise NotReadyError(f"Kafka did not store the request ({problem}).", "Try again.") from problem
+        raise NotReadyError(f"Kafka has not confirmed the request ({problem}).", "Try again.") from problem
     if waiting or failures:
-        raise NotReadyError(f"Kafka did not store the request ({(failures or ['time limit'])[0]}).", "Try again.")
+        raise NotReadyError(f"Kafka has not confirmed the request ({(failures or ['time limit'])[0]}).", "Try again.")

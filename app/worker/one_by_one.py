@@ -1,6 +1,8 @@
 """Sends the records of rejected batches again, each in a batch of its own, by a producer that is started when needed.
 
     UNUSED --first record--> STARTING --started--> RUNNING
+       ^                         |
+       +--------- failed --------+
 
 A broker rejects a batch that is too large as a whole, and only a record by itself shows whether it is the one.
 """
@@ -16,7 +18,7 @@ from typing import Protocol
 import structlog
 from confluent_kafka import Message
 
-from knative.ports import Headers, Stored
+from knative.ports import Headers, ProduceFailure, ProduceProblem, Stored
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +26,7 @@ log = structlog.get_logger(__name__)
 class State(Enum):
     """Whether there is a producer for single records. It is kept from then on."""
 
-    UNUSED = "no batch was rejected so far"
+    UNUSED = "no batch was rejected so far, or its client could not be built"
     STARTING = "its client is being built; records wait"
     RUNNING = "records are passed on at once"
 
@@ -73,9 +75,17 @@ class OneByOne:
             await self._producer.stop(limit_s)
 
     async def _start(self, producer: SingleRecords) -> None:
-        await producer.start()
-        self.state = State.RUNNING
-        self._pass_on(producer)
+        try:
+            await producer.start()
+        except Exception as problem:  # the file of a certificate is not there any more, or there can be no more threads
+            log.exception("the producer for single records could not be started")
+            self.state, self._producer = State.UNUSED, None
+            waiting, self._waiting = self._waiting, deque()
+            for done, _, message in waiting:
+                _fail(done, message, f"it could not be sent again: {problem}")
+        else:
+            self.state = State.RUNNING
+            self._pass_on(producer)
 
     def _pass_on(self, producer: SingleRecords) -> None:
         while self._waiting:
@@ -83,3 +93,11 @@ class OneByOne:
             partition = message.partition()
             partition = -1 if partition is None else partition
             producer.send(message.topic() or "", message.value(), message.key(), headers, done, partition)
+
+
+def _fail(done: Stored, message: Message, why: str) -> None:
+    """Never raises: an error of one caller must not affect the records after it."""
+    try:
+        done(ProduceFailure(ProduceProblem.UNAVAILABLE, why))
+    except Exception:
+        log.exception("the callback for a record failed", topic=message.topic())

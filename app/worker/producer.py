@@ -226,13 +226,13 @@ class KafkaProducer:
         try:
             error = not_stored(error, message)
             if error is None:
+                if not self.connected:
+                    self.connected = self.ever_connected = True
+                done(None)  # before it is counted: no fault there leaves a sender without its answer
                 latency_s = message.latency() or 0.0
                 self._produced(message.topic() or "", message.partition() or 0, latency_s)
                 if latency_s > _RETRIED_S:
                     self._late(message.topic() or "", latency_s)
-                if not self.connected:
-                    self.connected = self.ever_connected = True
-                done(None)
             elif error.code() in TOO_LARGE and self.config.batch_records_max > 1:
                 self._one_by_one.send(done, headers, message)
             else:
@@ -371,4 +371,7 @@ def _purge(clients: list[ProducerClient]) -> None:
     """Fail their remaining records. A function of its own, so that no local variable of `stop` keeps a client alive."""
     for client in clients:
         client.purge()
-        client.kafka.poll(0)
+        try:
+            client.kafka.poll(0)
+        except KafkaException as problem:  # the fatal error for which it was replaced, once more
+            log.debug("a former client of the producer is closed", reason=problem.args[0].str())

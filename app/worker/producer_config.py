@@ -8,11 +8,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from app.settings.load import Settings
 from knative.ports import ProduceFailure, ProduceProblem
 from tables.kafka.live_settings import present
 
 _CLIENT_TIMEOUT_S = 300.0  # added to ours, so that librdkafka's own time-out is never reached (see `producer`)
 _STATISTICS_S = 5.0
+_DLQ_EXTRA_BYTES = 524_288  # how much larger than the largest event a record of a DLQ topic may be
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _REFUSED = frozenset(
     {
@@ -63,6 +65,19 @@ class ProducerConfig:
             **present(self.kafka),
             "log_level": 3,  # errors only: while a broker starts, the client warns of faults that it repairs itself
         }
+
+
+def producer_config(settings: Settings, kafka: Mapping[str, Any], name: str) -> ProducerConfig:
+    """Of a process with these settings."""
+    return ProducerConfig(
+        kafka=kafka,
+        name=name,
+        timeout_s=settings.produce_timeout_s,
+        linger_ms=settings.linger_ms,
+        message_bytes_max=settings.event_bytes_max + _DLQ_EXTRA_BYTES,
+        queue_bytes_max=2 * settings.ingress_bytes_max,
+        compression=settings.compression,
+    )
 
 
 def failure(error: KafkaError) -> ProduceFailure:

@@ -24,6 +24,9 @@ from knative.ports import Headers
 #: `knativeerrordata` is base64 of at most this many characters.
 ERROR_DATA_CHARACTERS_MAX = 1024
 
+#: Counts how many replies led to an event. It belongs to the event, also in its dead letter; subscribers do not see it.
+REPLY_DEPTH = "penstock-reply-depth"
+
 #: Limits of the tables of header names and content types. The producer chooses both.
 TABLE_ENTRIES_MAX = 1024
 TABLE_ENTRY_BYTES_MAX = 128
@@ -136,13 +139,18 @@ def dead_letter_headers(
     are replaced. `code` is the HTTP status, `data` the start of the answer's body (truncated here; b"" adds no
     attribute), `plain` the `penstock-*` headers to add.
     """
-    kept = [header for header in headers if not _is_ours(header[0])]
+    kept = original_headers(headers)
     kept.append(("ce_knativeerrordest", destination.encode("utf-8", "replace")))
     kept.append(("ce_knativeerrorcode", b"%d" % code))
     if data:
         kept.append(("ce_knativeerrordata", b64encode(data[: ERROR_DATA_CHARACTERS_MAX // 4 * 3])))
     kept.extend((name, text.encode("utf-8", "replace")) for name, text in plain)
     return kept
+
+
+def original_headers(dead_letter: Headers) -> list[tuple[str, bytes | None]]:
+    """The headers of the event, without those that made it a dead letter."""
+    return [header for header in dead_letter if not _is_ours(header[0])]
 
 
 def binary_form(headers: Headers, value: bytes | None) -> Headers:
@@ -331,5 +339,6 @@ def _names_cloudevents(content_type: bytes) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether this header belongs to a dead letter."""
-    return isinstance(name, str) and name.lower().startswith(("ce_knativeerror", "penstock-"))
+    """Whether this header belongs to a dead letter, and not to the event."""
+    low = name.lower() if isinstance(name, str) else ""
+    return low.startswith(("ce_knativeerror", "penstock-")) and low != REPLY_DEPTH

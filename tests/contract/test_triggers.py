@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from agents.dispatch.reply_store import DEPTH
 from agents.dispatch.runner import SubscriptionRunner
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
+from knative.cloudevents.kafka_binding import REPLY_DEPTH
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import DeliveryFormat, DeliveryOrder, DeliverySpec
 from knative.filters import Filter, from_json
@@ -114,7 +114,7 @@ async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settle
         serving(trigger(server.url(), EXACT_A), produce, observe, counters=counters) as runner,
     ):
         partition = PartitionState("b", 0, OffsetTracker(0))
-        one = record("a", 0, partition, ("traceparent", TRACE), (DEPTH, b"3"))
+        one = record("a", 0, partition, ("traceparent", TRACE), (REPLY_DEPTH, b"3"))
         runner.dispatcher.scheduler.enqueue(partition, [one])
         await until(lambda: len(produce.records) == 1)
         assert partition.tracker.committable == 0
@@ -124,8 +124,8 @@ async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settle
         assert (stored.topic, stored.key, stored.value) == ("b", b"s1", b"pong")
         assert stored.headers["ce_type"] == b"reply"
         assert stored.headers["traceparent"] == TRACE
-        assert stored.headers[DEPTH] == b"4"
-        assert DEPTH.encode() not in server.requests[0]
+        assert stored.headers[REPLY_DEPTH] == b"4"
+        assert REPLY_DEPTH.encode() not in server.requests[0]
         assert observe.others["reply_stored", "ns/trigger:s"] == 1
         assert [(d.type, d.counts.events) for d in counters.take(1) if not d.subscription] == [("reply", 1)]
 
@@ -152,7 +152,7 @@ async def test_a_chain_of_replies_that_is_too_long_is_dead_lettered_with_the_rea
         serving(trigger(server.url(), EXACT_A, retry=3), produce) as runner,
     ):
         partition = PartitionState("b", 0, OffsetTracker(0))
-        runner.dispatcher.scheduler.enqueue(partition, [record("a", 0, partition, (DEPTH, b"64"))])
+        runner.dispatcher.scheduler.enqueue(partition, [record("a", 0, partition, (REPLY_DEPTH, b"64"))])
         await until(lambda: partition.tracker.committable == 1)
         (letter,) = produce.records
         assert (letter.topic, letter.headers["ce_knativeerrorcode"]) == ("b.dlq", b"508")

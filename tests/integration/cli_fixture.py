@@ -17,8 +17,9 @@ from confluent_kafka.cimpl import NewTopic
 from agents.dispatch.dead_letters import versions
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
+from knative.cloudevents.kafka_binding import REPLY_DEPTH
 from knative.contract.kafka_names import contract_topic, status_topic
-from knative.contract.records import Channel, Subscription
+from knative.contract.records import SUBSCRIPTION, Channel, Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import RetryableFailure
@@ -62,12 +63,15 @@ class Looked:
         producer.produce(contract_topic(self.instance), value, uid)
         assert producer.flush(180) == 0
 
-    def subscribe(self, name: str, uri: str = "http://127.0.0.1:1/", reply: str | None = None) -> Subscription:
-        """Put a Subscription into the contract; its uid is `u-<name>-<instance>`."""
+    def subscribe(
+        self, name: str, uri: str = "http://127.0.0.1:1/", reply: str | None = None, kind: str = SUBSCRIPTION
+    ) -> Subscription:
+        """Put a Subscription or Trigger into the contract; its uid is `u-<name>-<instance>`."""
         uid = f"u-{name}-{self.instance}"
         subscription = Subscription(
             uid, 1, "ns", name, "c", "ch", self.topic, self.dlq_topic, self.partitions, f"kafka.{uid}",
             Addressable(uri), None if reply is None else Addressable(reply), DeliverySpec(backoff_delay_s=0.02),
+            kind=kind,
         )  # fmt: skip
         self.publish(uid, encode_entry(subscription))
         return subscription
@@ -95,14 +99,16 @@ class Looked:
     def dead_letters(
         self, subscription: Subscription, ids: Sequence[str], reason: str = "the answer was 503", ago_s: float = 0.0
     ) -> None:
-        """Dead letters of this subscription, as delivery writes them, in the first partition."""
+        """Dead letters of this subscription, as delivery writes them, in the first partition. 64 replies led to
+        the event `deep`."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "linger.ms": 20})
         at = time.time() - ago_s
         for number, event_id in enumerate(ids):
             value = b"data of " + event_id.encode()
             record = Delivery(
-                PartitionState(self.topic, 1, OffsetTracker(0)), number, b"k", value, event(event_id), len(value)
-            )
+                PartitionState(self.topic, 1, OffsetTracker(0)), number, b"k", value,
+                event(event_id) + ([(REPLY_DEPTH, b"64")] if event_id == "deep" else []), len(value),
+            )  # fmt: skip
             failure = RetryableFailure(503, reason, b"busy \xff" if event_id == "binary" else b"busy")
             outcome = Outcome(failure, subscription.subscriber.uri, 3, at, 0.1)
             headers: Any = versions(record, subscription, outcome, at)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import signal
@@ -10,15 +12,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
 from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
+from app.operations.dead_letters.redrive import Redrive, RedriveConfig
+from app.operations.dead_letters.summary import Summary
+from knative.cloudevents.kafka_binding import REPLY_DEPTH
+from knative.contract.records import TRIGGER
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import REPOSITORY, wait_until
@@ -198,6 +205,55 @@ def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubsc
     assert looked.penstock("dlq", "redrive", "--all").returncode == 1
     assert looked.json("dlq", "redrive", "--all")["redriven"] == 1
     assert _ids(subscriber, "/reply") == ["reply-1", "reply-1"]
+
+
+def test_a_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    """In the partition of its key, and also if it is large; a loop of replies does not begin again."""
+    keys = [f"key-{number}" for number in range(8)]
+    replies = [says(200, b"x" * 1_000_100, *EVENT_HEADERS, f"ce-partitionkey: {key}") for key in [*keys, "deep"]]
+    looked.dead_letters(looked.subscribe("one", subscriber.script("/one", *replies), kind=TRIGGER), [*keys, "deep"])
+    done = looked.penstock("dlq", "redrive", "--all", "--retries", "0", "-o", "json")
+    found = json.loads(done.stdout)
+    assert (found["redriven"], found["failed"]) == (8, 1), found
+    assert "more than 64 replies led to this event" in done.stderr
+    client = {"bootstrap.servers": looked.bootstrap}
+    with TopicReader(looked.topic, client) as reader:
+        stored = {record.key or b"": record for record in reader.stored()}
+    assert sorted(stored) == [key.encode() for key in keys]
+    assert {dict(record.headers)[REPLY_DEPTH] for record in stored.values()} == {b"1"}
+    as_java: dict[bytes, int | None] = {}
+    producer = Producer({**client, "partitioner": "murmur2_random"})
+    for key in keys:
+        producer.produce(
+            looked.topic, b"", key, on_delivery=lambda _, it: as_java.update({it.key() or b"": it.partition()})
+        )
+    assert producer.flush(_LIMIT_S) == 0
+    assert {key: record.partition for key, record in stored.items()} == as_java
+
+
+def test_an_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    one = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(one, ["1", "2"])
+    assert looked.json("dlq", "redrive", "--all")["redriven"] == 2
+    client = {"bootstrap.servers": looked.bootstrap}
+    ledger = read_ledger(client, looked.instance)
+
+    async def skip() -> Summary:
+        nothing: Any = None  # no letter is sent or recorded
+        run = Redrive(RedriveConfig(), nothing, [one], ledger, nothing, nothing)
+
+        def letters() -> Iterator[DeadLetter]:
+            for record in itertools.cycle(_records(looked)):
+                if run.summary.already and not run.summary.stopped:
+                    loop.call_soon_threadsafe(run.stop, "it was interrupted")
+                yield DeadLetter(record)
+
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_LIMIT_S):
+            return await run.run(letters())
+
+    found = asyncio.run(skip())
+    assert (found.stopped, found.complete, found.redriven) == ("it was interrupted", False, 0)
 
 
 def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:

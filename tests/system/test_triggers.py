@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from agents.dispatch.reply_store import DEPTH
 from app.local.kafka import EmbeddedKafka
+from knative.cloudevents.kafka_binding import REPLY_DEPTH
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Received, Sent, read
@@ -152,9 +152,9 @@ def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
     chain = [running.ids(f"/chain/{name}") for name in ("one", "two", "three")]
     assert chain == [["first"], ["reply-two"], ["reply-three"]]
     (last,) = running.subscriber.requests("/chain/three")
-    assert (last.attributes["type"], last.body, last.header(DEPTH)) == ("three", b"reply", None)
+    assert (last.attributes["type"], last.body, last.header(REPLY_DEPTH)) == ("three", b"reply", None)
     records = reader.records(broker.bootstrap, broker.resources.topic)
-    assert sorted((reader.header(one, "ce_id"), reader.header(one, DEPTH)) for one in records) == [
+    assert sorted((reader.header(one, "ce_id"), reader.header(one, REPLY_DEPTH)) for one in records) == [
         ("first", ""),
         ("reply-three", "2"),
         ("reply-two", "1"),

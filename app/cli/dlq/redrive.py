@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +45,7 @@ from app.operations.dead_letters.summary import Summary
 from app.settings import load_settings
 from app.worker.egress import guard_of
 from app.worker.own_token import own_ingress
+from app.worker.producer_config import producer_config
 from controller.kafka.topics import ensure_compacted
 from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError
@@ -166,9 +168,11 @@ async def _run(
     async with redrive_lock(where.client, where.instance, lost, note):
         # Read it after the lock: then it includes what the previous run has redriven.
         ledger = await asyncio.to_thread(where.ledger)
-        writer = await asyncio.to_thread(LedgerWriter, where.client, where.instance)
+        kept = producer_config(settings, where.client, f"{where.instance}-redrive")
+        writer = await asyncio.to_thread(LedgerWriter, kept, where.instance)
         own = own_ingress(settings)
         sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
+        config = replace(config, reply_depth_max=settings.reply_depth_max)
         run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, report)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

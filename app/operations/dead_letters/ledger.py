@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.operations.dead_letters.letters import DeadLetter
+from app.worker.producer_config import ProducerConfig, failure
 from knative.contract.kafka_names import redriven_topic
 from knative.delivery.verdicts import Reply
 from knative.errors import NotReadyError, PenstockError
@@ -114,21 +115,14 @@ def _is_ref(text: str) -> bool:
 
 
 class LedgerWriter:
-    """Writes entries. Blocks, so use it in threads; `record` may be called from several at once."""
+    """Writes entries, and replies. Blocks, so use it in threads; several may use it at once."""
 
-    def __init__(self, kafka: Mapping[str, Any], instance: str) -> None:
+    def __init__(self, config: ProducerConfig, instance: str) -> None:
+        """`config`: as in a worker, so that a reply goes to the same partition and may be as large."""
         self.topic = redriven_topic(instance)
-        self._producer = Producer(
-            {
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "delivery.timeout.ms": int(_STORE_LIMIT_S * 1000) - 1000,
-                "request.timeout.ms": 5_000,
-                "log_level": 0,
-                **kafka,
-            }
-        )
+        # Unlike a worker's, the client itself gives up: nothing may be stored after `_produce` has said that it is not.
+        limits = {"delivery.timeout.ms": int(_STORE_LIMIT_S * 1000) - 1000, "request.timeout.ms": 5_000}
+        self._producer = Producer({**config.client(), **limits, "linger.ms": 0, "log_level": 0})
 
     def close(self) -> None:
         """Destroy the client; nothing may be recorded afterwards."""
@@ -148,14 +142,13 @@ class LedgerWriter:
 
     def store_reply(self, topic: str, reply: Reply, headers: Headers) -> ProduceFailure | None:
         """Store the reply of a Trigger's subscriber in the broker's topic; None = Kafka has acknowledged it."""
-        failure = self._produce(topic, reply.key, reply.value, headers)
-        return None if failure is None else ProduceFailure(ProduceProblem.UNAVAILABLE, failure)
+        return self._produce(topic, reply.key, reply.value, headers)
 
     def _store(self, ref: str, value: bytes | None) -> None:
-        failure = self._produce(self.topic, ref.encode(), value)
-        if failure is not None:
+        problem = self._produce(self.topic, ref.encode(), value)
+        if problem is not None:
             raise NotReadyError(
-                f"{ref} was delivered, but {self.topic} could not record that ({failure}).",
+                f"{ref} was delivered, but {self.topic} could not record that ({problem.message}).",
                 "Start again when Kafka answers; this letter may be delivered a second time.",
             )
 
@@ -165,9 +158,9 @@ class LedgerWriter:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
-    ) -> str | None:
+    ) -> ProduceFailure | None:
         """Write one record and wait for its acknowledgement. Returns why there is none."""
-        failures: list[str] = []
+        failures: list[ProduceFailure] = []
         acknowledged: list[bool] = []
 
         def done(error: KafkaError | None, message: Message) -> None:
@@ -175,11 +168,14 @@ class LedgerWriter:
             if problem is None:
                 acknowledged.append(True)
             else:
-                failures.append(problem.str())
+                failures.append(failure(problem))
 
         try:
             self._producer.produce(topic, value, key, on_delivery=done, headers=[*headers])
             self._producer.flush(_STORE_LIMIT_S)
-        except (KafkaException, BufferError) as problem:
-            failures.append(str(problem))
-        return None if acknowledged else (failures or ["time limit"])[0]
+        except KafkaException as problem:
+            failures.append(failure(problem.args[0]))
+        except BufferError as problem:
+            failures.append(ProduceFailure(ProduceProblem.FULL, str(problem)))
+        unknown = ProduceFailure(ProduceProblem.UNAVAILABLE, "time limit")
+        return None if acknowledged else (failures or [unknown])[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from knative.cloudevents.kafka_binding import describe
+from knative.cloudevents.kafka_binding import describe, original_headers
 from knative.contract.records import Subscription
 from knative.urls import shown_url
 from tables.kafka.topic_reader import StoredRecord
@@ -88,7 +88,7 @@ class DeadLetter:
 
     def original_headers(self) -> list[tuple[str, bytes | None]]:
         """The headers of the event as it was stored in the channel, without those of the dead letter."""
-        return [(name, value) for name, value in self.record.headers if not name.lower().startswith((_ERROR, _PLAIN))]
+        return original_headers(self.record.headers)
 
 
 @dataclass(frozen=True, slots=True)

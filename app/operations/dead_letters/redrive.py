@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from agents.dispatch.attempt import Request, post, with_reply
-from agents.dispatch.reply_store import headers_of, verdict_of
+from agents.dispatch.reply_store import headers_of, too_deep, verdict_of
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
 from agents.http.own_ingress import OwnIngress
@@ -35,7 +35,7 @@ from knative.cloudevents.kafka_binding import Unreadable
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliverySpec
-from knative.delivery.verdicts import FinalFailure, Reply, RetryableFailure
+from knative.delivery.verdicts import FinalFailure, Reply, RetryableFailure, Verdict
 from knative.errors import PenstockError
 
 _READ_AHEAD = 20  # letters, each up to the size of an event
@@ -52,6 +52,7 @@ class RedriveConfig:
     in_flight: int = 1  #: letters at a time; with one they keep their order
     failures_max: int = 10  #: number of failures in a row that ends the run
     wait_max_s: float = 10.0  #: longest wait before a retry
+    reply_depth_max: int = 64  #: how many replies of Triggers may lead to an event
 
 
 class Redrive:
@@ -105,6 +106,8 @@ class Redrive:
         tried = 0
         try:
             async for letter in _ahead(letters):
+                if self._stop.is_set():
+                    return False
                 if self._ledger.has(letter):
                     self.summary.already += 1
                 elif tried == self._config.limit or await self._wait_turn(limiter, slots):
@@ -202,11 +205,14 @@ class Redrive:
             return await with_reply(outcome, subscription, self._post, store_reply, dropped=_not_counted)
 
         async def store_reply(subscription: Subscription, reply: Reply, number: int) -> Outcome:
-            stored = await asyncio.to_thread(
-                self._writer.store_reply, subscription.topic, reply, headers_of(reply, letter.record.headers)
-            )
+            verdict: Verdict | None = too_deep(headers, self._config.reply_depth_max)
+            if verdict is None:
+                stored = headers_of(reply, headers)
+                verdict = verdict_of(
+                    await asyncio.to_thread(self._writer.store_reply, subscription.topic, reply, stored)
+                )
             topic = f"kafka:{subscription.topic}"
-            return Outcome(verdict_of(stored), topic, number, time.time(), 0.0, recipient=Recipient.REPLY)
+            return Outcome(verdict, topic, number, time.time(), 0.0, recipient=Recipient.REPLY)
 
         def spec() -> DeliverySpec:
             # Evaluated before each retry: after a stop there are none, so the letters in flight end soon.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+import pytest
 from confluent_kafka import KafkaError
 
 from agents.ordering.offset_tracker import OffsetTracker
@@ -180,6 +181,27 @@ def test_a_fault_while_a_commit_is_made_up_ends_the_process() -> None:
 
     run(main())
     assert [str(problem) for problem in problems] == ["by a test"]
+
+
+@pytest.mark.parametrize("at", [True, False])
+def test_a_fault_of_those_who_wait_for_kafka_ends_the_process(at: bool) -> None:
+    """When the waiting begins, from a timer, and when it ends, from the answer of Kafka."""
+    problems: list[BaseException] = []
+
+    class Broken(Committing):
+        def _on_waiting(self, on: bool) -> None:
+            assert on is not at, "by a test"
+
+    async def main() -> None:
+        it = Broken(moved(0), fatal=problems.append)
+        await it.flying()
+        await asyncio.sleep(TIMEOUT_S + INTERVAL_S)
+        await it.flying()
+        await it.answered()
+        await asyncio.sleep(0)
+
+    run(main())
+    assert [str(problem).splitlines()[0] for problem in problems] == ["by a test"]
 
 
 def test_new_events_wait_while_no_commit_has_success() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.dispatch.reply_store import DEPTH, depth_of, headers_of, too_deep, verdict_of
+from agents.dispatch.reply_store import depth_of, headers_of, too_deep, verdict_of
+from knative.cloudevents.kafka_binding import REPLY_DEPTH
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure
 from knative.ports import Headers, ProduceFailure, ProduceProblem
 
@@ -15,7 +16,13 @@ STATE = ("tracestate", b"a=b")
 
 @pytest.mark.parametrize(
     ("headers", "depth"),
-    [([], 0), ([(DEPTH, b"7")], 7), ([(DEPTH, b"x")], 0), ([(DEPTH, None)], 0), ([(DEPTH, b"9" * 30)], 0)],
+    [
+        ([], 0),
+        ([(REPLY_DEPTH, b"7")], 7),
+        ([(REPLY_DEPTH, b"x")], 0),
+        ([(REPLY_DEPTH, None)], 0),
+        ([(REPLY_DEPTH, b"9" * 30)], 0),
+    ],
 )
 def test_the_depth_of_an_event(headers: Headers, depth: int) -> None:
     assert depth_of(headers) == depth
@@ -37,18 +44,18 @@ def test_a_reply_keeps_its_own_trace_or_has_that_of_the_event(
     assert headers_of(Reply([("ce_id", b"1"), *own], None, None), original) == [
         ("ce_id", b"1"),
         *stored,
-        (DEPTH, b"1"),
+        (REPLY_DEPTH, b"1"),
     ]
 
 
 def test_each_reply_is_one_deeper_and_a_subscriber_cannot_say_otherwise() -> None:
-    found = headers_of(Reply([("ce_id", b"1"), (DEPTH, b"0")], None, None), [(DEPTH, b"5")])
-    assert found == [("ce_id", b"1"), (DEPTH, b"6")]
+    found = headers_of(Reply([("ce_id", b"1"), (REPLY_DEPTH, b"0")], None, None), [(REPLY_DEPTH, b"5")])
+    assert found == [("ce_id", b"1"), (REPLY_DEPTH, b"6")]
 
 
 def test_a_chain_may_be_as_long_as_the_limit() -> None:
-    assert too_deep([(DEPTH, b"63")], 64) is None
-    assert isinstance(too_deep([(DEPTH, b"64")], 64), FinalFailure)
+    assert too_deep([(REPLY_DEPTH, b"63")], 64) is None
+    assert isinstance(too_deep([(REPLY_DEPTH, b"64")], 64), FinalFailure)
 
 
 def test_what_the_answer_of_kafka_means() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.worker.one_by_one import OneByOne, State
-from knative.ports import Headers, Stored
+from knative.ports import Headers, ProduceFailure, ProduceProblem, Stored
 from tests.support.virtual_loop import run
 
 
@@ -105,3 +105,37 @@ def test_a_stop_without_use_starts_nothing() -> None:
 
     it, made = using(do)
     assert (it.state, made) == (State.UNUSED, [])
+
+
+def test_whoever_waits_for_a_producer_that_cannot_start_gets_an_answer() -> None:
+    """And the next record tries again."""
+    made: list[Single] = []
+    answers: list[ProduceFailure | None] = []
+
+    class Broken(Single):
+        async def start(self) -> None:
+            raise OSError("no certificate")
+
+    def make() -> Single:
+        made.append(Single() if made else Broken())
+        return made[-1]
+
+    def answer(failure: ProduceFailure | None) -> None:
+        answers.append(failure)
+        raise RuntimeError("by a test")
+
+    async def main() -> None:
+        it = OneByOne(make)
+        records: list[Any] = [Record(number) for number in range(3)]
+        it.send(answer, [], records[0])
+        it.send(answer, [], records[1])
+        await asyncio.sleep(0.1)
+        assert it.state is State.UNUSED
+        it.send(answer, [], records[2])
+        await asyncio.sleep(2)
+        await it.stop(0.0)
+
+    run(main())
+    failed = ProduceFailure(ProduceProblem.UNAVAILABLE, "it could not be sent again: no certificate")
+    assert answers == [failed, failed]
+    assert [(single.sent, single.stopped) for single in made] == [([], False), ([2], True)]

@@ -10,10 +10,12 @@ import pytest
 from knative.cloudevents import kafka_binding
 from knative.cloudevents.http_binding import to_record
 from knative.cloudevents.kafka_binding import (
+    REPLY_DEPTH,
     Unreadable,
     body_bytes,
     dead_letter_headers,
     describe,
+    original_headers,
     to_json_request,
     to_request,
 )
@@ -260,6 +262,15 @@ def test_dead_letter_headers() -> None:
         [*first, ("CE_KnativeErrorDest", b"x"), ("Penstock-Old", b"x")], destination="d", code=0, data=b"", plain=[]
     )
     assert again == [*first[:6], ("ce_knativeerrordest", b"d"), ("ce_knativeerrorcode", b"0")]
+    assert original_headers(first) == first[:6]
+
+
+def test_a_dead_letter_keeps_how_many_replies_led_to_the_event() -> None:
+    """Otherwise a redrive would begin a loop of replies again."""
+    reply = [*REQUIRED, (REPLY_DEPTH, b"64")]
+    dead = dead_letter_headers(reply, destination="d", code=508, data=b"", plain=[("penstock-reason", "loop")])
+    assert original_headers(dead) == reply
+    assert REPLY_DEPTH.encode() not in to_request(PREFIX, dead, b"{}")
 
 
 @pytest.mark.parametrize("headers", [REQUIRED, STRUCTURED, [*STRUCTURED, ("ce_knativeerrorcode", b"400")]])

@@ -106,12 +106,7 @@ class TopicFanout:
         try:
             while member in self._members:
                 try:
-                    async with self._lock:
-                        missing = sorted(self._owned - member.states.keys())
-                        if missing and member in self._members:
-                            found = await self._read([member], missing)
-                            member.open(missing, found[member.subscription.group])
-                            self._wake_if_behind(member)
+                    await self._open_missing(member)
                     return
                 except KafkaFailed as problem:
                     label = member.subscription.label
@@ -119,6 +114,20 @@ class TopicFanout:
                     await asyncio.sleep(_OPEN_AGAIN_S)
         except Exception as problem:
             self.fatal(problem)
+
+    async def _open_missing(self, member: FanoutMember) -> None:
+        """Open for it the partitions that are open for others. Raises KafkaFailed."""
+        missing = sorted(self._owned - member.states.keys())
+        if not missing:
+            return
+        # Not under the lock, because Kafka may take long to answer, and a loss of partitions must not wait for that. If
+        # they come back meanwhile, `open` reads for this member too.
+        found = await self._read([member], missing)
+        async with self._lock:
+            missing = sorted((self._owned - member.states.keys()).intersection(missing))
+            if missing and member in self._members:
+                member.open(missing, found[member.subscription.group])
+                self._wake_if_behind(member)
 
     async def leave(self, member: FanoutMember, drain_s: float) -> None:
         """Drain and commit its partitions, and read for it no more."""
@@ -155,7 +164,7 @@ class TopicFanout:
             try:
                 found = await self._read(members, numbers) if members else {}
             except BaseException:
-                self._owned.difference_update(numbers)
+                self._gone(numbers)
                 raise
             for member in members:
                 if member in self._members:  # it may have left meanwhile

@@ -99,19 +99,24 @@ class World:
         fanout = TopicFanout("t", "g", "c", config, offsets, CountingObserve(), _raise, self.emptied.append)
         self.fanout = fanout
         self.agents = [Agent(kind) for kind in self.wants]
+        self.config = config
         for place, agent in enumerate(self.agents):
-            wanted = Subscription(
-                f"u{place}", 1, "ns", f"s{place}", "c", "b", "t", "d", 1, f"g{place}", Addressable("http://x/"),
-                kind=TRIGGER,
-            )  # fmt: skip
-
-            def join(member: FanoutMember) -> TopicFanout:
-                fanout.join(member)
-                return fanout
-
-            agent.member = FanoutMember(wanted, "c", config, agent, join, offsets)
-            agent.member.start()
+            self.join(place, agent)
         self.position = 0
+
+    def join(self, place: int, agent: Agent) -> None:
+        wanted = Subscription(
+            f"u{place}", 1, "ns", f"s{place}", "c", "b", "t", "d", 1, f"g{place}", Addressable("http://x/"),
+            kind=TRIGGER,
+        )  # fmt: skip
+
+        def join(member: FanoutMember) -> TopicFanout:
+            self.fanout.join(member)
+            return self.fanout
+
+        groups: Any = self.groups
+        agent.member = FanoutMember(wanted, "c", self.config, agent, join, groups)
+        agent.member.start()
 
     async def assign(self) -> None:
         self.position = (await self.fanout.open([0]))[0]
@@ -265,6 +270,66 @@ def test_a_commit_that_was_delayed_is_not_sent_after_a_loss() -> None:
         await world.lose()
         world.fanout.confirmed(now_s())
         assert not claim()
+
+    run(main())
+
+
+def test_a_loss_does_not_wait_for_the_offsets_of_a_trigger_that_has_just_joined() -> None:
+    """And what was read before the loss does not count after it: another worker may have settled more."""
+
+    async def main() -> None:
+        world = World(dict.fromkeys(range(10), "a"), [0])
+        await world.assign()
+        answer, read = asyncio.Event(), world.groups.read
+
+        async def late(topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
+            found = await read(topic, groups, numbers)
+            if not answer.is_set():
+                await answer.wait()
+            return found
+
+        world.groups.read = late  # type: ignore[method-assign]
+        world.groups.found["g1"] = GroupOffset(3, "")
+        joined = Agent("a")
+        world.join(1, joined)
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(1.0):
+            await world.fanout.lose([0], 0.0)
+        world.groups.found["g1"] = GroupOffset(7, "")
+        assigned = asyncio.ensure_future(world.assign())
+        await asyncio.sleep(0.1)
+        answer.set()
+        await assigned
+        await asyncio.sleep(0.1)
+        assert joined.member.positions == {0: 7}
+
+    run(main())
+
+
+def test_what_was_read_for_a_partition_that_was_lost_opens_nothing() -> None:
+    async def main() -> None:
+        world = World(dict.fromkeys(range(10), "a"), [0])
+        await world.assign()
+        answer, read = asyncio.Event(), world.groups.read
+
+        async def late_once(topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
+            found = await read(topic, groups, numbers)
+            world.groups.read = read  # type: ignore[method-assign]
+            await answer.wait()
+            return found
+
+        world.groups.read = late_once  # type: ignore[method-assign]
+        world.groups.found["g1"] = GroupOffset(3, "")
+        joined = Agent("a")
+        world.join(1, joined)
+        await asyncio.sleep(0.1)
+        await world.fanout.lose([0], 0.0)
+        world.groups.found["g1"] = GroupOffset(7, "")
+        answer.set()
+        await asyncio.sleep(0.1)
+        assert joined.member.positions == {}
+        await world.assign()
+        assert joined.member.positions == {0: 7}
 
     run(main())
 

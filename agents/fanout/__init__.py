@@ -1,1 +1,2 @@
-"""One fetch for many Triggers: a broker's topic is read once in a process, whatever the number of its Triggers."""
+"""One fetch for many *members*: a process reads a topic once for all Triggers of a broker, or for all Subscriptions of a
+channel with a shared consumer."""

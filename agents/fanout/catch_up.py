@@ -1,9 +1,9 @@
-"""Reads again what Triggers have missed: those that began further behind, and those that had no room for a while.
+"""Reads again what members have missed: those that began further behind, and those that held too much for a while.
 
-    turn: the Trigger that has waited longest -> assign its partition at its position -> ranges, until it has caught up,
-          has no room, or TURN_S is over; every other Trigger that a range covers takes it too
+    turn: the member that has waited longest -> assign its partition at its position -> ranges, until it has caught up,
+          may hold no more, or TURN_S is over; every other member that a range covers takes it too
 
-One client for all Triggers of a topic, without a group. It exists only while a Trigger is behind.
+One client for all members of a topic, without a group. It exists only while a member is behind.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ log = structlog.get_logger(__name__)
 
 TURN_S = 1.0
 _IDLE_S = 10.0  # without a turn for this long, the client is closed
-_LOOK_S = 0.05  # between two looks for a Trigger that has room again
+_LOOK_S = 0.05  # between two looks for a member that may hold more again
 _POLL_S = 0.25
 _SILENT_S = 5.0  # a turn in which Kafka returns nothing for so long is ended
-_ROOM_S = 0.005  # between two offers of the same range
-_PATIENCE_S = 0.2  # with a Trigger that has no room, while others may wait for their turn
+_OFFER_S = 0.005  # between two offers of the same range
+_PATIENCE_S = 0.2  # with a member that may hold no more, while others may wait for their turn
 _BATCH = 500
 _FETCH_BYTES = 1_048_576
 _AGAIN_S = (1.0, 10.0)
@@ -42,10 +42,10 @@ _STOP_S = 3.0
 
 
 class Taken(Enum):
-    """How far the Trigger has come whose turn it is."""
+    """How far the member has come whose turn it is."""
 
     ALL = "it has taken all, and is still behind"
-    PART = "it had no room for all: offer it again"
+    PART = "it could not hold all: offer it again"
     DONE = "it has caught up, or is gone"
 
 
@@ -53,17 +53,17 @@ class CatchUpPort(Protocol):
     """What it needs of the fan-out. On the event loop."""
 
     def next_turn(self) -> tuple[int, int] | None:
-        """Partition and position of a Trigger that is behind and has room; None if there is none."""
+        """Partition and position of a member that is behind and may hold more; None if there is none."""
 
     def take_missed(self, found: list[Range]) -> Taken:
-        """What was read. The answer is about the Trigger whose turn it is."""
+        """What was read. The answer is about the member whose turn it is."""
 
     def skip(self, number: int, low: int) -> None:
         """The log begins at `low`."""
 
     @property
     def any_behind(self) -> bool:
-        """Whether a Trigger is behind, with room or without."""
+        """Whether a member is behind, and not halted."""
 
     def fatal(self, problem: BaseException) -> None:
         """The thread cannot continue."""
@@ -81,7 +81,7 @@ class CatchUp:
         self._name = f"catch-up-{topic}"
 
     def wake(self) -> None:
-        """A Trigger is behind."""
+        """A member is behind."""
         if self._thread is None:
             self._thread = LoopThread(self._run, self._name, self._owner.fatal)
             self._thread.start()
@@ -165,10 +165,10 @@ class CatchUp:
         consumer.unassign()
 
     def _offer(self, thread: LoopThread, found: list[Range], until: float) -> bool:
-        """Offer what was read until the Trigger has all of it. True: it is still behind, and its turn is not over."""
+        """Offer what was read until the member has all of it. True: it is still behind, and its turn is not over."""
         patience = min(until, time.monotonic() + _PATIENCE_S)
         while (taken := thread.call(self._owner.take_missed, found)) is Taken.PART and time.monotonic() < patience:
-            if thread.stopping.wait(_ROOM_S):
+            if thread.stopping.wait(_OFFER_S):
                 return False
         return taken is Taken.ALL and time.monotonic() < until
 

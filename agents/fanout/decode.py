@@ -1,4 +1,4 @@
-"""Turns what a librdkafka client returns into ranges of the log, for one reader of many Triggers."""
+"""Turns what a librdkafka client returns into ranges of the log, for one reader of many members."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def decode(messages: list[Message], heads: Mapping[int, PartitionState]) -> Deco
     for number, end in ends.items():
         head = heads[number]
         start = head.tracker.fetched
-        # The client may return records below the position after it was assigned again: every Trigger has them.
+        # The client may return records below the position after it was assigned again: every member has them.
         if end > start:
             fresh = [record for record in records.get(number, ()) if record.offset >= start]
             found.ranges.append(Range(number, start, end, fresh))

@@ -1,9 +1,9 @@
-"""Hands what is read of one broker's topic to all of its Triggers in this process.
+"""Hands what is read of one topic to all of its members in this process: Triggers, or Subscriptions.
 
-    SharedConsumer --ranges--> take ------+--> FanoutMember.take  (for each Trigger)
+    SharedConsumer --ranges--> take ------+--> FanoutMember.take  (for each member)
     CatchUp ---------ranges--> take_missed+
 
-What a Trigger cannot take, because it began behind or has no room, it gets from `CatchUp` later. The rule of
+What a member cannot take, because it began behind or holds too much, it gets from `CatchUp` later. The rule of
 `agents/fanout/ranges` makes both ways safe, in any order.
 """
 
@@ -30,14 +30,14 @@ from tables.kafka.errors import KafkaFailed
 log = structlog.get_logger(__name__)
 
 _HANDOVER_LIMIT_S = 2.0  # the next owners wait for `HANDOVER_S`
-_CONFIRM_LIMIT_S = 5.0  # for a Trigger that leaves
+_CONFIRM_LIMIT_S = 5.0  # for a member that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
 _STOP_DRAIN_S = 0.0
 
 
 class TopicFanout:
-    """All Triggers of one topic. Event loop only, except for `room`."""
+    """All members of one topic. Event loop only, except for `can_take` and `confirmed_lately`."""
 
     def __init__(
         self,
@@ -291,11 +291,11 @@ class TopicFanout:
                 if state is not None:
                     state.log_end_offset = head.log_end_offset
 
-    def room(self, number: int, *, resume: bool) -> bool:
-        """Any thread. True if a member follows the shared consumer here and has room."""
+    def can_take(self, number: int, *, resume: bool) -> bool:
+        """Any thread. True if a member follows the shared consumer here and can take more."""
         end = self._ends.get(number, 0)
         part = 4 if resume else 2
-        return any(member.has_room(number, end, part) for member in tuple(self._members))
+        return any(member.can_take(number, end, part) for member in tuple(self._members))
 
     # -- commits
 

@@ -1,4 +1,4 @@
-"""The fan-outs of one process: one for each topic that has a Trigger here."""
+"""The fan-outs of one process: one for each topic that has a member here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Fanouts:
         self._ending: set[asyncio.Task[None]] = set()
 
     def member(self, subscription: Subscription, owner: MemberListener) -> FanoutMember:
-        """A place for this Trigger in the fan-out of its topic."""
+        """The member of the fan-out of its topic for this Trigger or Subscription."""
         name = subscription.unique_name.replace(":", "_")
         client_name = f"{self._config.instance}-{subscription.namespace}-{name}"
         return FanoutMember(subscription, client_name, self._config, owner, self._join, self._group_offsets)

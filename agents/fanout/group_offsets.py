@@ -1,4 +1,4 @@
-"""Reads and commits the offsets of groups without members, as the groups of Triggers are."""
+"""Reads and commits the offsets of groups that no client joins: those of the members of fan-outs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class GroupOffsets:
         self._commits: set[asyncio.Task[None]] = set()
 
     async def read(self, topic: str, groups: Mapping[str, str], numbers: Collection[int]) -> Starts:
-        """Group -> partition -> where it starts. `groups`: group -> the label of its Trigger. A group without a
-        committed offset starts at the beginning of the log. Raises KafkaFailed."""
+        """Group -> partition -> where it starts. `groups`: group -> label of its member. A group without a committed
+        offset starts at the beginning of the log. Raises KafkaFailed."""
         found = await asyncio.gather(*(self.committed(topic, group, numbers) for group in groups))
         starts = {group: dict(offsets) for group, offsets in zip(groups, found, strict=True)}
         missing = {number for offsets in starts.values() for number in numbers if number not in offsets}

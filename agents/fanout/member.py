@@ -1,10 +1,10 @@
-"""One Trigger in the fan-out of its broker's topic: what it owns, how far it has taken, and its commits.
+"""One Trigger or Subscription in the fan-out of its topic: what it owns, how far it has taken, and its commits.
 
-    Fanout.take(range) -> FanoutMember.take: covers its position? room? --> filter --> what passes: to its agent
-                                                                             `-------> the rest is settled at once
+    Fanout.take(range) -> FanoutMember.take: covers its position? in budget? --> filter --> what passes: to its agent
+                                                                         `-------> the rest is settled at once
 
 Stands where a subscription of its own consumer has a `SubscriptionConsumer`. An event that does not pass the filter
-costs a call of the filter and nothing else: no delivery, no turn of the agent. It is a gap in the log of this Trigger.
+costs a call of the filter and nothing else: no delivery, no turn of the agent. It is a gap in the log of this member.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ Join = Callable[["FanoutMember"], Fanout]
 
 
 class FanoutMember:
-    """Event loop only, except for `has_room` and the properties."""
+    """Event loop only, except for `can_take` and the properties."""
 
     def __init__(
         self,
@@ -167,8 +167,8 @@ class FanoutMember:
     # -- for the fan-out: records
 
     def take(self, found: Range) -> bool:
-        """Take what the range has for this member, if it covers its position, as far as there is room. True: it has
-        not taken all of it."""
+        """Take what the range has for this member, if it covers its position, as far as its memory budget allows. True:
+        it has not taken all of it."""
         number = found.number
         state = self.states.get(number)
         if state is None or not state.open or state.failure:
@@ -176,8 +176,8 @@ class FanoutMember:
         position, end = self.positions[number], found.end
         if position >= end:
             return False
-        room = self._share() - state.held_bytes
-        if not covers(found.start, end, position) or room <= 0 or state.held >= RECORDS_MAX:
+        left = self._share() - state.held_bytes
+        if not covers(found.start, end, position) or left <= 0 or state.held >= RECORDS_MAX:
             return True
         matcher, filtered = self._listener.matcher, self._listener.filtered
         attempts = state.tracker.attempts
@@ -195,7 +195,7 @@ class FanoutMember:
                 or matcher(attributes)
                 or offset in attempts
             ):
-                if size >= room:
+                if size >= left:
                     end = offset
                     break
                 size += record.size
@@ -228,20 +228,20 @@ class FanoutMember:
         return low - position
 
     def behind(self, end: int, number: int) -> bool:
-        """Whether it has not taken all below `end`, and has room for more."""
+        """Whether it has not taken all below `end`, and may hold more."""
         state = self.states.get(number)
         if state is None or not state.open or state.failure or self.positions[number] >= end:
             return False
-        return self._room(state, 2)
+        return self._may_hold(state, 2)
 
-    def has_room(self, number: int, from_: int, part: int) -> bool:
+    def can_take(self, number: int, from_: int, part: int) -> bool:
         """Whether it follows the reader at `from_`, and holds less than 1/`part` of what it may. Any thread."""
         state, position = self.states.get(number), self.positions.get(number)
         if state is None or position is None or position < from_ or not state.open or state.failure:
             return False
-        return self._room(state, part)
+        return self._may_hold(state, part)
 
-    def _room(self, state: PartitionState, part: int) -> bool:
+    def _may_hold(self, state: PartitionState, part: int) -> bool:
         return state.held_bytes < self._share() // part and state.held < RECORDS_MAX // part
 
     def _share(self) -> int:

@@ -1,7 +1,7 @@
-"""Slows the shared consumer down while no Trigger takes more: it waits, then pauses partitions.
+"""Slows the shared consumer down while no member takes more: it waits, then pauses partitions.
 
-One Trigger with room is enough to go on: the others get what they miss from `agents/fanout/catch_up`. Waiting comes
-first, because pausing drops what the client has fetched ahead.
+One member that can take more is enough to go on: the others get what they miss from `agents/fanout/catch_up`. Waiting
+comes first, because pausing drops what the client has fetched ahead.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from agents.ordering.partition import PartitionState
 
-_CHECK_EVERY_S = 0.05  # between two looks at the room that Triggers have
+_CHECK_EVERY_S = 0.05  # between two looks at what members can take
 _FULL_S = 0.2  # how long it waits without polling
 _WAIT_S = 0.005
-_AHEAD_MAX = 8  # batches handed over that the Triggers have not taken yet
+_AHEAD_MAX = 8  # batches handed over that the members have not taken yet
 
 
-class Room(Protocol):
-    """Whether a Trigger that follows the shared consumer in this partition has room for more. `resume`: after a
+class CanTake(Protocol):
+    """Whether a member that follows the shared consumer in this partition can take more. `resume`: after a
     pause."""
 
     def __call__(self, number: int, *, resume: bool) -> bool: ...
@@ -31,10 +31,10 @@ class Room(Protocol):
 class Pauses:
     """The consumer's thread only, except `taken`. Call `begin` for each new client."""
 
-    def __init__(self, topic: str, room: Room, stop: threading.Event) -> None:
+    def __init__(self, topic: str, can_take: CanTake, stop: threading.Event) -> None:
         """`stop` ends a wait early."""
         self._topic = topic
-        self._room = room
+        self._can_take = can_take
         self._stop = stop
         self._handed = self._taken = 0
         self.begin()
@@ -49,7 +49,7 @@ class Pauses:
         self._handed += 1
 
     def taken(self) -> None:
-        """The Triggers have what they take of a batch. Event loop only."""
+        """The members have what they take of a batch. Event loop only."""
         self._taken += 1
 
     def throttle(self, consumer: Consumer, heads: Mapping[int, PartitionState], now: float) -> bool:
@@ -60,14 +60,14 @@ class Pauses:
         if now < self._check_at and not self.paused:
             return False
         self._check_at = now + _CHECK_EVERY_S
-        room = self._room
+        can_take = self._can_take
         for number in [number for number in self.paused if number in heads]:
-            if not heads[number].failure and room(number, resume=True):
+            if not heads[number].failure and can_take(number, resume=True):
                 self.resume(consumer, number)
         running = [number for number in heads if number not in self.paused]
-        full = [number for number in running if not room(number, resume=False)]
+        full = [number for number in running if not can_take(number, resume=False)]
         while full and len(full) == len(running) and time.monotonic() < until and not self._stop.wait(_WAIT_S):
-            full = [number for number in full if not room(number, resume=False)]
+            full = [number for number in full if not can_take(number, resume=False)]
         for number in full:
             self.pause(consumer, number)
         return bool(self.paused)

@@ -1,4 +1,4 @@
-"""Ranges of a partition's log, and who may take them: what makes one fetch safe for many Triggers. Pure.
+"""Ranges of a partition's log, and who may take them: what makes one fetch safe for many members. Pure.
 
     log        100 101 102 103 104 105 106 107 108          a range [start, end) holds every record of the log from
     range               [--------------)                    `start` up to, without, `end`
@@ -8,8 +8,8 @@
                 |        +---------------------- at the start: takes all
                 +------------------------------- before the start: must not take it, or it would lose 100 and 101
 
-The position of a Trigger is the first offset that it has not taken. It moves only to the end of a range that covers it.
-So a Trigger may take ranges of any reader, in any order, and neither loses a record nor takes one twice.
+The position of a member is the first offset that it has not taken. It moves only to the end of a range that covers it.
+So a member may take ranges of any reader, in any order, and neither loses a record nor takes one twice.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from functools import cached_property
 
 from knative.filters.attributes import attributes_of
 
-NEAR = 10_000  #: records: Triggers that are no further behind the first one start together with it
+NEAR = 10_000  #: records: members that are no further behind the first one start together with it
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One record of a partition, as all Triggers of this process see it."""
+    """One record of a partition, as all members of this process see it."""
 
     offset: int
     key: bytes | None
@@ -51,12 +51,12 @@ class Range:
 
 
 def covers(start: int, end: int, position: int) -> bool:
-    """Whether a Trigger at this position takes the range."""
+    """Whether a member at this position takes the range."""
     return start <= position < end
 
 
 def first_offset(positions: Collection[int]) -> int:
-    """Where the shared consumer begins to read a partition: at the hindmost of the Triggers that are near the first.
+    """Where the shared consumer begins to read a partition: at the hindmost of the members that are near the first.
     Those further behind catch up on their own, so that they hold nobody up."""
     front = max(positions)
     return min(position for position in positions if front - position <= NEAR)

@@ -1,13 +1,13 @@
-"""Reads the topic of a broker once for all of its Triggers in this process: one consumer, in a thread of its own.
+"""Reads a topic once for all of its members in this process: one consumer, in a thread of its own.
 
-    thread:  poll -> ranges by partition -> hand over; waits, or pauses partitions, while no Trigger has room
-             assigned, revoked, lost: asks the fan-out to open or release the partitions of all Triggers
+    thread:  poll -> ranges by partition -> hand over; waits, or pauses partitions, while no member takes more
+             assigned, revoked, lost: asks the fan-out to open or release the partitions of all members
 
-Its group decides which worker has which partitions. The groups of the Triggers have no members, and hold their offsets.
-A commit to a group without members is not fenced. So before they commit, this consumer commits its own position, which
-Kafka refuses when the partitions may belong to another worker (`confirm`).
+Its group decides which worker has which partitions. No client joins the groups of the Triggers and Subscriptions, which
+hold their offsets. Commits to such a group are not fenced. So before they commit, this consumer commits its own
+position, which Kafka refuses when the partitions may belong to another worker (`confirm`).
 
-Does not start at its own committed offset: the Triggers' offsets decide.
+Does not start at its own committed offset: the offsets of the members decide.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _LEAVE_S = 4.0
 
 
 class FanoutPort(Protocol):
-    """What the shared consumer needs of the fan-out. On the event loop, except `room`."""
+    """What the shared consumer needs of the fan-out. On the event loop, except `can_take`."""
 
     async def open(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Open these partitions for all Triggers. Returns the offset to read each from. Raises KafkaFailed."""
+        """Open these partitions for all members. Returns the offset to read each from. Raises KafkaFailed."""
 
     async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
-        """Drain these partitions of all Triggers. True: there is something to commit."""
+        """Drain these partitions of all members. True: there is something to commit."""
 
     async def release(self, numbers: Sequence[int]) -> None:
         """Commit them and give them up."""
@@ -78,8 +78,8 @@ class FanoutPort(Protocol):
     def confirmed(self, at: float) -> None:
         """At this time, of `tables.clock.now_s`, it was a member of its group, and owned its partitions."""
 
-    def room(self, number: int, *, resume: bool) -> bool:
-        """Whether a Trigger that follows this consumer has room for more. Any thread. `resume`: after a pause."""
+    def can_take(self, number: int, *, resume: bool) -> bool:
+        """Whether a member that follows this consumer can take more. Any thread. `resume`: after a pause."""
 
     def ends(self, heads: Collection[PartitionState]) -> None:
         """The log end offsets of these partitions may have changed."""
@@ -113,7 +113,7 @@ class SharedConsumer:
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
         self._handovers = Handovers()
-        self._pauses = Pauses(topic, owner.room, self._stop)
+        self._pauses = Pauses(topic, owner.can_take, self._stop)
         self._check = MembershipCheck(topic, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol)
         self._begin_client()

@@ -1,4 +1,4 @@
-"""The only Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements on the event loop.
+"""The Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements on the event loop.
 
     few records out:   send() -> librdkafka's queue     poll thread: flush -> acks -> deque -> one wake-up of the loop
     many:              send() -> librdkafka's queue     event loop: a tick every millisecond -> poll -> acks

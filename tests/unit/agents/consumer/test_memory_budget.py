@@ -1,4 +1,4 @@
-"""Room: memory stays bounded, and a partition that stands still does not make the others wait."""
+"""Memory budget: memory stays bounded, and a partition that stands still does not make the others wait."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ class Event(Enum):
 
 _C, _N, _K, _E = CommitState, NextCommit, Confirmation, Event
 
-#: The consumer's thread makes the transition to SENT, the event loop all others: in each state only one of them acts.
+#: Who sends makes the transition to SENT: the consumer's thread, in a fan-out the event loop. The event loop makes all
+#: others: in each state only one of them acts.
 COMMIT: Mapping[CommitState, Mapping[Event, CommitState]] = {
     _C.NONE: {_E.REQUESTED: _C.REQUESTED, _E.FORGOTTEN: _C.NONE},
     _C.REQUESTED: {_E.SENT: _C.SENT, _E.FORGOTTEN: _C.NONE},

@@ -60,7 +60,7 @@ class RebalanceListener(Protocol):
 
 class Rebalance:
     """The assignment of one subscription, over all its clients. Consumer's thread only, except for reading
-    `partitions`."""
+    `partitions` and `counts`, and for `stop_drain_s`."""
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ class Lifecycle:
             )
 
     async def before_start(self) -> None:
-        """Wait for Kafka. If it does not answer in time, log that, and end with exit code 3 unless a part keeps waiting."""
+        """Wait for Kafka. If it does not answer in time, log that, and end with exit code 3, or keep waiting."""
         settings = self._parts.settings
         for warning in (*settings.warnings, file_limits.allow(settings.connections_max)):
             if warning:

@@ -5,6 +5,7 @@ Kafka accepts a commit only from a member of the present generation, and only an
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
@@ -25,13 +26,14 @@ def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
 
 
 class MembershipCheck:
-    """For one client. Its own thread only, except `want`."""
+    """For one client. Its own thread only."""
 
-    def __init__(self, topic: str, confirmed: Callable[[float], None]) -> None:
-        """`confirmed`: called with the time, of `now_s`, at which Kafka was asked."""
+    def __init__(self, topic: str, wanted: threading.Event, confirmed: Callable[[float], None]) -> None:
+        """`wanted`: whoever sets it has it asked soon, from any thread; the next client shares it. `confirmed`: called
+        with the time, of `now_s`, at which Kafka was asked."""
         self._topic = topic
         self._confirmed = confirmed
-        self._wanted = False
+        self._wanted = wanted
         self._asked = self._not_before = 0.0  # when the question under way was sent (0 = none)
 
     @property
@@ -42,18 +44,14 @@ class MembershipCheck:
     @property
     def pending(self) -> bool:
         """It is wanted or under way, so the thread should poll often."""
-        return self._wanted or self.under_way
-
-    def want(self) -> None:
-        """Have it asked soon. Any thread."""
-        self._wanted = True
+        return self._wanted.is_set() or self.under_way
 
     def ask(self, consumer: Consumer, heads: Mapping[int, PartitionState]) -> None:
         """Ask if it is wanted; the answer comes to `answered`."""
         now = now_s()
-        if not (self._wanted and heads) or self._asked or now < self._not_before:
+        if not (self._wanted.is_set() and heads) or self._asked or now < self._not_before:
             return
-        self._wanted = False
+        self._wanted.clear()
         self._asked, self._not_before = now, now + _AGAIN_S
         try:
             consumer.commit(offsets=self._places(positions(heads.values())), asynchronous=True)
@@ -82,4 +80,5 @@ class MembershipCheck:
 
     def _refused(self, error: KafkaError) -> None:
         log.debug("Kafka does not confirm the assignment; asked again", topic=self._topic, reason=error.str())
-        self._asked, self._wanted = 0.0, True
+        self._asked = 0.0
+        self._wanted.set()

@@ -12,6 +12,7 @@ Does not start at its own committed offset: the offsets of the members decide.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Coroutine, Sequence
 from functools import partial
@@ -114,15 +115,16 @@ class SharedConsumer:
         self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
         self._handovers = Handovers()
         self._pauses = Pauses(topic, owner.can_take, self._stop)
-        self._check = MembershipCheck(topic, self._confirmed)
+        self._confirmation_wanted = threading.Event()
+        self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol)
         self._begin_client()
 
     def _begin_client(self) -> None:
         # A new one for each client, so that an answer to a former client is not taken for one to this client.
-        wanted, self._check = self._check.pending, MembershipCheck(self.topic, self._confirmed)
-        if wanted:
-            self._check.want()
+        if self._check.under_way:
+            self._confirmation_wanted.set()
+        self._check = MembershipCheck(self.topic, self._confirmation_wanted, self._confirmed)
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
         self._deferred: dict[int, float] = {}  # assigned, to be opened at that monotonic time
@@ -150,7 +152,7 @@ class SharedConsumer:
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `FanoutPort.confirmed` follows if it does."""
-        self._check.want()
+        self._confirmation_wanted.set()
 
     @property
     def poll_age_s(self) -> float:

@@ -171,9 +171,9 @@ async def _run(
         kept = producer_config(settings, where.client, f"{where.instance}-redrive")
         writer = await asyncio.to_thread(LedgerWriter, kept, where.instance)
         own = own_ingress(settings)
-        sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
+        pools = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
         config = replace(config, reply_depth_max=settings.reply_depth_max)
-        run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, report)
+        run = Redrive(config, pools, where.contract.subscriptions, ledger, writer, report)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")

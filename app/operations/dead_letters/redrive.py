@@ -61,7 +61,7 @@ class Redrive:
     def __init__(
         self,
         config: RedriveConfig,
-        sending: tuple[PoolConfig, EgressGuard, OwnIngress | None],
+        pools: tuple[PoolConfig, EgressGuard, OwnIngress | None],
         subscriptions: Sequence[Subscription],
         ledger: Ledger,
         writer: LedgerWriter,
@@ -69,7 +69,7 @@ class Redrive:
     ) -> None:
         self.summary = Summary()
         self._config = config
-        self._sending = sending
+        self._pool_parts = pools
         self._subscriptions = subscriptions
         self._ledger = ledger
         self._writer = writer
@@ -94,8 +94,8 @@ class Redrive:
             async with asyncio.TaskGroup() as group:
                 self.summary.complete = await self._begin_all(letters, slots, group)
         finally:
-            for sender in self._pools.values():
-                await sender.close(0.0)
+            for pool in self._pools.values():
+                await pool.close(0.0)
         return self.summary
 
     async def _begin_all(
@@ -143,8 +143,8 @@ class Redrive:
             return
 
     def _abort(self) -> None:
-        for sender in self._pools.values():
-            sender.abort()
+        for pool in self._pools.values():
+            pool.abort()
 
     async def _guarded(self, letter: DeadLetter, slots: asyncio.Semaphore) -> None:
         try:
@@ -227,7 +227,7 @@ class Redrive:
     async def _post(self, request: Request) -> Outcome:
         pool = self._pools.get(request.destination)
         if pool is None:
-            pool = self._pools[request.destination] = ConnectionPool(request.destination, *self._sending)
+            pool = self._pools[request.destination] = ConnectionPool(request.destination, *self._pool_parts)
         return await post(pool, SystemClock(), request)
 
 

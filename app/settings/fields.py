@@ -62,11 +62,7 @@ class Settings(BaseSettings):
     )
     kafka_secrets: str = _setting("", "folder", "Folder with NAMESPACE/NAME of each Secret of a Broker; empty: none.")
     kafka_wait_s: float = _setting(
-        30.0,
-        "seconds",
-        "Wait for Kafka at start, then exit code 3; a cluster's controller keeps waiting.",
-        ge=1,
-        le=3600,
+        30.0, "seconds", "Wait for Kafka at start, then exit code 3 (not a cluster's controller).", ge=1, le=3600
     )
     group_protocol: Literal["classic", "consumer"] = _setting(
         "classic", "word", "Consumer group protocol: classic (cooperative-sticky), or consumer (KIP-848)."

@@ -13,7 +13,7 @@ from tests.support.processes import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "reference" / "resources.md"
 READY = {"type": "Ready", "status": "True"}
-URL = "http://{}-kn-channel.shop.svc.cluster.local"
+INGRESS = "http://penstock-ingress.penstock.svc.cluster.local"
 SINK = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "billing"}}
 
 
@@ -26,7 +26,7 @@ def _because(status: str, reason: str, **more: Any) -> dict[str, Any]:
 
 
 OBJECTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-    ("KafkaChannel", "orders", {}, _ready(address={"url": URL.format("orders")})),
+    ("KafkaChannel", "orders", {}, _ready(address={"url": f"{INGRESS}/channels/shop/orders"})),
     ("KafkaChannel", "refunds", {}, _because("False", "TopicConflict")),
     ("Subscription", "audit", {"channel": {"name": "orders"}, "subscriber": SINK}, _ready()),
     (
@@ -35,7 +35,7 @@ OBJECTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"channel": {"name": "orders"}, "subscriber": SINK},
         _because("Unknown", "SubscriberNotServed"),
     ),
-    ("Broker", "main", {}, _ready(address={"url": "http://ingress.penstock.svc.cluster.local/shop/main"})),
+    ("Broker", "main", {}, _ready(address={"url": f"{INGRESS}/shop/main"})),
     (
         "Trigger",
         "paid",

@@ -241,7 +241,7 @@ class CommitMachine:
 
     def answered(self, now: float, refused: Collection[int]) -> list[int]:
         """The commit on its way is answered; `refused`: the partitions for which it failed. Returns those of them that
-        are still owned: none means success."""
+        are still owned."""
         assert self.commit is not None
         owned = [change for change in self.commit.wanted if self.owns(change.partition)]
         failed = [change.partition.number for change in owned if change.partition.number in refused]
@@ -251,14 +251,17 @@ class CommitMachine:
                 # `changes` of the request: what has changed since then is not in this commit.
                 partition.committed = max(partition.committed, change.changes)
                 partition.acknowledged = max(partition.acknowledged, change.offset)
-        event = Event.REFUSED if failed else Event.SUCCEEDED
+        # Refused for partitions that have all gone meanwhile: nothing is left to fail, but Kafka has confirmed nothing.
+        succeeded = not failed and any(change.partition.number not in refused for change in self.commit.wanted)
+        event = Event.SUCCEEDED if succeeded else Event.REFUSED
         self.state = _after(COMMIT, self.state, event)
         self.commit = None
-        if not failed:
+        if succeeded:
             self._confirm(event)
-        if failed:  # not soon: a broker that fails would otherwise get a commit every few milliseconds
+        else:  # not soon: a broker that fails would otherwise get a commit every few milliseconds
             self._schedule(now + self._interval_s)
-        elif self.next is NextCommit.DUE:
+            return failed
+        if self.next is NextCommit.DUE:
             self._schedule(now + SOON_S)
         elif self.next is NextCommit.NONE and any(map(_is_dirty, self._owned())):
             self._schedule(now + self._interval_s)

@@ -324,7 +324,7 @@ class Commits:
         failed = self._machine.answered(self._loop.time(), refused)
         if failed:
             self._failed(refused[failed[-1]])
-        else:
+        elif len(refused) < len(errors):
             self._succeeded()
         self._barriers.release()
         if self._barriers and not failed:

@@ -28,6 +28,7 @@ _LOOK_S = 0.1
 _UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 
 _RebalanceCallback = Callable[[Consumer, list[TopicPartition]], None]
+_AssignCallback = Callable[["GroupConsumer", list[TopicPartition]], None]
 
 
 class GroupConsumer(Consumer):
@@ -42,6 +43,8 @@ class GroupConsumer(Consumer):
         self._polls = self._ended = False
         self._member_id: str | None = None  # with which it got its partitions; None: it has none
         self._expelled = False  # a check has found that they are lost
+        #: Within `on_assign`: its session has ended since the last one, while it had no partitions.
+        self.expelled_idle = False
 
     @property
     def outdated(self) -> bool:
@@ -49,16 +52,17 @@ class GroupConsumer(Consumer):
         return present(self._kafka) is not self._used
 
     def follow(
-        self, topic: str, on_assign: _RebalanceCallback, on_revoke: _RebalanceCallback, on_lost: _RebalanceCallback
+        self, topic: str, on_assign: _AssignCallback, on_revoke: _RebalanceCallback, on_lost: _RebalanceCallback
     ) -> None:
         """Subscribe to one topic, with the callbacks of `Consumer.subscribe`. After `end` none is called. When all
         partitions are lost and librdkafka does not report it, `poll` and `consume` raise KafkaException."""
 
         def assigned(consumer: Consumer, places: list[TopicPartition]) -> None:
             if not self.assignment():
-                self._member_id = self.memberid() or ""  # "": it is none any more
+                former, self._member_id = self._member_id, self.memberid() or ""  # "": it is none any more
+                self.expelled_idle = former not in (None, self._member_id)
             self._check_member()
-            on_assign(consumer, places)
+            on_assign(self, places)
 
         def revoked(consumer: Consumer, places: list[TopicPartition]) -> None:
             self._check_member()

@@ -15,6 +15,9 @@ from tables.kafka.errors import KafkaFailed
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
 JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
+#: Time for the other members to join again and commit what they know. They try to connect every 2 s, wait for 1 s if
+#: their client has failed, and a heartbeat informs the members that are there within 1.2 s.
+HANDOVER_S = 5.0
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -52,20 +55,38 @@ def run_sessions(
 
 
 class JoinWatch:
-    """Finds a client that never joins: after a Kafka that was frozen, librdkafka may wait for ever for an answer."""
+    """Follows how the clients of one consumer join their group. All times are monotonic seconds.
 
-    def __init__(self, group_protocol: str) -> None:
+    Finds a client that never joins: after a Kafka that was frozen, librdkafka may wait for ever for an answer. Finds
+    also the joins before which Kafka may have been out of reach for all: then other members have lost partitions
+    without a last commit, and know more of them than Kafka.
+    """
+
+    def __init__(self, group_protocol: str, session_timeout_s: float) -> None:
         self._watches = group_protocol == "classic"  # else, a member without partitions is not told that it has none
-        self._since: float | None = None  # monotonic
+        self._session_timeout_s = session_timeout_s
+        self._since: float | None = None
+        self._expelled = False
+        #: Until then, others may still commit what they know. It outlives the client.
+        self.handover_until = 0.0
 
-    def joining(self) -> None:
+    def joining(self, now: float) -> None:
         """The client joins, or joins again."""
-        self._since = time.monotonic()
+        self._since = now
 
-    def joined(self) -> None:
-        """The client was given an assignment, with partitions or without."""
-        self._since = None
+    def expelled(self) -> None:
+        """The session of a client has ended, or the client has failed."""
+        self._expelled = True
+
+    def joined(self, now: float, *, handover: bool) -> None:
+        """The client was given an assignment, with partitions or without. `handover`: this process has something to
+        commit for others, so others may have something as well."""
+        # Longer than a session: if Kafka was out of reach all the time, the others have lost theirs.
+        late = self._watches and self._since is not None and now - self._since > self._session_timeout_s
+        if late or self._expelled or handover:
+            self.handover_until = now + HANDOVER_S
+        self._expelled, self._since = False, None
 
     def failed(self, now: float) -> bool:
-        """Whether a new client must replace it. `now`: monotonic seconds."""
+        """Whether a new client must replace it."""
         return self._watches and self._since is not None and now - self._since > JOIN_LIMIT_S

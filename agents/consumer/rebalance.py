@@ -5,7 +5,8 @@
     lost:      drain() on the loop, briefly -> dropped without a commit; what is settled is retained
 
 A partition that comes back continues where this process left it (`agents/consumer/retained`). When Kafka did not
-answer for a while, probably every member has lost its partitions, and each knows offsets that are not committed:
+answer for a while, probably every member has lost its partitions, and each knows offsets that are not committed. Not
+every member can see this: one that is new, or that had no partitions, only finds that its join took long.
 
     member A   assigned {0, 1}, had {0, 2}   commits what it knows of 2      opens 0 at once, 1 after HANDOVER_S
     member B   assigned {2, 3}, had {1, 3}   commits what it knows of 1      opens 3 at once, 2 after HANDOVER_S
@@ -19,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import structlog
@@ -29,7 +30,6 @@ from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
 from agents.consumer.group_consumer import GroupConsumer
-from agents.consumer.handover import Handovers
 from agents.consumer.membership import JoinWatch
 from agents.consumer.retained import RetainedOffsets, handed_over
 from agents.consumer.start_offsets import committed_offsets, log_start
@@ -84,11 +84,10 @@ class Rebalance:
         self._observe = observe
         self._stop = thread.stopping
         self._retained = RetainedOffsets()
-        self._handovers = Handovers()
-        self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
+        self._deferred: dict[int, TopicPartition] = {}  # assigned, to be opened when the hand-over is over
         self.stop_drain_s = math.inf  #: the limit of a drain, once the thread is to stop
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
-        self._join_watch = JoinWatch(config.group_protocol)
+        self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s)
 
     def owner(self, number: int | None) -> object:
         """What stands for the present assignment of a partition; None if there is none."""
@@ -99,28 +98,25 @@ class Rebalance:
         self.partitions = {}
         self._deferred = {}
         self.stuck = False
-        self._join_watch.joining()
+        self._join_watch.joining(time.monotonic())
         self._thread.call(self._commits.attach, self.partitions)
         consumer.follow(self._topic, self._on_assign, self._on_revoke, self._on_lost)
 
     # -- callbacks of the client, inside poll()
 
-    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: GroupConsumer, assigned: list[TopicPartition]) -> None:
         """Open the partitions that this process knows best; defer those of which other members may know more."""
-        self._join_watch.joined()
-        numbers = [where.partition for where in assigned]
-        if self._retained.joining:
-            # The first assignment after Kafka was silent. Commit what this process knows of partitions that others got,
-            # and give the others time to do the same for those that it got.
-            late = [number for number in numbers if not self._retained.knows(number)]
-            self._handovers.begin(late, time.monotonic())
-            self._hand_over(consumer, self._retained.joined(numbers))
+        if consumer.expelled_idle:
+            self._join_watch.expelled()
+        handover = self._retained.joining
+        self._join_watch.joined(time.monotonic(), handover=handover)
+        if handover:
+            self._hand_over(consumer, self._retained.joined([where.partition for where in assigned]))
         if not assigned:
             return
         self.counts["assigned"] += 1
-        waiting = self._handovers.waiting(numbers, time.monotonic())
-        if waiting:
-            self._defer(consumer, [where for where in assigned if where.partition in waiting], waiting)
+        if time.monotonic() < self._join_watch.handover_until:
+            self._defer(consumer, [where for where in assigned if not self._retained.knows(where.partition)])
         self._open(consumer, [where for where in assigned if where.partition not in self._deferred])
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
@@ -130,19 +126,21 @@ class Rebalance:
         self.release(consumer, mine, self._config.revoke_drain_s)
         if mine:
             self.counts["revoked"] += 1
-            self._join_watch.joining()
+            self._join_watch.joining(time.monotonic())
             log.info("partitions revoked", subscription=self._label, partitions=[p.number for p in mine])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         """Others may own them already: no commit, and only a short wait for answers that are on their way."""
         self.counts["lost"] += 1
-        self._join_watch.joining()
+        self._join_watch.expelled()
+        self._join_watch.joining(time.monotonic())
         self._forget_deferred(consumer, lost)
+        silent = self._commits.silent  # while it owns them: then there is something to be confirmed
         mine = [self.partitions.pop(where.partition) for where in lost if where.partition in self.partitions]
         for partition in mine:
             self._backpressure.forget(consumer, partition)
         self._thread.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        self._keep(mine)
+        self._retained.keep(mine, hand_over=silent)
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
         # minutes.
         self.stuck = self._commits.in_flight
@@ -160,12 +158,11 @@ class Rebalance:
             self.stuck = True
 
     def open_deferred(self, consumer: Consumer, now: float) -> None:
-        """Open the deferred partitions that are due; `now`: monotonic seconds."""
-        due = [where for where, due in self._deferred.values() if due <= now]
-        if not due:
+        """Open the deferred partitions if they are due; `now`: monotonic seconds."""
+        if not self._deferred or now < self._join_watch.handover_until:
             return
-        for where in due:
-            del self._deferred[where.partition]
+        due = list(self._deferred.values())
+        self._deferred.clear()
         # Assigned and paused so far. `_open` assigns them again, at the offset that is committed by now.
         consumer.resume(due)
         consumer.incremental_unassign(due)
@@ -186,25 +183,24 @@ class Rebalance:
             self._drain(consumer, partitions, limit_s)
         if drained is not None and self._stop.is_set():
             self._thread.call_soon(drained.set)
+        silent = self._commits.silent
         for partition in partitions:
             self.partitions.pop(partition.number, None)
             self._backpressure.forget(consumer, partition)
         # Removed from `partitions` before the commit: a request for a commit that is still waiting is then not sent.
         refused = commit_now(consumer, self._thread.call(offsets, partitions), self._label)
-        self._keep([partition for partition in partitions if partition.number in refused])
+        left = [partition for partition in partitions if partition.number in refused]
+        self._retained.keep(left, hand_over=silent or self._commits.silent)
 
     def drop(self) -> None:
         """The client failed: treat all its partitions as lost."""
         left = list(self.partitions.values())
+        silent = self._commits.silent
         self.partitions.clear()
         if left:
+            self._join_watch.expelled()
             self._thread.call(self._listener.dropped, left)
-            self._keep(left)
-
-    def _keep(self, partitions: list[PartitionState]) -> None:
-        """Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have gone on,
-        and know more of these partitions than it does."""
-        self._retained.keep(partitions, hand_over=self._commits.silent)
+            self._retained.keep(left, hand_over=silent)
 
     # -- steps
 
@@ -226,12 +222,11 @@ class Rebalance:
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.tracker.committable) for p in opened])
         log.info("partitions assigned", subscription=self._label, partitions=[p.number for p in opened])
 
-    def _defer(self, consumer: Consumer, assigned: list[TopicPartition], due: Mapping[int, float]) -> None:
+    def _defer(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
         """Assign them paused: the client requires an assignment within the callback."""
-        self._deferred.update(
-            (where.partition, (TopicPartition(where.topic, where.partition), due[where.partition]))
-            for where in assigned
-        )
+        if not assigned:
+            return
+        self._deferred.update((where.partition, TopicPartition(where.topic, where.partition)) for where in assigned)
         found = committed_offsets(consumer, assigned, self._stop)
         consumer.incremental_assign(
             [TopicPartition(where.topic, where.partition, max(where.offset, 0)) for where in found]

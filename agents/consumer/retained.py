@@ -60,8 +60,9 @@ class RetainedOffsets:
         self._uncommitted: list[PartitionState] = []
 
     def keep(self, partitions: Collection[PartitionState], *, hand_over: bool = False) -> None:
-        """Keep partitions that were lost, or whose last commit failed. They no longer change. `hand_over`: their next
-        owner waits until this process has committed what it knows."""
+        """Keep partitions that were lost, or whose last commit failed. They no longer change. `hand_over`: commit what
+        is known of them for their next owner. Only if Kafka was silent for all: if just this process was cut off or
+        frozen, others have gone on, and know more than it does."""
         self._kept.update((partition.number, partition) for partition in partitions)
         if hand_over and partitions:
             self.joining = True

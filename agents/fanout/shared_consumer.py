@@ -24,7 +24,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.config import DeliveryConfig
 from agents.consumer.fetch import Fetcher
 from agents.consumer.group_consumer import GroupConsumer
-from agents.consumer.handover import Handovers
 from agents.consumer.log_end_offsets import LogEndOffsets
 from agents.consumer.membership import JoinWatch, instance_id, is_fatal, run_sessions
 from agents.consumer.settings import consumer_settings
@@ -113,11 +112,10 @@ class SharedConsumer:
         self._drain_s = 0.0
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
-        self._handovers = Handovers()
         self._pauses = Pauses(topic, owner.can_take, self._stop)
         self._confirmation_wanted = threading.Event()
         self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
-        self._join_watch = JoinWatch(config.group_protocol)
+        self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s)
         self._begin_client()
 
     def _begin_client(self) -> None:
@@ -127,9 +125,9 @@ class SharedConsumer:
         self._check = MembershipCheck(self.topic, self._confirmation_wanted, self._confirmed)
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
-        self._deferred: dict[int, float] = {}  # assigned, to be opened at that monotonic time
+        self._deferred: set[int] = set()  # assigned, to be opened when the hand-over is over
         self._pauses.begin()
-        self._join_watch.joining()
+        self._join_watch.joining(time.monotonic())
         self._busy_until = 0.0
         self.heads.clear()
         self._fetcher.begin()
@@ -257,10 +255,9 @@ class SharedConsumer:
     # -- between two polls
 
     def _watch(self, consumer: Consumer, now: float) -> None:
-        due = [number for number, at in self._deferred.items() if at <= now]
-        if due:
-            for number in due:
-                del self._deferred[number]
+        if self._deferred and now >= self._join_watch.handover_until:
+            due = list(self._deferred)
+            self._deferred.clear()
             # Assigned and paused so far. `_open` assigns them again, at the offsets that are committed by now.
             places = [TopicPartition(self.topic, number) for number in due]
             consumer.resume(places)
@@ -292,28 +289,31 @@ class SharedConsumer:
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
             log.warning("consumer", topic=self.topic, reason=error.str())
 
-    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        self._join_watch.joined()
+    def _on_assign(self, consumer: GroupConsumer, assigned: list[TopicPartition]) -> None:
         numbers = [where.partition for where in assigned]
+        if consumer.expelled_idle:
+            self._join_watch.expelled()
+        self._join_watch.joined(time.monotonic(), handover=self._joining)
         if self._joining:
-            # The first assignment after Kafka was silent: commit what this process knows of partitions that others got,
-            # and give the others time to do the same for those that it got (see `agents/consumer/rebalance`).
-            late = [number for number in numbers if number not in self._lost]
-            self._handovers.begin(late, time.monotonic())
+            # Kafka was silent: see `agents/consumer/rebalance`.
             self._joining = False
             if self._lost and self._check.ask_now(consumer, self._lost):
                 self._await(self._owner.hand_over(numbers), LOOP_S)
         if not numbers:
             return
         self.rebalances["assigned"] += 1
-        waiting = self._handovers.waiting(numbers, time.monotonic())
-        if waiting:
-            self._deferred.update(waiting)
-            # Paused, because the client requires an assignment within the callback.
-            places = [TopicPartition(self.topic, number, 0) for number in waiting]
-            consumer.incremental_assign(places)
-            consumer.pause(places)
+        if time.monotonic() < self._join_watch.handover_until:
+            self._defer(consumer, [number for number in numbers if number not in self._lost])
         self._open(consumer, [number for number in numbers if number not in self._deferred])
+
+    def _defer(self, consumer: Consumer, numbers: list[int]) -> None:
+        """Assign them paused: the client requires an assignment within the callback."""
+        if not numbers:
+            return
+        self._deferred.update(numbers)
+        places = [TopicPartition(self.topic, number, 0) for number in numbers]
+        consumer.incremental_assign(places)
+        consumer.pause(places)
 
     def _open(self, consumer: Consumer, numbers: list[int]) -> None:
         if not numbers:
@@ -331,13 +331,13 @@ class SharedConsumer:
         if going:
             self._release(consumer, going, self._config.revoke_drain_s)
             self.rebalances["revoked"] += 1
-            self._join_watch.joining()
+            self._join_watch.joining(time.monotonic())
             log.info("partitions revoked", topic=self.topic, partitions=[head.number for head in going])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         """Others may own them already: no commit, and only a short wait for answers that are on their way."""
         self.rebalances["lost"] += 1
-        self._join_watch.joining()
+        self._join_watch.joining(time.monotonic())
         going = self._going(consumer, lost)
         # librdkafka joins again only when the commit under way has failed. With its retries that takes minutes.
         self._stuck = self._check.under_way
@@ -348,7 +348,7 @@ class SharedConsumer:
         going = []
         for where in places:
             self._pauses.resume(consumer, where.partition)
-            self._deferred.pop(where.partition, None)
+            self._deferred.discard(where.partition)
             head = self.heads.pop(where.partition, None)
             if head is not None:
                 going.append(head)
@@ -376,6 +376,7 @@ class SharedConsumer:
         return drained.result(max(0.0, end - time.monotonic()))
 
     def _lose(self, going: list[PartitionState], drain_s: float) -> None:
+        self._join_watch.expelled()
         self._lost.update(positions(going))
         numbers = [head.number for head in going]
         self._joining = self._await(self._owner.lose(numbers, drain_s), drain_s) or self._joining

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -15,17 +14,11 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
+from tables.kafka.live_settings import LiveSettings
 from tests.support.fakes import CountingObserve
+from tests.support.kafka_cluster import Bootstrap
 
 LIMIT_S = 180.0
-
-
-class Bootstrap(Protocol):
-    """A Kafka, as clients need it."""
-
-    @property
-    def bootstrap(self) -> str:
-        """`host:port`, separated by commas."""
 
 
 class Settler:
@@ -78,6 +71,13 @@ class Settler:
             while not condition() and not self.problems:
                 await asyncio.sleep(0.01)
         assert not self.problems
+
+
+def settings_of(bootstrap: str) -> LiveSettings:
+    """How to connect, until that is replaced."""
+    kafka = LiveSettings()
+    kafka.replace({"bootstrap.servers": bootstrap, "log_level": 0})  # a client that cannot connect tries for ever
+    return kafka
 
 
 def subscription(topic: str, partitions: int = 1) -> Subscription:

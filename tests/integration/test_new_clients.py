@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
 
 from agents.config import DeliveryConfig
-from agents.consumer import handover
+from agents.consumer import membership
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.live_settings import LiveSettings
-from tests.integration.consumers import LIMIT_S, Settler, committed, fill, subscription
+from tests.integration.consumers import LIMIT_S, Settler, committed, fill, settings_of, subscription
 from tests.support.fanout import Trigger, until, working
-from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_cluster import Direct, KafkaCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -30,13 +29,6 @@ NEVER_S = 10_000.0
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     with KafkaCluster(tmp_path_factory.mktemp("proxied"), brokers=1) as kafka:
         yield kafka
-
-
-@dataclass(slots=True)
-class Direct:
-    """A Kafka past its proxies."""
-
-    bootstrap: str
 
 
 class Draining(Settler):
@@ -55,12 +47,6 @@ class Draining(Settler):
         await super().drain(partitions, limit_s)
 
 
-def settings_of(bootstrap: str) -> LiveSettings:
-    kafka = LiveSettings()
-    kafka.replace({"bootstrap.servers": bootstrap, "log_level": 0})  # a client that cannot connect tries for ever
-    return kafka
-
-
 def start(owner: Settler, topic: str, kafka: LiveSettings, drain_s: float) -> SubscriptionConsumer:
     config = DeliveryConfig(kafka, session_timeout_s=6.0, commit_interval_s=0.1, drain_s=drain_s)
     owner.consumer = SubscriptionConsumer(subscription(topic), config, owner, owner.observe)
@@ -76,7 +62,7 @@ async def test_the_next_client_waits_for_the_rest_of_a_handover(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what was assigned after Kafka was silent, other members may know more, whichever client it is assigned to."""
-    monkeypatch.setattr(handover, "HANDOVER_S", NEVER_S)
+    monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     owner, settings = Settler(), settings_of(kafka.bootstrap)
     consumer = start(owner, make_topic(), settings, 1.0)
     consumer._rebalance._retained.joining = True
@@ -92,7 +78,7 @@ async def test_the_next_client_waits_for_the_rest_of_a_handover(
 async def test_the_next_client_of_a_fan_out_waits_for_the_rest_of_a_handover(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handover, "HANDOVER_S", NEVER_S)
+    monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     topic, settings = make_topic(), settings_of(kafka.bootstrap)
     async with working(kafka, settings=settings) as worker:
         trigger = Trigger(kafka, topic, "a")

@@ -13,12 +13,12 @@ from confluent_kafka import Producer
 from agents.config import DeliveryConfig
 from agents.fanout.fanouts import Fanouts
 from agents.ordering.partition import Batch, Delivery, PartitionState
-from app.local.kafka import EmbeddedKafka
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
 from tables.kafka.admin import KafkaAdmin
 from tests.support.fakes import CountingObserve
 from tests.support.fanout_listener import FanoutListener, settle
+from tests.support.kafka_cluster import Bootstrap
 
 LIMIT_S = 180.0
 
@@ -26,7 +26,7 @@ LIMIT_S = 180.0
 class Trigger(FanoutListener):
     """A Trigger whose events are settled at once, or kept while it is `slow`."""
 
-    def __init__(self, kafka: EmbeddedKafka, topic: str, name: str, type_: str = "") -> None:
+    def __init__(self, kafka: Bootstrap, topic: str, name: str, type_: str = "") -> None:
         super().__init__(type_)
         self.slow = False
         self.got: list[tuple[int, int]] = []
@@ -71,12 +71,17 @@ class Worker:
     """The fan-outs of one process, and its Triggers."""
 
     def __init__(
-        self, kafka: EmbeddedKafka, *, buffer_bytes: int = 4 * 1_048_576, settings: Mapping[str, str] | None = None
+        self,
+        kafka: Bootstrap,
+        *,
+        buffer_bytes: int = 4 * 1_048_576,
+        settings: Mapping[str, str] | None = None,
+        session_timeout_s: float = 10.0,
     ) -> None:
         """`settings`: how clients connect, if not as usual."""
         config = DeliveryConfig(
-            settings or {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1, session_timeout_s=10.0,
-            buffer_bytes_max=buffer_bytes,
+            settings or {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1,
+            session_timeout_s=session_timeout_s, buffer_bytes_max=buffer_bytes,
         )  # fmt: skip
         self.observe = CountingObserve()
         self.problems: list[BaseException] = []
@@ -100,7 +105,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def working(kafka: EmbeddedKafka, **options: Any) -> AsyncIterator[Worker]:
+async def working(kafka: Bootstrap, **options: Any) -> AsyncIterator[Worker]:
     worker = Worker(kafka, **options)
     try:
         yield worker
@@ -119,7 +124,7 @@ async def until(what: str, condition: Callable[[], bool], *workers: Worker) -> N
         pytest.fail(f"not within {LIMIT_S:g} s: {what}")
 
 
-def fill(kafka: EmbeddedKafka, topic: str, types: Sequence[str], partitions: int = 1, size: int = 10) -> None:
+def fill(kafka: Bootstrap, topic: str, types: Sequence[str], partitions: int = 1, size: int = 10) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 20})
     for number, type_ in enumerate(types):
         headers = [("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", type_.encode()), ("ce_specversion", b"1.0")]
@@ -129,13 +134,13 @@ def fill(kafka: EmbeddedKafka, topic: str, types: Sequence[str], partitions: int
     assert producer.flush(60) == 0
 
 
-def committed(kafka: EmbeddedKafka, trigger: Trigger) -> int:
+def committed(kafka: Bootstrap, trigger: Trigger) -> int:
     """The sum of what the Trigger's group has committed."""
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
     return sum(one.offset for one in admin.committed(trigger.subscription.group).values())
 
 
-async def commits_reach(kafka: EmbeddedKafka, trigger: Trigger, offset: int, *workers: Worker) -> None:
+async def commits_reach(kafka: Bootstrap, trigger: Trigger, offset: int, *workers: Worker) -> None:
     def reached() -> bool:
         return committed(kafka, trigger) == offset
 

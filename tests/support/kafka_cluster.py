@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -32,6 +34,22 @@ from app.local.kafka.toolchain import find_java
 from tests.support.java_classes import QUICK_COMPILER
 from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
 from tests.support.tcp_proxy import TcpProxy
+
+
+class Bootstrap(Protocol):
+    """A Kafka, as clients need it."""
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, separated by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """A Kafka past its proxies."""
+
+    bootstrap: str
+
 
 HEAP = "320m"
 _START_LIMIT_S = 300.0

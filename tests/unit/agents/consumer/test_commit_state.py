@@ -144,6 +144,26 @@ def test_what_the_lost_partitions_do_not_concern_is_due_again() -> None:
     assert (states(it), it.due_at) == ((NONE, SCHEDULED, CONFIRMED), 1.5)
 
 
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_refusal_confirms_nothing_although_its_partition_has_gone(silent: bool) -> None:
+    """Then nothing is left to be committed, and the next timer finds that."""
+    gone = dirty(0)
+    partitions = {0: gone}
+    it = CommitMachine(0.5, 2.0)
+    it.attach(0.0, partitions)
+    it.schedule(0.0, 0.0)
+    it.due(0.0)
+    it.send()
+    if silent:
+        it.overdue(2.0)
+    del partitions[0]
+    assert it.answered(2.0, (0,)) == []
+    assert (states(it), it.due_at) == ((NONE, SCHEDULED, SILENT if silent else PENDING), 2.5)
+    assert gone.committed == 0
+    it.due(2.5)
+    assert states(it) == (NONE, NOT_WANTED, CONFIRMED)
+
+
 def test_an_answer_before_the_request_was_sent_is_a_fault() -> None:
     it = machine(dirty())
     it.schedule(0.0, 0.0)

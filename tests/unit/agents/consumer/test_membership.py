@@ -1,14 +1,14 @@
-"""When a client that failed is followed by another."""
+"""When a client that failed is followed by another, and what the join of a client shows."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from agents.consumer.membership import run_sessions
+from agents.consumer.membership import HANDOVER_S, JOIN_LIMIT_S, JoinWatch, run_sessions
 from tables.kafka.errors import KafkaFailed
 
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -73,3 +73,52 @@ def test_no_session_begins_once_it_is_stopped_and_other_errors_are_raised() -> N
     sessions.set()
     sessions.run()
     assert len(sessions.ends) == 1
+
+
+SESSION_S = 8.0
+
+
+def joined_after(join_s: float, *, handover: bool = False, protocol: str = "classic") -> JoinWatch:
+    watch = JoinWatch(protocol, SESSION_S)
+    watch.joining(100.0)
+    watch.joined(100.0 + join_s, handover=handover)
+    return watch
+
+
+def test_who_joins_soon_need_not_wait_for_others() -> None:
+    assert joined_after(SESSION_S).handover_until == 0.0
+
+
+@pytest.mark.parametrize(
+    ("watch", "until"),
+    [
+        (lambda: joined_after(SESSION_S + 0.1), 108.1 + HANDOVER_S),
+        (lambda: joined_after(1.0, handover=True), 101.0 + HANDOVER_S),
+        (lambda: joined_after(SESSION_S + 0.1, protocol="consumer"), 0.0),  # without partitions it is not told
+    ],
+    ids=["its join took longer than a session", "it has something for others", "it had no partitions"],
+)
+def test_who_waits_until_others_have_committed(watch: Callable[[], JoinWatch], until: float) -> None:
+    assert watch().handover_until == pytest.approx(until)
+
+
+def test_who_was_expelled_waits_once() -> None:
+    watch = JoinWatch("classic", SESSION_S)
+    watch.expelled()
+    watch.joining(100.0)
+    watch.joined(101.0, handover=False)
+    assert watch.handover_until == 101.0 + HANDOVER_S
+    watch.joining(102.0)
+    watch.joined(103.0, handover=False)
+    assert watch.handover_until == 101.0 + HANDOVER_S, "a later join neither ends it nor begins it again"
+
+
+@pytest.mark.parametrize(("protocol", "gives_up"), [("classic", True), ("consumer", False)])
+def test_a_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) -> None:
+    watch = JoinWatch(protocol, SESSION_S)
+    assert not watch.failed(1_000.0)
+    watch.joining(100.0)
+    assert not watch.failed(100.0 + JOIN_LIMIT_S)
+    assert watch.failed(100.1 + JOIN_LIMIT_S) is gives_up
+    watch.joined(200.0, handover=False)
+    assert not watch.failed(1_000.0)

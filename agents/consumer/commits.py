@@ -290,8 +290,9 @@ class Commits:
             if self._machine.owns(change.partition):
                 change.partition.requested = change.offset
                 wanted.append(_place(change))
-        if not wanted:  # all of it was revoked (with its own last commit) or lost
-            self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, None, [])
+        if not wanted:  # all of it was revoked (with its own last commit) or lost: Kafka confirms nothing
+            nothing = KafkaError(KafkaError._NO_OFFSET)
+            self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, nothing, [])
             return
         try:
             results = consumer.commit(offsets=wanted, asynchronous=not wait)

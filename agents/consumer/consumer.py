@@ -151,6 +151,7 @@ class SubscriptionConsumer:
 
     def _failed(self, problem: Exception, fatal: bool) -> None:
         log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
+        self._rebalance.client_failed()
         if fatal:
             self.instance_id = instance_id(self.client_name)
 

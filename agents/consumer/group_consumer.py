@@ -58,6 +58,7 @@ class GroupConsumer(Consumer):
         partitions are lost and librdkafka does not report it, `poll` and `consume` raise KafkaException."""
 
         def assigned(consumer: Consumer, places: list[TopicPartition]) -> None:
+            self.expelled_idle = False
             if not self.assignment():
                 former, self._member_id = self._member_id, self.memberid() or ""  # "": it is none any more
                 self.expelled_idle = former not in (None, self._member_id)

@@ -65,14 +65,22 @@ class JoinWatch:
     def __init__(self, group_protocol: str, session_timeout_s: float) -> None:
         self._watches = group_protocol == "classic"  # else, a member without partitions is not told that it has none
         self._session_timeout_s = session_timeout_s
-        self._since: float | None = None
+        self._since: float | None = None  # over all clients that have tried
+        self._client_since: float | None = None
+        self._revoked = False  # an assignment follows at once, and the client joins again only after that
         self._expelled = False
         #: Until then, others may still commit what they know. It outlives the client.
         self.handover_until = 0.0
 
     def joining(self, now: float) -> None:
         """The client joins, or joins again."""
-        self._since = now
+        self._client_since, self._revoked = now, False
+        if self._since is None:
+            self._since = now
+
+    def revoked(self) -> None:
+        """Partitions were revoked."""
+        self._revoked = True
 
     def expelled(self) -> None:
         """The session of a client has ended, or the client has failed."""
@@ -85,8 +93,10 @@ class JoinWatch:
         late = self._watches and self._since is not None and now - self._since > self._session_timeout_s
         if late or self._expelled or handover:
             self.handover_until = now + HANDOVER_S
-        self._expelled, self._since = False, None
+        self._expelled, self._since, self._client_since = False, None, None
+        if self._revoked:
+            self.joining(now)
 
     def failed(self, now: float) -> bool:
         """Whether a new client must replace it."""
-        return self._watches and self._since is not None and now - self._since > JOIN_LIMIT_S
+        return self._watches and self._client_since is not None and now - self._client_since > JOIN_LIMIT_S

@@ -110,8 +110,8 @@ class Rebalance:
             self._join_watch.expelled()
         handover = self._retained.joining
         self._join_watch.joined(time.monotonic(), handover=handover)
-        if handover:
-            self._hand_over(consumer, self._retained.joined([where.partition for where in assigned]))
+        if handover and self._hand_over(consumer, self._retained.joined([where.partition for where in assigned])):
+            self._retained.handed_over()  # else it is tried again with the next assignment
         if not assigned:
             return
         self.counts["assigned"] += 1
@@ -124,9 +124,9 @@ class Rebalance:
         self._forget_deferred(consumer, revoked)
         mine = [self.partitions[where.partition] for where in revoked if where.partition in self.partitions]
         self.release(consumer, mine, self._config.revoke_drain_s)
+        self._join_watch.revoked()
         if mine:
             self.counts["revoked"] += 1
-            self._join_watch.joining(time.monotonic())
             log.info("partitions revoked", subscription=self._label, partitions=[p.number for p in mine])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
@@ -140,7 +140,7 @@ class Rebalance:
         for partition in mine:
             self._backpressure.forget(consumer, partition)
         self._thread.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        self._retained.keep(mine, hand_over=silent)
+        self._retained.keep(mine, hand_over=silent or self._commits.silent)
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
         # minutes.
         self.stuck = self._commits.in_flight
@@ -155,6 +155,7 @@ class Rebalance:
         """Give up a client that cannot join its group. `now`: monotonic seconds."""
         if self._join_watch.failed(now):
             log.warning("the client has not joined its group; a new one replaces it", subscription=self._label)
+            self._join_watch.expelled()
             self.stuck = True
 
     def open_deferred(self, consumer: Consumer, now: float) -> None:
@@ -192,13 +193,16 @@ class Rebalance:
         left = [partition for partition in partitions if partition.number in refused]
         self._retained.keep(left, hand_over=silent or self._commits.silent)
 
+    def client_failed(self) -> None:
+        """For the next client it is as after a loss, also if this one owned nothing."""
+        self._join_watch.expelled()
+
     def drop(self) -> None:
         """The client failed: treat all its partitions as lost."""
         left = list(self.partitions.values())
         silent = self._commits.silent
         self.partitions.clear()
         if left:
-            self._join_watch.expelled()
             self._thread.call(self._listener.dropped, left)
             self._retained.keep(left, hand_over=silent)
 
@@ -239,24 +243,27 @@ class Rebalance:
         if gone:
             consumer.resume(gone)
 
-    def _hand_over(self, consumer: Consumer, partitions: list[PartitionState]) -> None:
-        """Commit what this process knows of partitions that others own now, unless others have committed since."""
+    def _hand_over(self, consumer: Consumer, partitions: list[PartitionState]) -> bool:
+        """Commit what this process knows of partitions that others own now, unless others have committed since. False:
+        that has failed."""
         if not partitions:
-            return
+            return True
         try:
             committed = consumer.committed(
                 [TopicPartition(p.topic, p.number) for p in partitions], timeout=_HANDOVER_LIMIT_S
             )
         except KafkaException as problem:
             log.warning("offsets were not handed over", subscription=self._label, reason=problem.args[0].str())
-            return
+            return False
         wanted = []
         for partition, found in zip(partitions, committed, strict=True):
             known = handed_over(partition, found.offset, metadata_of(found)) if found.error is None else None
             if known is not None:
                 wanted.append(TopicPartition(partition.topic, partition.number, known.committable, known.metadata()))
-        commit_now(consumer, wanted, self._label)
-        log.info("offsets handed over", subscription=self._label, partitions=[w.partition for w in wanted])
+        refused = commit_now(consumer, wanted, self._label)
+        done = [w.partition for w in wanted if w.partition not in refused]
+        log.info("offsets handed over", subscription=self._label, partitions=done)
+        return not refused and all(found.error is None for found in committed)
 
     def _drain(self, consumer: Consumer, partitions: list[PartitionState], limit_s: float) -> None:
         """Drain these partitions. Commits continue meanwhile, for them and for those that stay. A stop that comes

@@ -56,7 +56,9 @@ class RetainedOffsets:
 
     def __init__(self) -> None:
         self._kept: dict[int, PartitionState] = {}
-        self.joining = False  #: partitions were lost because Kafka was silent, and none has been assigned since
+        self._last: set[int] = set()  # kept since one was opened last
+        self._opened = False
+        self.joining = False  #: there may be something to hand over
         self._uncommitted: list[PartitionState] = []
 
     def keep(self, partitions: Collection[PartitionState], *, hand_over: bool = False) -> None:
@@ -64,17 +66,24 @@ class RetainedOffsets:
         is known of them for their next owner. Only if Kafka was silent for all: if just this process was cut off or
         frozen, others have gone on, and know more than it does."""
         self._kept.update((partition.number, partition) for partition in partitions)
+        if self._opened:
+            self._opened = False
+            self._last.clear()
+        self._last.update(partition.number for partition in partitions)
         if hand_over and partitions:
             self.joining = True
             self._uncommitted += [one for one in partitions if one.tracker.changes != one.committed]
 
     def knows(self, number: int) -> bool:
-        """True for a partition that this process owned and lost."""
-        return number in self._kept
+        """True for a partition that this process owned until the last loss: no other worker knows more of it. Of what
+        was lost before that, others may know more by now."""
+        return number in self._last
 
     def opened(self, topic: str, number: int, start: int, metadata: str | None) -> PartitionState:
         """An assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
         known, kept = read(start, metadata), self._kept.pop(number, None)
+        self._opened = True
+        self._last.discard(number)
         tracker = (
             OffsetTracker(start, known) if kept is None else resumed(start, known, kept.tracker, kept.acknowledged)
         )
@@ -83,8 +92,13 @@ class RetainedOffsets:
         return partition
 
     def joined(self, assigned: Iterable[int]) -> list[PartitionState]:
-        """After the first assignment since a loss: the partitions with uncommitted changes that went to others."""
+        """After an assignment: the lost partitions with uncommitted changes that went to others. They stay until they
+        were `handed_over`."""
         mine = set(assigned)
         elsewhere = {partition.number: partition for partition in self._uncommitted if partition.number not in mine}
+        self._uncommitted = list(elsewhere.values())
+        return self._uncommitted
+
+    def handed_over(self) -> None:
+        """What `joined` has returned is committed, or others have committed since."""
         self._uncommitted, self.joining = [], False
-        return list(elsewhere.values())

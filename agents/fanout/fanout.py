@@ -186,18 +186,19 @@ class TopicFanout:
             self._gone(numbers)
             return any(await asyncio.gather(*(member.drain(numbers, limit_s) for member in self._all())))
 
-    async def release(self, numbers: Sequence[int]) -> None:
+    async def release(self, numbers: Sequence[int]) -> bool:
         async with self._lock:
-            await asyncio.gather(*(member.release(numbers) for member in self._all()))
+            return any(await asyncio.gather(*(member.release(numbers) for member in self._all())))
 
     async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
         async with self._lock:
             self._gone(numbers)
             return any(await asyncio.gather(*(member.lose(numbers, limit_s) for member in self._all())))
 
-    async def hand_over(self, numbers: Sequence[int]) -> None:
+    async def hand_over(self, numbers: Sequence[int]) -> bool:
         async with self._lock:
             await at_most(asyncio.gather(*(one.hand_over(numbers) for one in self._all())), _HANDOVER_LIMIT_S)
+            return not any(one.retained.joining for one in self._all())
 
     def _all(self) -> list[FanoutMember]:
         return [*self._members, *self._leaving]

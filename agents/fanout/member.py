@@ -272,16 +272,20 @@ class FanoutMember:
             await self._listener.drain(mine, limit_s)
         return self._commits_last and any(state.tracker.changes != state.committed for state in mine)
 
-    async def release(self, numbers: Sequence[int]) -> None:
-        """Commit these partitions, which are drained, and give them up."""
+    async def release(self, numbers: Sequence[int]) -> bool:
+        """Commit these partitions, which are drained, and give them up. True: Kafka was silent, and some could not be
+        committed."""
         async with self._releasing:  # a second call returns only when the first has committed them
-            mine = self._mine(numbers)
+            mine, silent, left = self._mine(numbers), self.commits.silent, []
             for state in mine:
                 self._pop(state)
             # Popped before the commit: a request for a commit that is still waiting is then not sent.
             if self._commits_last:
                 refused = await self._commit_now(mine)
-                self.retained.keep([state for state in mine if state.number in refused])
+                left = [state for state in mine if state.number in refused]
+                silent = silent or self.commits.silent
+                self.retained.keep(left, hand_over=silent)
+            return silent and bool(left)
 
     async def _commit_now(self, states: list[PartitionState]) -> set[int]:
         one, losses = self.subscription, self._losses
@@ -308,6 +312,7 @@ class FanoutMember:
         """Commit what this process knows of lost partitions that others own now, unless others have committed since."""
         known = self.retained.joined(assigned)
         if not known:
+            self.retained.handed_over()
             return
         label, numbers = self.subscription.label, [state.number for state in known]
         try:
@@ -321,8 +326,11 @@ class FanoutMember:
             tracker = handed_over(state, found.offset, found.metadata) if found is not None else None
             if tracker is not None:
                 wanted.append(PartitionState(state.topic, state.number, tracker))
-        await self._commit_now(wanted)
-        log.info("offsets handed over", subscription=label, partitions=[state.number for state in wanted])
+        refused = await self._commit_now(wanted)
+        done = [state.number for state in wanted if state.number not in refused]
+        log.info("offsets handed over", subscription=label, partitions=done)
+        if not refused and len(committed) == len(known):
+            self.retained.handed_over()
 
     def fail(self, number: int, reason: str) -> None:
         """Stop serving this partition, although it is owned; the status reports the reason."""

@@ -57,14 +57,14 @@ class FanoutPort(Protocol):
     async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
         """Drain these partitions of all members. True: there is something to commit."""
 
-    async def release(self, numbers: Sequence[int]) -> None:
-        """Commit them and give them up."""
+    async def release(self, numbers: Sequence[int]) -> bool:
+        """Commit them and give them up. True: Kafka was silent, as for `lose`."""
 
     async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
         """Drain them, and do not commit. True: Kafka was silent, so other workers know more of some partitions."""
 
-    async def hand_over(self, numbers: Sequence[int]) -> None:
-        """After a loss, these were assigned: commit what is known of the others."""
+    async def hand_over(self, numbers: Sequence[int]) -> bool:
+        """After a loss, these were assigned: commit what is known of the others. False: that has failed for some."""
 
     def take(self, ranges: list[Range]) -> None:
         """What was read, in order."""
@@ -111,7 +111,8 @@ class SharedConsumer:
         self._polled_at = time.monotonic()
         self._drain_s = 0.0
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
-        self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
+        self._opened = False  # some were opened since the last loss
+        self._joining = False  # there may be something to hand over
         self._pauses = Pauses(topic, owner.can_take, self._stop)
         self._confirmation_wanted = threading.Event()
         self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
@@ -164,6 +165,7 @@ class SharedConsumer:
 
     def _failed(self, problem: Exception, fatal: bool) -> None:
         log.warning("consumer failed; joining again", topic=self.topic, reason=str(problem))
+        self._join_watch.expelled()
         if fatal:
             self._instance_id = instance_id(self.client_name)
 
@@ -265,6 +267,7 @@ class SharedConsumer:
             self._open(consumer, due)
         if self._join_watch.failed(now):
             log.warning("the client has not joined its group; a new one replaces it", topic=self.topic)
+            self._join_watch.expelled()
             self._stuck = True
         heads = self.heads.values()
         if self._log_end_offsets.refresh(consumer, heads, now):
@@ -294,11 +297,10 @@ class SharedConsumer:
         if consumer.expelled_idle:
             self._join_watch.expelled()
         self._join_watch.joined(time.monotonic(), handover=self._joining)
-        if self._joining:
-            # Kafka was silent: see `agents/consumer/rebalance`.
-            self._joining = False
-            if self._lost and self._check.ask_now(consumer, self._lost):
-                self._await(self._owner.hand_over(numbers), LOOP_S)
+        if self._joining and self._lost:
+            # Kafka was silent: see `agents/consumer/rebalance`. What fails is tried again with the next assignment.
+            member = self._check.ask_now(consumer, self._lost)
+            self._joining = not (member and self._await(self._owner.hand_over(numbers), LOOP_S))
         if not numbers:
             return
         self.rebalances["assigned"] += 1
@@ -319,8 +321,10 @@ class SharedConsumer:
         if not numbers:
             return
         starts = self._await(self._owner.open(numbers), LOOP_S)
+        self._opened = True
         for number in numbers:
             self._lost.pop(number, None)
+        self._joining = self._joining and bool(self._lost)
         for number, start in starts.items():
             self.heads[number] = PartitionState(self.topic, number, OffsetTracker(start))
         consumer.incremental_assign([TopicPartition(self.topic, number, start) for number, start in starts.items()])
@@ -328,10 +332,10 @@ class SharedConsumer:
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         going = self._going(consumer, revoked)
+        self._join_watch.revoked()
         if going:
             self._release(consumer, going, self._config.revoke_drain_s)
             self.rebalances["revoked"] += 1
-            self._join_watch.joining(time.monotonic())
             log.info("partitions revoked", topic=self.topic, partitions=[head.number for head in going])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
@@ -361,7 +365,8 @@ class SharedConsumer:
         if commits and not self._check.ask_now(consumer, positions(going)):
             self._lose(going, 0.0)
         else:
-            self._await(self._owner.release(numbers), LOOP_S)
+            if self._await(self._owner.release(numbers), LOOP_S):
+                self._keep(going, hand_over=True)
 
     def _drain(self, consumer: Consumer, going: list[PartitionState], drain_s: float) -> bool:
         """Drain them. What settles meanwhile can only be committed while a confirmation holds: it is renewed, unless
@@ -377,6 +382,12 @@ class SharedConsumer:
 
     def _lose(self, going: list[PartitionState], drain_s: float) -> None:
         self._join_watch.expelled()
-        self._lost.update(positions(going))
         numbers = [head.number for head in going]
-        self._joining = self._await(self._owner.lose(numbers, drain_s), drain_s) or self._joining
+        self._keep(going, hand_over=self._await(self._owner.lose(numbers, drain_s), drain_s))
+
+    def _keep(self, going: list[PartitionState], *, hand_over: bool) -> None:
+        if self._opened:  # of what was lost before, others may know more by now
+            self._opened = False
+            self._lost.clear()
+        self._lost.update(positions(going))
+        self._joining = bool(self._lost) and (hand_over or self._joining)

@@ -1,4 +1,5 @@
-"""A worker whose session ends while its group rebalances gives up all its partitions. librdkafka does not report it."""
+"""A worker whose session ends while its group rebalances gives up all its partitions, and one that had none waits for
+what others may know. librdkafka reports neither."""
 
 from __future__ import annotations
 
@@ -19,17 +20,16 @@ from tests.support import fanout
 from tests.support.fanout import LIMIT_S, Trigger, until, working
 from tests.support.processes import wait_until
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.asyncio,
-    pytest.mark.parametrize("noticed", [True, False], ids=["in the callback", "when it joins again"]),
-]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+noticing = pytest.mark.parametrize("noticed", [True, False], ids=["in the callback", "when it joins again"])
 
 
 def expelling(kafka: EmbeddedKafka, group: str) -> Callable[[], None]:
-    """What Kafka does when the session of a member ends, for the one that the group has now."""
+    """What Kafka does when the session of a member ends, for the one that the group has now: of two, the one without
+    partitions."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    (member,) = admin.describe_consumer_groups([group])[group].result(LIMIT_S).members
+    members = admin.describe_consumer_groups([group])[group].result(LIMIT_S).members
+    (member,) = [one for one in members if len(members) == 1 or not one.assignment.topic_partitions]
 
     async def leave() -> None:
         client = AIOKafkaClient(bootstrap_servers=kafka.bootstrap)
@@ -45,6 +45,7 @@ def expelling(kafka: EmbeddedKafka, group: str) -> Callable[[], None]:
     return lambda: asyncio.run(leave())
 
 
+@noticing
 async def test_a_subscription_keeps_nothing(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool
 ) -> None:
@@ -82,6 +83,44 @@ async def test_a_subscription_keeps_nothing(
     assert not noticed or len(one.got) == len({*one.got})
 
 
+async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """librdkafka calls back for an assignment right after a revocation, and again when it has joined again."""
+    topic = make_topic(2)
+    one, two = Settler(), Settler()
+    async with feeding(kafka, topic, one, 2):
+        watch = one.consumer._rebalance._join_watch
+        await one.until(lambda: len(one.consumer.partitions) == 2)
+        async with feeding(kafka, topic, two, 2):
+            await two.until(lambda: len(two.consumer.partitions) == 1)
+            await one.until(lambda: watch._client_since is None)
+            assert (watch._revoked, watch.handover_until) == (False, 0.0)
+
+
+async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(1)
+    one, two, three = Settler(), Settler(), Settler()
+    async with feeding(kafka, topic, two), feeding(kafka, topic, one):
+        watch = one.consumer._rebalance._join_watch
+        await one.until(lambda: watch._client_since is None)
+        assert watch.handover_until == 0.0
+        expel = await asyncio.to_thread(expelling, kafka, f"g-{topic}")
+        await asyncio.to_thread(expel)
+        await one.until(lambda: watch.handover_until > 0.0)
+        watch.handover_until = 0.0
+        await two.consumer.stop(1.0)
+        consumers.fill(kafka, topic, 10)
+        await one.until(lambda: len(one.got) == 10)
+        async with feeding(kafka, topic, three):
+            joined = three.consumer._rebalance._join_watch
+            await three.until(lambda: joined._client_since is None)
+            consumers.fill(kafka, topic, 10)
+            await one.until(lambda: len(one.got) + len(three.got) == 20)
+        assert watch.handover_until == 0.0
+
+
+@noticing
 async def test_a_trigger_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool) -> None:
     topic = make_topic(2)
     async with working(kafka) as one:

@@ -49,6 +49,27 @@ def test_a_request_of_which_nothing_is_left_does_not_stop_later_ones() -> None:
     run(main())
 
 
+def test_a_request_of_which_nothing_is_left_confirms_nothing() -> None:
+    """Kafka is silent, and another partition has something to commit."""
+
+    async def main() -> None:
+        it = Committing(moved(0), clean(1))
+        await it.flying()
+        await asyncio.sleep(TIMEOUT_S)
+        await it.answered(REBALANCING)
+        await asyncio.sleep(INTERVAL_S + 0.01)
+        settle(it.partitions[1])
+        del it.partitions[0]
+        it.send()
+        await asyncio.sleep(0)
+        assert (it.waits, it.commits.silent, it.commits.count) == ([True], True, 0)
+        await it.flying()
+        await it.answered()
+        assert (it.sent, it.waits) == ([{0: 1}, {1: 2}], [True, False])
+
+    run(main())
+
+
 def test_a_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
     async def main() -> None:
         it = Committing(moved(0))

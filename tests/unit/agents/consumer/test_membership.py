@@ -122,3 +122,33 @@ def test_a_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) 
     assert watch.failed(100.1 + JOIN_LIMIT_S) is gives_up
     watch.joined(200.0, handover=False)
     assert not watch.failed(1_000.0)
+
+
+def test_a_join_lasts_over_all_clients_that_have_tried() -> None:
+    watch = JoinWatch("classic", SESSION_S)
+    watch.joining(100.0)
+    watch.joining(100.0 + SESSION_S)
+    watch.joined(101.0 + SESSION_S, handover=False)
+    assert watch.handover_until == 101.0 + SESSION_S + HANDOVER_S
+    watch.joining(200.0)
+    watch.joining(210.0)
+    assert not watch.failed(210.0 + JOIN_LIMIT_S), "but each client has its own limit"
+    assert watch.failed(210.1 + JOIN_LIMIT_S)
+
+
+def test_after_a_revocation_the_client_joins_again_only_after_the_assignment_that_follows_at_once() -> None:
+    watch = JoinWatch("classic", SESSION_S)
+    watch.revoked()
+    watch.joined(100.0, handover=False)
+    assert watch.failed(100.1 + JOIN_LIMIT_S)
+    watch.joined(101.0 + SESSION_S, handover=False)
+    assert watch.handover_until == 101.0 + SESSION_S + HANDOVER_S
+    assert not watch.failed(1_000.0)
+
+
+def test_a_client_that_fails_while_partitions_are_revoked_leaves_nothing_to_watch() -> None:
+    watch = JoinWatch("classic", SESSION_S)
+    watch.revoked()
+    watch.joining(100.0)
+    watch.joined(101.0, handover=False)
+    assert not watch.failed(1_000.0)

@@ -88,13 +88,34 @@ def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
         partition(2, {100}, 101),
     )
     retained.keep([mine, said, unsaid], hand_over=True)
-    joining = [retained.joining]
     assert retained.joined([0]) == [unsaid]
-    assert [*joining, retained.joining] == [True, False]
-    assert retained.joined([]) == []
+    assert retained.joined([3]) == [unsaid], "Kafka did not answer the first time"
+    assert retained.joining
+    retained.handed_over()
+    assert (retained.joining, retained.joined([])) == (False, [])
     assert retained.opened("t", 0, 100, "").tracker.committable == 101
     assert retained.opened("t", 2, 100, "").tracker.committable == 101, "it may still come back"
     assert retained.opened("t", 2, 100, "").tracker.committable == 100, "what was kept is used up"
+
+
+def test_what_failed_to_be_handed_over_and_came_back_is_not_handed_over() -> None:
+    retained = RetainedOffsets()
+    retained.keep([partition(0, {100}, 101), partition(1, {100}, 101)], hand_over=True)
+    assert len(retained.joined([])) == 2
+    assert [one.number for one in retained.joined([0])] == [1]
+
+
+def test_others_may_know_more_of_what_was_lost_before_the_last_loss() -> None:
+    retained = RetainedOffsets()
+    first, second, third = (partition(number, set(), 100) for number in (0, 1, 2))
+    retained.keep([first, second])
+    retained.keep([third])
+    assert all(map(retained.knows, (0, 1, 2))), "one loss, in two parts"
+    retained.opened("t", 0, 100, "")
+    assert [retained.knows(number) for number in (0, 1, 2)] == [False, True, True]
+    retained.keep([first])
+    assert [retained.knows(number) for number in (0, 1, 2)] == [True, False, False]
+    assert retained.opened("t", 1, 100, "").acknowledged == 100
 
 
 def test_a_process_that_was_frozen_hands_nothing_over() -> None:

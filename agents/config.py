@@ -32,3 +32,9 @@ class DeliveryConfig:
     def max_poll_interval_s(self) -> float:
         """A consumer that does not poll for this long has failed, for Kafka and `/healthz`. Longer than any drain."""
         return max(300.0, max(self.drain_s, self.revoke_drain_s) + 60.0)
+
+    @property
+    def join_limit_s(self) -> float:
+        """A client that has not joined its group after that is replaced. Longer than the others need to drain, and than
+        a session lasts."""
+        return max(60.0, max(self.drain_s, self.revoke_drain_s) + 30.0)

@@ -14,7 +14,6 @@ from tables.kafka.errors import KafkaFailed
 
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
-JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
 #: Time for the other members to join again and commit what they know. They try to connect every 2 s, wait for 1 s if
 #: their client has failed, and a heartbeat informs the members that are there within 1.2 s.
 HANDOVER_S = 5.0
@@ -62,9 +61,10 @@ class JoinWatch:
     without a last commit, and know more of them than Kafka.
     """
 
-    def __init__(self, group_protocol: str, session_timeout_s: float) -> None:
+    def __init__(self, group_protocol: str, session_timeout_s: float, limit_s: float) -> None:
         self._watches = group_protocol == "classic"  # else, a member without partitions is not told that it has none
         self._session_timeout_s = session_timeout_s
+        self._limit_s = limit_s
         self._since: float | None = None  # over all clients that have tried
         self._client_since: float | None = None
         self._revoked = False  # an assignment follows at once, and the client joins again only after that
@@ -97,6 +97,10 @@ class JoinWatch:
         if self._revoked:
             self.joining(now)
 
+    def rests(self, now: float) -> bool:
+        """The client is not joining, and the time for hand-overs is over."""
+        return self._client_since is None and not self._revoked and now >= self.handover_until
+
     def failed(self, now: float) -> bool:
         """Whether a new client must replace it."""
-        return self._watches and self._client_since is not None and now - self._client_since > JOIN_LIMIT_S
+        return self._watches and self._client_since is not None and now - self._client_since > self._limit_s

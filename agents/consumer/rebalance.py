@@ -87,7 +87,7 @@ class Rebalance:
         self._deferred: dict[int, TopicPartition] = {}  # assigned, to be opened when the hand-over is over
         self.stop_drain_s = math.inf  #: the limit of a drain, once the thread is to stop
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
-        self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s)
+        self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s, config.join_limit_s)
 
     def owner(self, number: int | None) -> object:
         """What stands for the present assignment of a partition; None if there is none."""
@@ -160,6 +160,8 @@ class Rebalance:
 
     def open_deferred(self, consumer: Consumer, now: float) -> None:
         """Open the deferred partitions if they are due; `now`: monotonic seconds."""
+        if self._join_watch.rests(now):
+            self._retained.rest()
         if not self._deferred or now < self._join_watch.handover_until:
             return
         due = list(self._deferred.values())

@@ -56,8 +56,7 @@ class RetainedOffsets:
 
     def __init__(self) -> None:
         self._kept: dict[int, PartitionState] = {}
-        self._last: set[int] = set()  # kept since one was opened last
-        self._opened = False
+        self._lately: set[int] = set()
         self.joining = False  #: there may be something to hand over
         self._uncommitted: list[PartitionState] = []
 
@@ -66,24 +65,24 @@ class RetainedOffsets:
         is known of them for their next owner. Only if Kafka was silent for all: if just this process was cut off or
         frozen, others have gone on, and know more than it does."""
         self._kept.update((partition.number, partition) for partition in partitions)
-        if self._opened:
-            self._opened = False
-            self._last.clear()
-        self._last.update(partition.number for partition in partitions)
+        self._lately.update(partition.number for partition in partitions)
         if hand_over and partitions:
             self.joining = True
             self._uncommitted += [one for one in partitions if one.tracker.changes != one.committed]
 
     def knows(self, number: int) -> bool:
-        """True for a partition that this process owned until the last loss: no other worker knows more of it. Of what
-        was lost before that, others may know more by now."""
-        return number in self._last
+        """True for a partition that was lost so lately that no other worker knows more of it."""
+        return number in self._lately
+
+    def rest(self) -> None:
+        """From now on, others may know more of what was lost so far."""
+        self._lately.clear()
 
     def opened(self, topic: str, number: int, start: int, metadata: str | None) -> PartitionState:
         """An assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
         known, kept = read(start, metadata), self._kept.pop(number, None)
-        self._opened = True
-        self._last.discard(number)
+        self._lately.discard(number)
+        self._uncommitted = [partition for partition in self._uncommitted if partition.number != number]
         tracker = (
             OffsetTracker(start, known) if kept is None else resumed(start, known, kept.tracker, kept.acknowledged)
         )

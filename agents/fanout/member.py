@@ -329,7 +329,7 @@ class FanoutMember:
         refused = await self._commit_now(wanted)
         done = [state.number for state in wanted if state.number not in refused]
         log.info("offsets handed over", subscription=label, partitions=done)
-        if not refused and len(committed) == len(known):
+        if not refused:
             self.retained.handed_over()
 
     def fail(self, number: int, reason: str) -> None:

@@ -111,12 +111,12 @@ class SharedConsumer:
         self._polled_at = time.monotonic()
         self._drain_s = 0.0
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
-        self._opened = False  # some were opened since the last loss
+        self._lately: set[int] = set()  # those of which nobody can know more
         self._joining = False  # there may be something to hand over
         self._pauses = Pauses(topic, owner.can_take, self._stop)
         self._confirmation_wanted = threading.Event()
         self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
-        self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s)
+        self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s, config.join_limit_s)
         self._begin_client()
 
     def _begin_client(self) -> None:
@@ -257,6 +257,8 @@ class SharedConsumer:
     # -- between two polls
 
     def _watch(self, consumer: Consumer, now: float) -> None:
+        if self._join_watch.rests(now):
+            self._lately.clear()
         if self._deferred and now >= self._join_watch.handover_until:
             due = list(self._deferred)
             self._deferred.clear()
@@ -305,7 +307,7 @@ class SharedConsumer:
             return
         self.rebalances["assigned"] += 1
         if time.monotonic() < self._join_watch.handover_until:
-            self._defer(consumer, [number for number in numbers if number not in self._lost])
+            self._defer(consumer, [number for number in numbers if number not in self._lately])
         self._open(consumer, [number for number in numbers if number not in self._deferred])
 
     def _defer(self, consumer: Consumer, numbers: list[int]) -> None:
@@ -321,7 +323,7 @@ class SharedConsumer:
         if not numbers:
             return
         starts = self._await(self._owner.open(numbers), LOOP_S)
-        self._opened = True
+        self._lately.difference_update(numbers)
         for number in numbers:
             self._lost.pop(number, None)
         self._joining = self._joining and bool(self._lost)
@@ -386,8 +388,6 @@ class SharedConsumer:
         self._keep(going, hand_over=self._await(self._owner.lose(numbers, drain_s), drain_s))
 
     def _keep(self, going: list[PartitionState], *, hand_over: bool) -> None:
-        if self._opened:  # of what was lost before, others may know more by now
-            self._opened = False
-            self._lost.clear()
+        self._lately.update(head.number for head in going)
         self._lost.update(positions(going))
         self._joining = bool(self._lost) and (hand_over or self._joining)

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from structlog.testing import capture_logs
 
-from agents.consumer import membership, stall_detector
+from agents.config import DeliveryConfig
+from agents.consumer import stall_detector
 from agents.consumer.commits import Commits
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.partition import Batch
@@ -119,7 +120,7 @@ async def test_a_client_that_cannot_join_is_replaced(
 ) -> None:
     """A member that does not answer the rebalance holds up all that join. A new client tries again, until it can."""
     topic = make_topic()
-    monkeypatch.setattr(membership, "JOIN_LIMIT_S", 2.0)
+    monkeypatch.setattr(DeliveryConfig, "join_limit_s", 2.0)
     fill(kafka, topic, 10)
     silent = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}", "group.instance.id": "silent",
                        "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False})  # fmt: skip

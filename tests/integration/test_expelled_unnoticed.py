@@ -11,6 +11,7 @@ from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.protocol.group import LeaveGroupRequest
 from confluent_kafka.admin import AdminClient
 
+from agents.consumer.membership import JoinWatch
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
@@ -97,27 +98,34 @@ async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, ma
 
 
 async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    joins: list[JoinWatch] = []
+    joined = JoinWatch.joined
+
+    def counted(watch: JoinWatch, now: float, *, handover: bool) -> None:
+        joined(watch, now, handover=handover)
+        joins.append(watch)
+
+    monkeypatch.setattr(JoinWatch, "joined", counted)
     topic = make_topic(1)
     one, two, three = Settler(), Settler(), Settler()
-    async with feeding(kafka, topic, two), feeding(kafka, topic, one):
-        watch = one.consumer._rebalance._join_watch
-        await one.until(lambda: watch._client_since is None)
-        assert watch.handover_until == 0.0
-        expel = await asyncio.to_thread(expelling, kafka, f"g-{topic}")
-        await asyncio.to_thread(expel)
-        await one.until(lambda: watch.handover_until > 0.0)
-        watch.handover_until = 0.0
-        await two.consumer.stop(1.0)
-        consumers.fill(kafka, topic, 10)
-        await one.until(lambda: len(one.got) == 10)
-        async with feeding(kafka, topic, three):
-            joined = three.consumer._rebalance._join_watch
-            await three.until(lambda: joined._client_since is None)
+    async with feeding(kafka, topic, two):
+        await two.until(lambda: len(two.consumer.partitions) == 1)
+        async with feeding(kafka, topic, one):
+            watch = one.consumer._rebalance._join_watch
+            await one.until(lambda: watch in joins)
+            assert watch.handover_until == 0.0
+            await asyncio.to_thread(await asyncio.to_thread(expelling, kafka, f"g-{topic}"))
+            await one.until(lambda: watch.handover_until > 0.0)
+            watch.handover_until = 0.0
+            await two.consumer.stop(1.0)
             consumers.fill(kafka, topic, 10)
-            await one.until(lambda: len(one.got) + len(three.got) == 20)
-        assert watch.handover_until == 0.0
+            await one.until(lambda: len(one.got) == 10)
+            joins.clear()
+            async with feeding(kafka, topic, three):
+                await one.until(lambda: watch in joins)
+            assert watch.handover_until == 0.0
 
 
 @noticing

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from agents.consumer.membership import HANDOVER_S, JOIN_LIMIT_S, JoinWatch, run_sessions
+from agents.consumer.membership import HANDOVER_S, JoinWatch, run_sessions
 from tables.kafka.errors import KafkaFailed
 
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -76,10 +76,11 @@ def test_no_session_begins_once_it_is_stopped_and_other_errors_are_raised() -> N
 
 
 SESSION_S = 8.0
+LIMIT_S = 60.0
 
 
 def joined_after(join_s: float, *, handover: bool = False, protocol: str = "classic") -> JoinWatch:
-    watch = JoinWatch(protocol, SESSION_S)
+    watch = JoinWatch(protocol, SESSION_S, LIMIT_S)
     watch.joining(100.0)
     watch.joined(100.0 + join_s, handover=handover)
     return watch
@@ -103,7 +104,7 @@ def test_who_waits_until_others_have_committed(watch: Callable[[], JoinWatch], u
 
 
 def test_who_was_expelled_waits_once() -> None:
-    watch = JoinWatch("classic", SESSION_S)
+    watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.expelled()
     watch.joining(100.0)
     watch.joined(101.0, handover=False)
@@ -115,40 +116,55 @@ def test_who_was_expelled_waits_once() -> None:
 
 @pytest.mark.parametrize(("protocol", "gives_up"), [("classic", True), ("consumer", False)])
 def test_a_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) -> None:
-    watch = JoinWatch(protocol, SESSION_S)
+    watch = JoinWatch(protocol, SESSION_S, LIMIT_S)
     assert not watch.failed(1_000.0)
     watch.joining(100.0)
-    assert not watch.failed(100.0 + JOIN_LIMIT_S)
-    assert watch.failed(100.1 + JOIN_LIMIT_S) is gives_up
+    assert not watch.failed(100.0 + LIMIT_S)
+    assert watch.failed(100.1 + LIMIT_S) is gives_up
     watch.joined(200.0, handover=False)
     assert not watch.failed(1_000.0)
 
 
 def test_a_join_lasts_over_all_clients_that_have_tried() -> None:
-    watch = JoinWatch("classic", SESSION_S)
+    watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.joining(100.0)
     watch.joining(100.0 + SESSION_S)
     watch.joined(101.0 + SESSION_S, handover=False)
     assert watch.handover_until == 101.0 + SESSION_S + HANDOVER_S
     watch.joining(200.0)
     watch.joining(210.0)
-    assert not watch.failed(210.0 + JOIN_LIMIT_S), "but each client has its own limit"
-    assert watch.failed(210.1 + JOIN_LIMIT_S)
+    assert not watch.failed(210.0 + LIMIT_S), "but each client has its own limit"
+    assert watch.failed(210.1 + LIMIT_S)
 
 
 def test_after_a_revocation_the_client_joins_again_only_after_the_assignment_that_follows_at_once() -> None:
-    watch = JoinWatch("classic", SESSION_S)
+    watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.revoked()
     watch.joined(100.0, handover=False)
-    assert watch.failed(100.1 + JOIN_LIMIT_S)
+    assert watch.failed(100.1 + LIMIT_S)
     watch.joined(101.0 + SESSION_S, handover=False)
     assert watch.handover_until == 101.0 + SESSION_S + HANDOVER_S
     assert not watch.failed(1_000.0)
 
 
 def test_a_client_that_fails_while_partitions_are_revoked_leaves_nothing_to_watch() -> None:
-    watch = JoinWatch("classic", SESSION_S)
+    watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.revoked()
     watch.joining(100.0)
     watch.joined(101.0, handover=False)
     assert not watch.failed(1_000.0)
+
+
+def test_it_rests_when_the_client_has_joined_and_the_time_for_hand_overs_is_over() -> None:
+    watch = JoinWatch("classic", SESSION_S, LIMIT_S)
+    watch.joining(100.0)
+    assert not watch.rests(100.0)
+    watch.joined(101.0, handover=True)
+    assert not watch.rests(101.0)
+    assert watch.rests(101.0 + HANDOVER_S)
+    watch.revoked()
+    assert not watch.rests(200.0)
+    watch.joined(200.0, handover=False)
+    assert not watch.rests(200.0), "it joins again"
+    watch.joined(201.0, handover=False)
+    assert watch.rests(201.0)

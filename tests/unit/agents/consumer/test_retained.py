@@ -103,9 +103,11 @@ def test_what_failed_to_be_handed_over_and_came_back_is_not_handed_over() -> Non
     retained.keep([partition(0, {100}, 101), partition(1, {100}, 101)], hand_over=True)
     assert len(retained.joined([])) == 2
     assert [one.number for one in retained.joined([0])] == [1]
+    retained.opened("t", 1, 100, "")
+    assert retained.joined([]) == []
 
 
-def test_others_may_know_more_of_what_was_lost_before_the_last_loss() -> None:
+def test_others_may_know_more_of_what_was_lost_long_ago() -> None:
     retained = RetainedOffsets()
     first, second, third = (partition(number, set(), 100) for number in (0, 1, 2))
     retained.keep([first, second])
@@ -113,6 +115,7 @@ def test_others_may_know_more_of_what_was_lost_before_the_last_loss() -> None:
     assert all(map(retained.knows, (0, 1, 2))), "one loss, in two parts"
     retained.opened("t", 0, 100, "")
     assert [retained.knows(number) for number in (0, 1, 2)] == [False, True, True]
+    retained.rest()
     retained.keep([first])
     assert [retained.knows(number) for number in (0, 1, 2)] == [True, False, False]
     assert retained.opened("t", 1, 100, "").acknowledged == 100

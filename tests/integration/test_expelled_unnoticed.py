@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.protocol.group import LeaveGroupRequest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.membership import JoinWatch
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
@@ -95,6 +98,32 @@ async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, ma
             await two.until(lambda: len(two.consumer.partitions) == 1)
             await one.until(lambda: watch._client_since is None)
             assert (watch._revoked, watch.handover_until) == (False, 0.0)
+
+
+async def test_an_expulsion_without_partitions_counts_for_one_assignment(kafka: EmbeddedKafka) -> None:
+    """Also if that brings a partition, after which the consumer always has one."""
+
+    class Scripted(GroupConsumer):
+        id, owned = "a", 0
+        on_assign: Callable[[GroupConsumer, list[TopicPartition]], None]
+
+        def subscribe(self, topics: list[str], *args: Any, **callbacks: Any) -> None:
+            self.on_assign = callbacks["on_assign"]
+
+        def memberid(self) -> str:
+            return self.id
+
+        def assignment(self) -> list[TopicPartition]:
+            return [TopicPartition("t", number) for number in range(self.owned)]
+
+    seen: list[bool] = []
+    settings = {"bootstrap.servers": kafka.bootstrap, "group.id": "g"}
+    consumer = Scripted(settings, settings, settings)
+    consumer.follow("t", lambda one, _: seen.append(one.expelled_idle), lambda *_: None, lambda *_: None)
+    for consumer.id, consumer.owned in [("a", 0), ("b", 0), ("b", 1), ("b", 0), ("c", 0)]:
+        consumer.on_assign(consumer, [])
+    consumer.end()
+    assert seen == [False, True, False, False, True]
 
 
 async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(

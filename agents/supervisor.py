@@ -217,8 +217,8 @@ class Supervisor:
         return found
 
     def _outdated(self, runner: SubscriptionRunner) -> bool:
-        """Whether its clients are of a Secret that was gone from the contract for a moment: another reference and back
-        again may look like no change here. Their producer gets closed, and does not follow changes of the keys."""
+        """Whether its clients use a Secret that was removed from the contract and added again, which may look like no
+        change here. Their producer is closed and does not follow changes of the keys."""
         own = self._uses[runner].own
         if own is None or self._secrets is None:
             return False

@@ -1,4 +1,4 @@
-"""The controller's loop around `reconcile`: scans the directory, observes Kafka, acts, and repeats until all is done.
+"""The controller's loop around `reconcile`: reads the resources, observes Kafka, acts, and repeats until all is done.
 
     file saved, contract or workers' status changed, time passed
         -> scan -> identities -> observe -> reconcile -> act -> observe -> reconcile -> ... -> statuses

@@ -35,7 +35,7 @@ def is_time(value: bytes) -> bool:
 
 def canonical(text: str) -> str:
     """The one form of a time that may be written in several: letters in upper case, no zeros at the end of the
-    fraction, and `Z` for an offset of zero. Other offsets stay, and so does what has not the form of a time."""
+    fraction, and `Z` for an offset of zero. Other offsets stay. Text that is not a time is returned unchanged."""
     parts = _PARTS(text)
     if parts is None:
         return text

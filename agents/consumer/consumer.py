@@ -269,7 +269,7 @@ class SubscriptionConsumer:
         if is_fatal(error):  # only reported here; no call raises it
             self._fatal = error
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
-            log.warning("consumer", subscription=self.subscription.label, reason=error.str())
+            log.warning("the Kafka consumer reports an error", subscription=self.subscription.label, reason=error.str())
 
     def _on_message_error(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
         number = message.partition()
@@ -282,7 +282,7 @@ class SubscriptionConsumer:
         elif is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
             raise KafkaException(error)
         else:
-            log.warning("consumer", subscription=self.subscription.label, reason=error.str())
+            log.warning("the Kafka consumer reports an error", subscription=self.subscription.label, reason=error.str())
 
     def _out_of_range(self, consumer: Consumer, partition: PartitionState) -> None:
         """The offset is not in the log: below its start (retention) or beyond its end (the topic was created again)."""

@@ -9,7 +9,7 @@ A commit that is waited for takes as long as the client tries to reach Kafka, wh
 Kafka is away. But once the credentials have changed, Kafka may refuse the former ones for good, and the next client
 waits for this one. Then the commit is given up after some seconds, and so is each later one.
 
-Not one within a callback: a call from another thread waits for ever while the first one polls.
+A commit inside a callback cannot be given up: a call from another thread waits for ever while the first one polls.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class GroupConsumer(Consumer):
         return messages
 
     def commit(self, *args: Any, **options: Any) -> Any:
-        """As `Consumer.commit`. One that is waited for may be given up, which is a time-out. When all partitions are
-        lost, it raises KafkaException."""
+        """Like `Consumer.commit`. A synchronous commit may be given up, which is reported as a time-out. When all
+        partitions are lost, it raises KafkaException."""
         if self._hangs:  # every other call would wait for it
             raise _timed_out()
         self._check_member()

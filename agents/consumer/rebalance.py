@@ -144,9 +144,8 @@ class Rebalance:
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
         # minutes.
         self.stuck = self._commits.in_flight
-        self._thread.call(
-            self._commits.forget
-        )  # only after the drain: it ends `waiting`, and first attempts would start again
+        # Only after the drain: it ends `waiting`, and first attempts would start again.
+        self._thread.call(self._commits.forget)
         log.warning("partitions lost", subscription=self._label, partitions=[p.number for p in mine])
 
     # -- called by the consumer between two polls

@@ -1,4 +1,4 @@
-"""Reads again what members have missed: those that began further behind, and those that held too much for a while.
+"""Reads again what members have missed because they began further behind, or held too much for a while.
 
     turn: the member that has waited longest -> assign its partition at its position -> ranges, until it has caught up,
           may hold no more, or TURN_S is over; every other member that a range covers takes it too
@@ -42,7 +42,7 @@ _STOP_S = 3.0
 
 
 class Taken(Enum):
-    """How far the member has come whose turn it is."""
+    """What a member has done with what it was offered in its turn."""
 
     ALL = "it has taken all, and is still behind"
     PART = "it could not hold all: offer it again"

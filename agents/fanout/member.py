@@ -1,10 +1,11 @@
-"""One Trigger or Subscription in the fan-out of its topic: what it owns, how far it has taken, and its commits.
+"""One Trigger or Subscription in the fan-out of its topic: what it owns, its positions, and its commits.
 
     Fanout.take(range) -> FanoutMember.take: covers its position? in budget? --> filter --> what passes: to its agent
                                                                          `-------> the rest is settled at once
 
-Stands where a subscription of its own consumer has a `SubscriptionConsumer`. An event that does not pass the filter
-costs a call of the filter and nothing else: no delivery, no turn of the agent. It is a gap in the log of this member.
+Takes the place of the `SubscriptionConsumer` of a subscription with its own consumer. An event that does not pass the
+filter costs a call of the filter and nothing else: no delivery, no turn of the agent. It is a gap in the log of this
+member.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class MemberListener(RebalanceListener, Protocol):
     """Called on the event loop."""
 
     def enqueue(self, batches: list[Batch]) -> None:
-        """What is to be delivered, in order. Call `FanoutMember.batches_enqueued` once per call."""
+        """Deliver these, in order. Call `FanoutMember.batches_enqueued` once per call."""
 
     @property
     def matcher(self) -> Matcher | None:

@@ -232,7 +232,7 @@ class SharedConsumer:
         for error in decoded.errors:
             if is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
                 raise KafkaException(error)
-            log.warning("consumer", topic=self.topic, reason=error.str())
+            log.warning("the Kafka consumer reports an error", topic=self.topic, reason=error.str())
 
     def _out_of_range(self, consumer: Consumer, head: PartitionState) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (the topic was created
@@ -292,7 +292,7 @@ class SharedConsumer:
         if is_fatal(error):  # only reported here; no call raises it
             self._fatal = error
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
-            log.warning("consumer", topic=self.topic, reason=error.str())
+            log.warning("the Kafka consumer reports an error", topic=self.topic, reason=error.str())
 
     def _on_assign(self, consumer: GroupConsumer, assigned: list[TopicPartition]) -> None:
         numbers = [where.partition for where in assigned]

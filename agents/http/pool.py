@@ -6,8 +6,8 @@
            connect (a task) <-----------+  once, on a fresh connection, same attempt, same deadline
 
 An attempt has one deadline for connecting, sending and the whole answer. One timer checks the deadlines while requests
-are in flight, another one closes connections that are idle for too long. At rest there is neither. An answer that came
-before anybody looked counts: after a stall of the process, sockets are read before attempts are late.
+are in flight, another one closes connections that are idle for too long. At rest there is neither. An answer that
+arrived while the process was stalled counts: sockets are read before attempts are late.
 
 A body over `reply_bytes_max` fails the attempt (READ) if it may be an event. If status and headers decide
 without the body (202, any status that is not 2xx, no event headers), they are reported with the start of the body.

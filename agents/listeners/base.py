@@ -45,7 +45,7 @@ class DeliveryListener:
         Called in place of `attempt` and `settled`, when the answer is there and before the scheduler continues."""
 
     def attempt(self, delivery: Delivery, outcome: Outcome) -> None:
-        """Any other request has ended."""
+        """A request that `delivered` does not report has ended."""
 
     def aborted(self, delivery: Delivery) -> None:
         """A request of the retry path was given up, because its partition went to another owner."""
@@ -63,7 +63,7 @@ class DeliveryListener:
         """An earlier owner has made these attempts; the next one is due at `due` (Unix seconds)."""
 
     def trying(self, delivery: Delivery) -> None:
-        """A retry has its slot."""
+        """A retry has its slot and is about to be sent."""
 
     def not_stored(self, delivery: Delivery, topic: str, reason: str) -> None:
         """The DLQ topic does not accept the dead letter, which is tried again until it does."""

@@ -210,7 +210,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:
-    """What is wrong with the place, as (what, hint); None = nothing visible before the start."""
+    """The problem with these options, as (what, hint); None if none is found before the start."""
     if options.master is not None and options.remote is not None:
         return "--master and --remote cannot be combined.", "Use one of them: a session runs in one place."
     if options.remote is not None and not options.remote.startswith("sc://"):

@@ -52,7 +52,7 @@ def export(
         print("---\n".join(map(to_text, done.documents)), end="", flush=True)
     else:
         written = write(done.documents, to, force=force)
-        note(f"Objects in {to}: {len(done.documents)}. Files written: {written}; the others were there as they are.")
+        note(f"Objects in {to}: {len(done.documents)}. Files written: {written}; the others are unchanged.")
     for one in done.left_out:
         note(f"not exported: {one}")
     if not done.documents:

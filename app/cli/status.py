@@ -110,7 +110,7 @@ def status(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all shown resources are ready.")] = False,
-    limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Most seconds to wait with --wait.")] = 60.0,
+    limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Maximum seconds to wait with --wait.")] = 60.0,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     namespace: Namespace = "",
@@ -121,7 +121,7 @@ def status(
 ) -> None:
     """Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.
 
-    Brokers of another class and their triggers are shown as left alone, and need not be ready.
+    Brokers of another class and their triggers are listed as left alone, and do not affect the exit code.
 
     A resource that the controller rejects is shown with the reason, even if its previous state is still served.
 

@@ -215,7 +215,7 @@ def _default_kubeconfig() -> str:
 
 
 def _pods_namespace() -> str:
-    """The namespace of this pod's ServiceAccount; "" = this is no pod."""
+    """The namespace of this pod's ServiceAccount; "" when not running in a pod."""
     try:
         return (_SERVICE_ACCOUNT / "namespace").read_text("utf-8").strip()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the controller asks of the place that statuses are written to, whether it is a directory or a cluster."""
+"""The interface through which the controller writes statuses, to a directory or to a cluster."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class LeaderLog:
         return not rest
 
     def unreadable(self, key: str, why: str) -> None:
-        """A record cannot be read. Its term cannot be continued; a key that is no leader's at all is ignored."""
+        """A record cannot be read, so its term cannot be continued. Keys outside `/leader/` are ignored."""
         try:
             split_key(key)
         except ValueError:

@@ -118,7 +118,7 @@ START_ANNOTATION = Text(
 
 
 def time_complaint(text: str, what: str) -> Complaint | None:
-    """Why a text is no time of RFC 3339; None = it is one."""
+    """Why the text is not an RFC 3339 time; None if it is."""
     try:
         good = datetime.fromisoformat(text.upper()).tzinfo is not None
     except ValueError:

@@ -1,10 +1,10 @@
 """How the clients of a process connect to Kafka, when that may change while it runs: a password, a certificate.
 
-    present(kafka)                  the settings of this moment, for a client that is made now
+    present(kafka)                  the current settings, for a client that is made now
     present(kafka) is not used      they have been replaced since: the client must be made again
 
 A thread that uses a client all the time asks between two calls to it, finishes what is under way, and makes another.
-Who keeps a client that is used now and then is called: `on_replaced`.
+An owner of a client that is rarely used registers a callback instead: `on_replaced`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class LiveSettings(Mapping[str, Any]):
 
 
 def present(kafka: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of this moment: always the same object, until they are replaced."""
+    """The current settings: the same object until they are replaced."""
     return kafka.present if isinstance(kafka, LiveSettings) else kafka
 
 
 def on_replaced(kafka: Mapping[str, Any], method: Callable[[], None]) -> None:
-    """Call this method of an object, as long as that exists, after each replacement and in the same thread."""
+    """Call this bound method after each replacement, in the same thread. Its object is referenced weakly."""
     if isinstance(kafka, LiveSettings):
         kafka.called.append(weakref.WeakMethod(method, kafka.called.remove))

@@ -35,7 +35,7 @@ class Refusals:
         self._last = refused(error.code(), error.str()) or self._last
 
     def reported(self, client: Any) -> str:
-        """Why the brokers refused `client` since the last call, and the cure; "" = they did not."""
+        """Why the brokers refused `client` since the last call, with a hint; "" if they did not."""
         client.poll(0)
         last, self._last = self._last, ""
         return last
@@ -49,7 +49,7 @@ class Refusals:
 
 
 def refused(code: int, text: str) -> str:
-    """Why, and the cure, for an error that librdkafka reports for a connection; "" = this is not about security."""
+    """The reason and a hint for an error that librdkafka reports for a connection; "" if it is not about security."""
     if code == KafkaError._AUTHENTICATION:
         if _PASSWORD.search(text):
             return "Kafka does not accept this user and password; correct user and password of the Kafka secret"

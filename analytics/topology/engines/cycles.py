@@ -42,7 +42,8 @@ def _distinct(found: Iterable[list[str]]) -> list[tuple[str, ...]]:
 def _way(start: str, end: str, ways: Mapping[str, Iterable[str]], inside: frozenset[str]) -> list[str]:
     """The vertices of the shortest path from `start` to `end`; at least one edge long if they are the same vertex.
 
-    Of several, the first by id. A cycle does not repeat its start at the end. Empty if there is no path.
+    Of several paths, the one with the smallest ids. A cycle does not repeat its start at the end. Empty if there is no
+    path.
     """
     before: dict[str, str] = {}
     # Breadth first, in sorted order: the first arrival is the shortest path, and the same one in every run.

@@ -78,7 +78,7 @@ def decode(value: bytes) -> LedgerEntry:
     """Decode the value of a record. Raises ValueError, KeyError or TypeError for other data or a newer schema."""
     data = json.loads(value)
     if data["schema"] != _SCHEMA:
-        raise ValueError(f"schema {data['schema']}, this version knows {_SCHEMA}")
+        raise ValueError(f"schema {data['schema']}; this version supports {_SCHEMA}")
     return LedgerEntry(
         int(data["letter_ms"]),
         str(data["event"]),

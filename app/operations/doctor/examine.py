@@ -1,4 +1,4 @@
-"""Makes all checks, in the order in which a person would: what one cannot find out does not stop the next."""
+"""Makes all checks, in the order in which a person would. A check that fails to run does not stop the others."""
 
 from __future__ import annotations
 

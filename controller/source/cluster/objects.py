@@ -72,7 +72,7 @@ class Known:
 
     @property
     def facts(self) -> tuple[object, ...]:
-        """What decisions depend on: a status that changes is no news."""
+        """The parts that decisions depend on. Changes of a status are ignored."""
         return self.uid, self.generation, self.hash, self.problem, self.deleting, self.finalized
 
     @property

@@ -103,7 +103,7 @@ class Watcher:
                 if problem.status == GONE:
                     cuts += 1
                     self.store.version = ""
-                    log.info("what is known is too old to be continued; listing again", path=str(self.collection))
+                    log.info("the resource version has expired; listing again", path=str(self.collection))
                     await asyncio.sleep(_pause_s(cuts, LONGEST_CUT_PAUSE_S))
                 else:
                     failures += 1
@@ -153,7 +153,7 @@ class Watcher:
         return end
 
     def _answered(self) -> None:
-        """A request was answered. That streams are cut is over only when one was not."""
+        """A request was answered. If streams were cut, it is over only with a stream that was not."""
         if not self._cut:
             self._recovered()
 

@@ -165,7 +165,7 @@ class ClusterStatus:
             log.error("status cannot be written", kind=status.kind, resource=resource, reason=str(problem))
 
     async def _tell(self, draft: EventDraft, status: WriteStatus, api_version: str, now: float) -> None:
-        """An Event is news, not truth: one that is not stored is not sent again."""
+        """Events are best effort: one that is not stored is not sent again."""
         name = f"{status.name[:220]}.{secrets.token_hex(8)}"
         body = event_object(draft, status, api_version, name, now, self._reporter)
         try:

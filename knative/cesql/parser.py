@@ -108,8 +108,6 @@ _NAMES = {
     "COMMA": ",",
     "$END": "the end",
 }
-#: What may begin an operand. A message names these as one.
-_OPERAND = {"WORD", "WORD_WITH_DIGIT", "UNDERSCORED", "INTEGER", "STRING", "TRUE", "FALSE", "LPAR", "MINUS", "EXISTS"}
 
 
 class CesqlSyntaxError(ValueError):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from itertools import chain
-from operator import itemgetter
 from typing import Any, TypeVar
 
 from knative.cloudevents import json_format
@@ -31,10 +30,6 @@ REPLY_DEPTH = "penstock-reply-depth"
 TABLE_ENTRIES_MAX = 1024
 TABLE_ENTRY_BYTES_MAX = 128
 
-#: Approximate overhead of the interpreter for a record and for each of its headers.
-_RECORD_BYTES = 400
-_HEADER_BYTES = 150
-
 _DESCRIBED = ("id", "source", "type")
 _DESCRIBED_CHARACTERS_MAX = 256
 _STRUCTURED = b"application/cloudevents"
@@ -47,7 +42,6 @@ _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
 _LINE_FRAME_BYTES = 3
 _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _PRINTABLE = bytes(range(0x20, 0x7F))
-_content = itemgetter(1)
 
 _Key = TypeVar("_Key", str, bytes)
 _Value = TypeVar("_Value")
@@ -168,15 +162,6 @@ def describe(headers: Headers) -> dict[str, str]:
                 :_DESCRIBED_CHARACTERS_MAX
             ]
     return found
-
-
-def body_bytes(headers: Headers, value: bytes | None) -> int:
-    """Approximate bytes of memory that a record takes, including the interpreter's overhead."""
-    size = _RECORD_BYTES + _HEADER_BYTES * len(headers) + (len(value) if value else 0)
-    try:
-        return size + sum(map(len, map(_content, headers)))
-    except TypeError:  # a null among the header values
-        return size + sum(len(content) for _, content in headers if content)
 
 
 def remember(table: dict[_Key, _Value], key: _Key, value: _Value) -> None:

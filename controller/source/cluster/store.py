@@ -5,13 +5,13 @@
 
 Streams are cut, start again, and repeat events; a write's answer may come before or after its event. So every change is
 judged by its resource version, which the API server raises with each change of anything in the list: what is not newer
-than what is known changes nothing. An object that a new list does not have any more was *missed*: it may have been
-deleted, or the server has lost it. That is less than a DELETED event says, and the reader decides what to make of it.
+than what is known changes nothing. An object that a new list no longer has is not among the `deleted`: it may have been
+deleted, or the server has lost it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -38,7 +38,6 @@ class ObjectStore:
         self.synced = False  #: whether everything was listed once
         self.objects: dict[Name, Raw] = {}
         self.deleted: set[str] = set()  #: uids that a watch has said to be deleted
-        self.missed: dict[str, Raw] = {}  #: by uid: objects that were known and that a later list did not have
 
     # -- list
 
@@ -66,14 +65,10 @@ class ObjectStore:
             if listed is None:
                 if newer(version_of(before), version):
                     found[name] = before  # created after the list was made
-                else:
-                    self.missed[uid_of(before)] = before
             elif uid_of(listed) == uid_of(before) and newer(version_of(before), version_of(listed)):
                 found[name] = before
             elif uid_of(listed) != uid_of(before):
                 self.deleted.add(uid_of(before))  # its name is taken, so it was deleted
-        for raw in found.values():
-            self.missed.pop(uid_of(raw), None)
         self.objects, self.version, self.synced = found, version, True
 
     # -- watch
@@ -106,7 +101,6 @@ class ObjectStore:
             elif version_of(before) == version:
                 return False
         self.objects[name] = self._trim(item)
-        self.missed.pop(uid, None)
         return True
 
     def put(self, item: Raw) -> bool:
@@ -119,14 +113,7 @@ class ObjectStore:
 
     def absent(self) -> None:
         """The server does not have this list: its kind is not installed."""
-        self.missed.update((uid_of(raw), raw) for raw in self.objects.values())
         self.objects, self.version, self.synced, self._page = {}, "", True, None
-
-    def forget_gone(self, uids: Iterable[str]) -> None:
-        """Drop what is known of these objects that are gone."""
-        for uid in uids:
-            self.deleted.discard(uid)
-            self.missed.pop(uid, None)
 
 
 def newer(one: str, other: str) -> bool:

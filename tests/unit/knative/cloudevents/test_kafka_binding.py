@@ -12,7 +12,6 @@ from knative.cloudevents.http_binding import to_record
 from knative.cloudevents.kafka_binding import (
     REPLY_DEPTH,
     Unreadable,
-    body_bytes,
     dead_letter_headers,
     describe,
     original_headers,
@@ -298,13 +297,6 @@ def test_describe_takes_anything() -> None:
     spoilt = [("CE_ID", b"\xff" * 5000), ("ce_source", None), (None, b"x"), ("ce_type", b"t"), ("ce_type", b"u")]
     described = describe(spoilt)  # type: ignore[arg-type]
     assert described == {"id": "\ufffd" * 256, "source": "", "type": "t"}
-
-
-def test_body_bytes_counts_what_is_large() -> None:
-    small = body_bytes(REQUIRED, None)
-    assert small < 2000
-    assert body_bytes(REQUIRED, b"x" * 10_000) - small == 10_000
-    assert body_bytes([*REQUIRED, ("x", b"y" * 10_000), ("z", None)], None) - small >= 10_000
 
 
 def test_tables_stay_bounded_and_still_work() -> None:

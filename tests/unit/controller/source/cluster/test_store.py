@@ -115,14 +115,12 @@ def test_an_answer_that_comes_late_brings_nothing_back() -> None:
     assert versions(store) == {"a": "13"}
 
 
-def test_who_was_deleted_and_who_was_only_missed() -> None:
+def test_deleted_are_those_of_an_event_and_those_whose_name_is_taken() -> None:
     store = listed(thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4))
     store.apply(event("DELETED", thing("a", 11)))
     store.add_page(page([thing("d", 12, "another")], 12))
     assert store.deleted == {"uid-a", "uid-d"}, "one by an event, one because another has its name"
-    assert set(store.missed) == {"uid-b", "uid-c"}
-    store.apply(event("ADDED", thing("b", 13)))
-    assert set(store.missed) == {"uid-c"}
+    assert versions(store) == {"d": "12"}, "the list does not have b and c, which says less"
 
 
 def test_a_list_does_not_drop_what_is_newer_than_it() -> None:
@@ -137,7 +135,6 @@ def test_a_kind_that_is_not_installed_any_more_deletes_nothing() -> None:
     store = listed(_A)
     store.absent()
     assert (store.synced, store.version, store.objects, store.deleted) == (True, "", {}, set())
-    assert set(store.missed) == {"uid-a"}
 
 
 # -- against a model of the server

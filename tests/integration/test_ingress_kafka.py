@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,15 +65,22 @@ def post(running: RunningWeb) -> tuple[int, bytes]:
 )
 def test_what_a_broker_does_not_store_is_503(error: int) -> None:
     """librdkafka's mock cluster stands in: of one real broker no topic wants more replicas than there are."""
-    with serving({"test.mock.num.brokers": 1}) as (running, producer):
-        assert post(running)[0] == 202
-        client = producer._client
-        assert client is not None
-        refuse_produce_requests(client.kafka, *[error] * 100)
-        status, wire = post(running)
-        assert status == 503
-        assert b"retry-after: 1\r\n" in wire
-        assert b"not stored" in wire
+    for timeout_s in (1.0, 8.0, 64.0):
+        with serving({"test.mock.num.brokers": 1}, timeout_s) as (running, producer):
+            client = producer._client
+            assert client is not None
+            started = time.monotonic()
+            first, _ = post(running)
+            if time.monotonic() - started > timeout_s / 2:
+                continue  # the machine is busy: a client that needs as long as that is replaced, with its cluster
+            assert first == 202
+            refuse_produce_requests(client.kafka, *[error] * 100)
+            status, wire = post(running)
+            assert status == 503
+            assert b"retry-after: 1\r\n" in wire
+            assert b"not stored" in wire
+            return
+    pytest.fail("no event was stored in half of a minute")
 
 
 def test_a_kafka_that_is_not_there_is_503() -> None:

@@ -13,12 +13,13 @@ from agents.fanout.fanouts import Fanouts
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.partition import PartitionState
 from app.worker.system_clock import SystemClock
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec
 from knative.tracing import Trace
 from knative.traffic.counters import TrafficCounters
+from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 
 LIMIT_S = 20.0
@@ -72,7 +73,7 @@ async def serving(
 def feed(runner: SubscriptionRunner, number: int, count: int) -> PartitionState:
     """Records of a new partition."""
     partition = PartitionState("t", number, OffsetTracker(0))
-    records = [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)]
+    records = [CheckedDelivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)]
     runner.dispatcher.scheduler.enqueue(partition, records)
     return partition
 

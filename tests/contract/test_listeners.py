@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.partition import PartitionState
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, ReceiveSpan, TracedSubscription
 from knative.traffic.counters import TrafficCounters
 from tests.contract.serving import HEADERS, feed, serving, until, wanted
+from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, Step, answer, reply, silence
 
@@ -86,7 +87,7 @@ async def test_each_listener_hears_of_a_delivery_what_it_counts(
         async with serving(wants, MemoryProduce(), observe, trace, counters) as runner:
             partition = PartitionState("t", 0, OffsetTracker(0))
             partition.committed = 1_000  # as if its attempts were committed: there is no Kafka here
-            runner.dispatcher.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", HEADERS, 1)])
+            runner.dispatcher.scheduler.enqueue(partition, [CheckedDelivery(partition, 0, None, b"x", HEADERS, 1)])
             await until(lambda: partition.tracker.committable == 1)
             [delta] = counters.take(1)
         assert all(b"traceparent: mine" in request for request in (*subscriber.requests, *other.requests))
@@ -134,7 +135,9 @@ async def test_a_record_that_is_not_a_cloudevent_has_no_attempt() -> None:
     observe, trace, produce = CountingObserve(), SpanLog(), MemoryProduce()
     async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as runner:
         partition = PartitionState("t", 0, OffsetTracker(0))
-        runner.dispatcher.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)])
+        runner.dispatcher.scheduler.enqueue(
+            partition, [CheckedDelivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)]
+        )
         await until(lambda: partition.tracker.committable == 1)
     assert trace.spans == [["dead-lettered"]]
     assert len(produce.records) == 1

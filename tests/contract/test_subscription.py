@@ -11,10 +11,11 @@ import pytest
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.partition import PartitionState
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
 from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, until, wanted
+from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, answer, reply, silence
 
@@ -115,7 +116,7 @@ async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
         serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
     ):
         partition = PartitionState("t", 0, OffsetTracker(0, known))
-        records = [Delivery(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
+        records = [CheckedDelivery(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
         runner.dispatcher.scheduler.enqueue(partition, records)
         await until(lambda: partition.tracker.settled == {1})  # the other one does not wait
         [head] = runner.view.stats().heads
@@ -135,7 +136,7 @@ async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
     ):
         partition = PartitionState("t", 0, OffsetTracker(0, known))
         runner.dispatcher.scheduler.enqueue(
-            partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)]
+            partition, [CheckedDelivery(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)]
         )
         assert (runner.dispatcher.scheduler.in_flight, len(runner.dispatcher.scheduler.started)) == (0, STARTED_MAX)
         await until(lambda: partition.tracker.committable == STARTED_MAX)
@@ -148,7 +149,7 @@ async def test_what_is_let_go_before_its_first_step_gives_its_slot_back(lets_go:
         serving(wanted(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as runner,
     ):
         gone = PartitionState("t", 0, OffsetTracker(0))
-        not_an_event = Delivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)
+        not_an_event = CheckedDelivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)
         runner.dispatcher.scheduler.enqueue(gone, [not_an_event])
         if lets_go == "lost":
             runner.dropped([gone])

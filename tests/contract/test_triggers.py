@@ -17,6 +17,7 @@ from knative.filters import Filter, from_json
 from knative.ports import ProduceProblem
 from knative.traffic.counters import TrafficCounters
 from tests.contract.serving import serving, until, wanted
+from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import OK, ScriptedServer, answer, reply, silence
 
@@ -35,7 +36,7 @@ def record(
     type_: str, offset: int, partition: PartitionState, *more: tuple[str, bytes], key: bytes | None = None
 ) -> Delivery:
     headers = [("ce_specversion", b"1.0"), ("ce_id", b"%d" % offset), ("ce_source", b"/s"), ("ce_type", type_.encode())]
-    return Delivery(partition, offset, key, b"x", [*headers, *more], 1)
+    return CheckedDelivery(partition, offset, key, b"x", [*headers, *more], 1)
 
 
 def feed_types(runner: SubscriptionRunner, *types: str, key: bytes | None = None) -> PartitionState:
@@ -101,7 +102,9 @@ async def test_a_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_
         serving(trigger(server.url(), EXACT_A), produce) as runner,
     ):
         partition = PartitionState("b", 0, OffsetTracker(0))
-        runner.dispatcher.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)])
+        runner.dispatcher.scheduler.enqueue(
+            partition, [CheckedDelivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)]
+        )
         await until(lambda: partition.tracker.committable == 1)
         assert [one.topic for one in produce.records] == ["b.dlq"]
 

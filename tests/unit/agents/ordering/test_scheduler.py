@@ -12,7 +12,7 @@ from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.state import TRANSITIONS, DeliveryState
 from knative.delivery.policy import DeliveryOrder
-from tests.unit.agents.ordering.checked_delivery import Checked
+from tests.support.checked_delivery import CheckedDelivery
 
 
 def test_a_compacted_away_settled_offset_is_forgotten() -> None:
@@ -110,7 +110,7 @@ def test_what_waits_in_a_closed_partition_is_abandoned_and_what_is_under_way_is_
     scheduler = Scheduler(lambda _: None, DeliveryOrder.KEY_ORDERED, 3)
     partition = PartitionState("t", 0, OffsetTracker(0))
     keys = (b"a", b"a", b"b", b"c", b"d", b"e")
-    deliveries = [Checked(partition, o, key, None, [], 1) for o, key in enumerate(keys)]
+    deliveries = [CheckedDelivery(partition, o, key, None, [], 1) for o, key in enumerate(keys)]
     scheduler.enqueue(partition, deliveries)
     scheduler.attempt_over(deliveries[2])
     scheduler.retry(deliveries[2], lambda: None)
@@ -118,7 +118,7 @@ def test_what_waits_in_a_closed_partition_is_abandoned_and_what_is_under_way_is_
     waits = (states.IN_FLIGHT, states.QUEUED, states.BACKING_OFF, states.IN_FLIGHT, states.IN_FLIGHT, states.READY)
     assert tuple(one.state for one in deliveries) == waits
     scheduler.close([partition])
-    late = Checked(partition, 9, b"z", None, [], 1)
+    late = CheckedDelivery(partition, 9, b"z", None, [], 1)
     scheduler.enqueue(partition, [late])
     scheduler.done(deliveries[0])
     scheduler.attempt_over(deliveries[3])

@@ -17,8 +17,8 @@ from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.state import STARTED, DeliveryState
 from knative.delivery.policy import DeliveryOrder
+from tests.support.checked_delivery import CheckedDelivery
 from tests.support.profiles import share
-from tests.unit.agents.ordering.checked_delivery import Checked
 
 RETRIES = 3
 
@@ -184,7 +184,7 @@ class Simulation:
         log, at = self.logs[number], self.position[number]
         size = self.random.randint(1, 20)
         partition = self.partitions[number]
-        batch: list[Delivery] = [Checked(partition, o, k, b"x", [], 10) for o, k in log.records[at : at + size]]
+        batch: list[Delivery] = [CheckedDelivery(partition, o, k, b"x", [], 10) for o, k in log.records[at : at + size]]
         self.deliveries += batch
         self.position[number] += len(batch)
         partition.fetched_count += len(batch)

@@ -6,7 +6,7 @@ from agents.ordering.partition import Delivery
 from agents.ordering.state import TRANSITIONS, DeliveryState
 
 
-class Checked(Delivery):
+class CheckedDelivery(Delivery):
     """A delivery whose changes of state are checked against the table, each one."""
 
     __slots__ = ("_state",)

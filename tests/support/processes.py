@@ -28,7 +28,7 @@ from app.local.kafka.processes import die_with_parent
 from tests.support.prepared import Prepared, start_prepared
 
 REPOSITORY = Path(__file__).parents[2]
-_POLL_S = 0.05
+_POLL_S, _POLL_MAX_S = 0.05, 0.5
 _TAIL_LINES = 40
 _numbers = itertools.count(1)
 #: Below those of app.local.kafka.ports.
@@ -61,12 +61,14 @@ def free_port() -> int:
 
 
 def wait_until(what: str, holds: Callable[[], bool], limit_s: float, poll_s: float = _POLL_S) -> None:
-    """Poll until `holds()`; raises Failed with `what` after `limit_s`."""
-    end_s = time.monotonic() + limit_s
+    """Poll until `holds()`; raises Failed with `what` after `limit_s`. Polls less often the longer it has waited: each
+    question takes CPU that what it waits for may need."""
+    began_s = time.monotonic()
     while not holds():
-        if time.monotonic() > end_s:
+        waited_s = time.monotonic() - began_s
+        if waited_s > limit_s:
             raise Failed(f"not within {limit_s:g} s: {what}")
-        time.sleep(poll_s)
+        time.sleep(max(poll_s, min(waited_s / 10, _POLL_MAX_S)))
 
 
 def get(port: int, path: str, limit_s: float = 30.0) -> tuple[int, bytes]:

@@ -25,7 +25,7 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     def has_lease() -> bool:
         return any(one.has_lease for one in elected)
 
-    def trouble() -> str:
+    def problem() -> str:
         return next((f"{one.problem}; {ASK_DOCTOR}" for one in elected if one.problem), "")
 
     source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, has_lease)
@@ -44,4 +44,4 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
         return LiveObject(raw, path_of(kind, namespace, name), API_VERSIONS[kind], store.put)
 
     # The Lease alone fences what is written to the API server; what else needs the lock in Kafka is not done without.
-    return Place(source, ClusterStatus(api, live, has_lease, me), elect, api.open, api.close, has_lease, trouble)
+    return Place(source, ClusterStatus(api, live, has_lease, me), elect, api.open, api.close, has_lease, problem)

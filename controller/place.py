@@ -37,7 +37,7 @@ class Place:
     close: Callable[[], Awaitable[None]] = _nothing  #: comes last
     #: whether this process may write statuses although it does not lead, because Kafka is away
     reports_outage: Callable[[], bool] = lambda: False
-    trouble: Callable[[], str] = lambda: ""  #: why this process cannot be elected now; "" = nothing is known
+    problem: Callable[[], str] = lambda: ""  #: why this process cannot be elected now; "" = nothing is known
 
 
 def directory(config: ControllerConfig) -> Place:

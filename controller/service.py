@@ -97,7 +97,7 @@ class Controller:
         self._stopping = False
         self.settled = asyncio.Event()  #: set when everything was as the resources say, at least once
         self._outage_due_s = 0.0
-        self.trouble = ""  #: why there was no progress at the last try
+        self.problem = ""  #: why there was no progress at the last try
         self._task: asyncio.Task[None] | None = None
         self._place = place or directory(config)
         self._source, self._sink = self._place.source, self._place.sink
@@ -127,7 +127,7 @@ class Controller:
             config.session_timeout_s,
             changed=changed,
             crashed=self._crashed,
-            troubled=lambda why: log.warning("error in the lock group", reason=why),
+            failed=lambda why: log.warning("error in the lock group", reason=why),
         )
 
     def _on_election(self, leading: bool) -> None:
@@ -397,4 +397,4 @@ class Controller:
         term.retry_at = time.monotonic() + pause_s
         if failure and failure != term.failure:
             log.warning("controller cannot make progress; retrying", reason=failure)
-        self.trouble = term.failure = failure or term.failure
+        self.problem = term.failure = failure or term.failure

@@ -46,7 +46,7 @@ def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, 
     """
     key = f"{partition}/{_POSITION}"
     position = _Position(**rows.get(key, {}))
-    files: dict[str, FileTally] = {}
+    files: dict[str, FileTotals] = {}
     refused: list[str] | None = None
     before = position.next
     for offset, value in records:
@@ -64,7 +64,7 @@ def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, 
             continue
         name = f"{partition}/{result.place.file}"
         if name not in files:
-            files[name] = FileTally.read(rows[name]) if name in rows else FileTally(result.year, result.name)
+            files[name] = FileTotals.read(rows[name]) if name in rows else FileTotals(result.year, result.name)
         if not files[name].add(result):
             position.repeats += 1
     if position.next == before:
@@ -92,7 +92,7 @@ class _Position:
 
 
 @dataclass(slots=True)
-class FileTally:
+class FileTotals:
     """The counts of one file, in one partition."""
 
     year: int
@@ -133,7 +133,7 @@ class FileTally:
         }
 
     @classmethod
-    def read(cls, row: Mapping[str, Any]) -> FileTally:
+    def read(cls, row: Mapping[str, Any]) -> FileTotals:
         """Inverse of `row`."""
         return cls(
             row["year"],
@@ -186,7 +186,7 @@ class Summary:
 
 def summarize(rows: Mapping[str, Row]) -> Summary:
     """Totals of all rows of all partitions."""
-    by_file: dict[str, list[FileTally]] = {}
+    by_file: dict[str, list[FileTotals]] = {}
     positions: list[_Position] = []
     refused: set[str] = set()
     for key, row in rows.items():
@@ -196,7 +196,7 @@ def summarize(rows: Mapping[str, Row]) -> Summary:
         elif name == _REFUSED:
             refused.update(row["where"])
         else:
-            by_file.setdefault(name, []).append(FileTally.read(row))
+            by_file.setdefault(name, []).append(FileTotals.read(row))
     years: dict[int, dict[int, int]] = {}
     problems: dict[Problem, int] = dict.fromkeys(Problem, 0)
     files, twice = [], 0
@@ -222,7 +222,7 @@ def summarize(rows: Mapping[str, Row]) -> Summary:
     )
 
 
-def _summary(name: str, tallies: list[FileTally]) -> tuple[FileSummary, int]:
+def _summary(name: str, tallies: list[FileTotals]) -> tuple[FileSummary, int]:
     """The summary of a file, and how many of its chunks more than one partition has counted."""
     seen = [int.from_bytes(tally.seen, "little") for tally in tallies]
     union = 0

@@ -17,7 +17,7 @@ import typer
 from app.cli.options.embedded import HOME, Data, Heap
 from app.cli.output.format import note
 from app.cli.output.jar_progress import jar_progress
-from app.cli.output.up_banner import welcome
+from app.cli.output.up_banner import banner
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.packaged import example, is_repository
 from app.local.quickstart import resources_of_up
@@ -139,7 +139,7 @@ def _run_until_ctrl_c(config: StackConfig) -> None:
             stack.start()
             note("")
             logs = [stack.worker_log, stack.kafka_log]
-            lines = welcome(config, stack.bootstrap, logs, time.monotonic() - began, command_here())
+            lines = banner(config, stack.bootstrap, logs, time.monotonic() - began, command_here())
             print("\n".join(lines), flush=True)
             while True:
                 stack.check()

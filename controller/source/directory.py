@@ -223,7 +223,7 @@ class Directory:
             problems += [_emptied_file(name, kept)] if kept else file.problems
         return problems
 
-    def _keep_missing(self, objects: dict[Key, Written], troubled: Collection[str]) -> list[FileProblem]:
+    def _keep_missing(self, objects: dict[Key, Written], with_problems: Collection[str]) -> list[FileProblem]:
         """Add to `objects` those that were not found but do not count as removed yet; returns the problems that keep
         some of them."""
         problems: list[FileProblem] = []
@@ -231,7 +231,7 @@ class Directory:
         for key in sorted(self._objects.keys() - objects.keys()):
             before = self._objects[key]
             vanished, scans = self._missed.get(key, (self._scans, 0))
-            holder = self._holder(before, vanished, troubled)
+            holder = self._holder(before, vanished, with_problems)
             if holder:
                 what = f"{before}, which was in {before.file}, is kept until this file is valid"
                 hint = "fix this file; after that, resources that are in no file are removed"
@@ -242,9 +242,9 @@ class Directory:
         self._missed = missed
         return problems
 
-    def _holder(self, missing: Written, vanished: int, troubled: Collection[str]) -> str:
+    def _holder(self, missing: Written, vanished: int, with_problems: Collection[str]) -> str:
         """The file whose problems keep an object that is missing since scan `vanished`; "" = none."""
-        if missing.file in troubled and missing.file in self._files:
+        if missing.file in with_problems and missing.file in self._files:
             return missing.file
         moved = (name for name, file in self._files.items() if file.problems and file.since >= vanished - 1)
         return min(moved, default="")

@@ -43,11 +43,11 @@ class GroupLock:
         *,
         changed: Callable[[bool], None],
         crashed: Callable[[BaseException], None],
-        troubled: Callable[[str], None] = _ignore,
+        failed: Callable[[str], None] = _ignore,
     ) -> None:
         """`topic`: must exist, with one partition. `kafka`: librdkafka client settings.
 
-        `changed` gets the new value of `held`. `crashed` gets the exception that ended the thread. `troubled` gets an
+        `changed` gets the new value of `held`. `crashed` gets the exception that ended the thread. `failed` gets an
         error of the group, once as long as it stays the same.
         """
         self._session_timeout_s = session_timeout_s
@@ -64,7 +64,7 @@ class GroupLock:
             "on_commit": self._committed,
         }
         self._topic = topic
-        self._changed, self._troubled = changed, troubled
+        self._changed, self._failed = changed, failed
         self._questions: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
         self._asked: list[asyncio.Future[bool]] = []
         self._thread = LoopThread(self._run, f"lock-{group}", crashed)
@@ -165,7 +165,7 @@ class GroupLock:
     def _report(self, error: KafkaError) -> None:
         if error.str() != self._error:
             self._error = error.str()
-            self._thread.call_soon(self._troubled, self._error)
+            self._thread.call_soon(self._failed, self._error)
 
 
 def _answer(asked: list[asyncio.Future[bool]], agreed: bool) -> None:

@@ -18,11 +18,11 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box to draw. `lane` is the horizontal band that it must stay in, 0 at the top."""
+    """A box to draw. `swimlane` is the horizontal band that it must stay in, 0 at the top."""
 
     width: float
     height: float
-    lane: int = 0
+    swimlane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Cell:
     """Something that needs room in a column: a box, or a step of a link on its way through it."""
 
     column: int
-    lane: int
+    swimlane: int
     width: float
     height: float
     box: int = -1  #: number of the box, or -1
@@ -65,7 +65,7 @@ LABEL_HEIGHT = 16.0
 
 
 def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
-    """Columns for the boxes and cells for the links, in a first order: by lane, then as given."""
+    """Columns for the boxes and cells for the links, in a first order: by swimlane, then as given."""
     turned = _turned(len(boxes), links)
     arcs = [
         (one.target, one.source) if back else (one.source, one.target)
@@ -75,7 +75,7 @@ def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
     ranks = _ranks(len(boxes), arcs)
     # Even columns only: the odd ones are for labels and steps.
     cells = [
-        Cell(2 * rank, box.lane, box.width, box.height, box=place)
+        Cell(2 * rank, box.swimlane, box.width, box.height, box=place)
         for place, (box, rank) in enumerate(zip(boxes, ranks, strict=True))
     ]
     layers = Layers(cells, [[] for _ in range(2 * max(ranks, default=0) + 1)], turned=turned)
@@ -88,7 +88,7 @@ def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
     for place, cell in enumerate(cells):
         layers.columns[cell.column].append(place)
     for column in layers.columns:
-        column.sort(key=lambda place: (cells[place].lane, place))
+        column.sort(key=lambda place: (cells[place].swimlane, place))
     return layers
 
 
@@ -102,11 +102,11 @@ def _path(place: int, link: Link, turned: bool, cells: list[Cell]) -> list[int]:
     labelled = cells[last].column - 1 if turned else cells[first].column + 1
     for column in range(cells[first].column + 1, cells[last].column):
         label = column == labelled and link.label_width > 0
-        # Near its right end, a link is in the lane of its target, so that it changes lanes only once.
-        lane = cells[last].lane if column == cells[last].column - 1 and not label else cells[first].lane
+        # Near its right end, a link is in the swimlane of its target, so that it changes swimlanes only once.
+        swimlane = cells[last].swimlane if column == cells[last].column - 1 and not label else cells[first].swimlane
         size = (link.label_width, LABEL_HEIGHT) if label else (0.0, STEP_HEIGHT)
         path.append(len(cells))
-        cells.append(Cell(column, lane, *size, link=place, label=label))
+        cells.append(Cell(column, swimlane, *size, link=place, label=label))
     path.append(last)
     return path
 

@@ -1,6 +1,6 @@
 """The map as a still picture, for the printed page and for browsers without JavaScript.
 
-    PageGraph --cast--> boxes and arrows (vertices in lanes by namespace, or whole namespaces when there are many)
+    PageGraph --cast--> boxes and arrows (vertices in swimlanes by namespace, or whole namespaces when there are many)
               --arrange--> Picture, ready for templates/picture.svg.j2
 
 Draws no more than is readable; the tables have the rest.
@@ -65,7 +65,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Swimlane:
     """A band with a title."""
 
     title: str
@@ -81,7 +81,7 @@ class Picture:
     height: float
     shapes: tuple[Shape, ...]
     arrows: tuple[Arrow, ...]
-    lanes: tuple[Lane, ...]
+    swimlanes: tuple[Swimlane, ...]
     title: str
     note: str
 
@@ -97,7 +97,7 @@ class _Part:
     tip: str
     anchor: str
     severity: str = ""
-    lane: int = 0
+    swimlane: int = 0
 
 
 def picture(graph: PageGraph) -> Picture:
@@ -144,7 +144,7 @@ def _vertices(graph: PageGraph) -> tuple[list[_Part], list[Line]]:
         )
         for item in graph.items
     ]
-    # Sort by traffic: then the main flow decides where loops are opened and which lane is first.
+    # Sort by traffic: then the main flow decides where loops are opened and which swimlane is first.
     return parts, sorted(graph.lines, key=lambda one: (-(one.rate or 0.0), one.source, one.target, one.kind))
 
 
@@ -203,18 +203,18 @@ def _group_part(graph: PageGraph, groups: Sequence[int], members: Mapping[int, l
     return _Part(words.short(label), caption, ICONS["group"], health, tip, "table-vertices", severity)
 
 
-def _drawn(parts: Sequence[_Part], lines: Sequence[Line], lanes: Sequence[str], title: str, note: str) -> Picture:
+def _drawn(parts: Sequence[_Part], lines: Sequence[Line], swimlanes: Sequence[str], title: str, note: str) -> Picture:
     labelled = {place for place, line in enumerate(lines) if line.rate and place < LABELS_MAX}
     labels = [words.rate(line.rate) if place in labelled else "" for place, line in enumerate(lines)]
     widths = [_box_width(part) for part in parts]
     joined = {end for line in lines for end in (line.source, line.target)}
-    drawn = [place for place in range(len(parts)) if lanes or place in joined]
+    drawn = [place for place in range(len(parts)) if swimlanes or place in joined]
     numbers = {place: number for number, place in enumerate(drawn)}
     links = [
         Link(numbers[line.source], numbers[line.target], text_width(label, _LABEL_PX) + 10 if label else 0.0)
         for line, label in zip(lines, labels, strict=True)
     ]
-    boxes = [Box(widths[place], _HEIGHT, parts[place].lane) for place in drawn]
+    boxes = [Box(widths[place], _HEIGHT, parts[place].swimlane) for place in drawn]
     arrangement = arrange(boxes, links)
     shapes = [_shape(parts[place], widths[place], arrangement.boxes[number]) for place, number in numbers.items()]
     single = [place for place in range(len(parts)) if place not in numbers]
@@ -224,7 +224,9 @@ def _drawn(parts: Sequence[_Part], lines: Sequence[Line], lanes: Sequence[str], 
         for place, (line, label, route) in enumerate(zip(lines, labels, arrangement.routes, strict=True))
     ]
     bands = tuple(
-        Lane(name, top, bottom - top) for name, (top, bottom) in zip(lanes, arrangement.lanes, strict=False) if lanes
+        Swimlane(name, top, bottom - top)
+        for name, (top, bottom) in zip(swimlanes, arrangement.swimlanes, strict=False)
+        if swimlanes
     )
     return Picture(width, height, tuple(shapes), tuple(arrows), bands, title, note)
 

@@ -2,7 +2,7 @@
 
 Order: several sweeps sort each column by the mean position of its neighbours; the order with the fewest crossings is
 kept. Coordinates: each cell moves to the mean of its neighbours, as far as the cells above and below allow (an isotonic
-regression, which pool-adjacent-violators solves exactly). Lanes never mix.
+regression, which pool-adjacent-violators solves exactly). Swimlanes never mix.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from analytics.topology.report.layers import Box, Cell, Layers, Link, layer
 
 GAP_Y = 12.0  #: between the cells of a column
 GAP_X = 26.0  #: between columns
-LANE_HEAD = 26.0  #: space for the title of a lane
-LANE_FOOT = 16.0
-LANE_GAP = 14.0
+SWIMLANE_HEAD = 26.0  #: space for the title of a swimlane
+SWIMLANE_FOOT = 16.0
+SWIMLANE_GAP = 14.0
 MARGIN = 18.0
 _SWEEPS = 16
 _PULLS = 24
@@ -37,21 +37,21 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """All coordinates. `boxes`: middles; `lanes`: top and bottom."""
+    """All coordinates. `boxes`: middles; `swimlanes`: top and bottom."""
 
     width: float
     height: float
     boxes: tuple[Point, ...]
     routes: tuple[Route, ...]
-    lanes: tuple[tuple[float, float], ...]
+    swimlanes: tuple[tuple[float, float], ...]
 
 
 def arrange(boxes: Sequence[Box], links: Sequence[Link]) -> Arrangement:
     """Arrange the graph from left to right."""
     layers = layer(boxes, links)
     _order(layers)
-    lanes = _lanes(layers, 1 + max((box.lane for box in boxes), default=-1))
-    _settle(layers, lanes)
+    swimlanes = _swimlanes(layers, 1 + max((box.swimlane for box in boxes), default=-1))
+    _settle(layers, swimlanes)
     widths = [max((layers.cells[one].width for one in column), default=0.0) for column in layers.columns]
     middles = _middles(widths)
     cells = layers.cells
@@ -61,8 +61,8 @@ def arrange(boxes: Sequence[Box], links: Sequence[Link]) -> Arrangement:
         for link, path, back in zip(links, layers.paths, layers.turned, strict=True)
     )
     width = middles[-1] + widths[-1] / 2 + MARGIN
-    bottom = lanes[-1][1] if lanes else 0.0
-    return Arrangement(width, bottom, tuple(points[: len(boxes)]), routes, tuple(lanes))
+    bottom = swimlanes[-1][1] if swimlanes else 0.0
+    return Arrangement(width, bottom, tuple(points[: len(boxes)]), routes, tuple(swimlanes))
 
 
 def _route(
@@ -116,7 +116,7 @@ def _sort(layers: Layers, number: int, forward: bool) -> None:
         near = [places[one] for one in steps.get(cell, ())]
         return sum(near) / len(near) if near else now[cell]
 
-    column.sort(key=lambda cell: (layers.cells[cell].lane, wanted(cell), now[cell]))
+    column.sort(key=lambda cell: (layers.cells[cell].swimlane, wanted(cell), now[cell]))
 
 
 def _crossings(layers: Layers) -> int:
@@ -134,27 +134,27 @@ def _crossings(layers: Layers) -> int:
     return crossings
 
 
-def _lanes(layers: Layers, count: int) -> list[tuple[float, float]]:
-    """Top and bottom of each lane, high enough for its fullest column."""
+def _swimlanes(layers: Layers, count: int) -> list[tuple[float, float]]:
+    """Top and bottom of each swimlane, high enough for its fullest column."""
     heights = [0.0] * count
     for column in layers.columns:
         full = [0.0] * count
         for one in column:
             cell = layers.cells[one]
-            full[cell.lane] += cell.height + GAP_Y
+            full[cell.swimlane] += cell.height + GAP_Y
         heights = [max(pair) for pair in zip(heights, full, strict=True)]
-    lanes, top = [], 0.0
+    swimlanes, top = [], 0.0
     for height in heights:
-        bottom = top + LANE_HEAD + height + LANE_FOOT - GAP_Y
-        lanes.append((top, bottom))
-        top = bottom + LANE_GAP
-    return lanes
+        bottom = top + SWIMLANE_HEAD + height + SWIMLANE_FOOT - GAP_Y
+        swimlanes.append((top, bottom))
+        top = bottom + SWIMLANE_GAP
+    return swimlanes
 
 
-def _settle(layers: Layers, lanes: Sequence[tuple[float, float]]) -> None:
+def _settle(layers: Layers, swimlanes: Sequence[tuple[float, float]]) -> None:
     """Compute the y of every cell."""
     for column in layers.columns:
-        _spread(column, layers, lanes, dict.fromkeys(column, 0.0))
+        _spread(column, layers, swimlanes, dict.fromkeys(column, 0.0))
     # As in `_order`, pulls alternate between the sides. The last ones use both, so that boxes end between their
     # neighbours and not level with one side only.
     for pull in range(_PULLS):
@@ -167,25 +167,25 @@ def _settle(layers: Layers, lanes: Sequence[tuple[float, float]]) -> None:
                 near = before + after if last else (before if forward else after) or before + after
                 ys = [layers.cells[other].y for other in near]
                 wanted[one] = sum(ys) / len(ys) if ys else layers.cells[one].y
-            _spread(column, layers, lanes, wanted)
+            _spread(column, layers, swimlanes, wanted)
 
 
 def _spread(
-    column: Sequence[int], layers: Layers, lanes: Sequence[tuple[float, float]], wanted: dict[int, float]
+    column: Sequence[int], layers: Layers, swimlanes: Sequence[tuple[float, float]], wanted: dict[int, float]
 ) -> None:
-    """Move the cells of a column as near to their wanted y as order, distance and lanes allow."""
-    by_lane: dict[int, list[int]] = {}
+    """Move the cells of a column as near to their wanted y as order, distance and swimlanes allow."""
+    by_swimlane: dict[int, list[int]] = {}
     for one in column:
-        by_lane.setdefault(layers.cells[one].lane, []).append(one)
-    for lane, members in by_lane.items():
+        by_swimlane.setdefault(layers.cells[one].swimlane, []).append(one)
+    for swimlane, members in by_swimlane.items():
         # Subtract from each wanted y the heights above it. "No overlap" then means only "never decreasing".
         offsets, height = [], 0.0
         for one in members:
             size = layers.cells[one].height
             offsets.append(height + size / 2)
             height += size + GAP_Y
-        low = lanes[lane][0] + LANE_HEAD
-        high = lanes[lane][1] - LANE_FOOT + GAP_Y - height
+        low = swimlanes[swimlane][0] + SWIMLANE_HEAD
+        high = swimlanes[swimlane][1] - SWIMLANE_FOOT + GAP_Y - height
         weights = [_weight(layers.cells[one]) for one in members]
         fitted = _isotonic([wanted[one] - offset for one, offset in zip(members, offsets, strict=True)], weights)
         for one, offset, value in zip(members, offsets, fitted, strict=True):

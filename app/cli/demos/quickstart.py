@@ -21,7 +21,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from app.cli.demos.report import Attempt, Tally
+from app.cli.demos.report import Attempt, DemoCounts
 from app.cli.output.format import note, print_error, print_json
 from app.cli.output.jar_progress import jar_progress
 from app.local.kafka.ports import LOOPBACK, free_port
@@ -131,12 +131,12 @@ async def send_all(url: str, events: int) -> dict[str, int]:
     return statuses
 
 
-def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> Tally:
+def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCounts:
     """Read ledger and DLQ topic until every accepted event is settled, or the limit has passed."""
     client = {"bootstrap.servers": stack.bootstrap}
     contract = read_contract(client, _INSTANCE)
     (channel,) = contract.channels
-    tally = Tally(statuses, {one.label: one.subscriber.uri.rpartition("/")[2] for one in contract.subscriptions})
+    counts = DemoCounts(statuses, {one.label: one.subscriber.uri.rpartition("/")[2] for one in contract.subscriptions})
     end = time.monotonic() + _DELIVERY_LIMIT_S
     with ledger.open("rb") as lines:
         rest = b""
@@ -144,12 +144,12 @@ def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> Tally:
             stack.check()
             *whole, rest = (rest + lines.read()).split(b"\n")
             for line in whole:
-                tally.attempt(Attempt.read(orjson.loads(line)))
+                counts.attempt(Attempt.read(orjson.loads(line)))
             with TopicReader(channel.dlq_topic, client) as reader:
                 for record in reader.stored():
-                    tally.dead_letter(record)
-            if not tally.missing or time.monotonic() > end:
-                return tally
+                    counts.dead_letter(record)
+            if not counts.missing or time.monotonic() > end:
+                return counts
             time.sleep(_POLL_S)
 
 

@@ -39,7 +39,7 @@ class Attempt:
         )
 
 
-class Tally:
+class DemoCounts:
     """Observations of each event and subscription, in any order; `report` counts them."""
 
     def __init__(self, statuses: Mapping[str, int], subscriptions: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ _HTTP_PORT = 8080
 _CHANNEL = "default/quickstart"
 
 
-def welcome(
+def banner(
     config: StackConfig, bootstrap: str, logs: Sequence[Path | None], seconds: float, command: str = "penstock"
 ) -> list[str]:
     """The lines to print after a start that took `seconds`; `command`: how to call penstock from here."""

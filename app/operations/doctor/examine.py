@@ -10,7 +10,7 @@ from typing import Any
 from app.operations.contract_snapshot import read_contract
 from app.operations.doctor.ask_kafka import LIMIT_S, ask_kafka, ask_topics
 from app.operations.doctor.check import Check, failure, ok, problem, some, warning
-from app.operations.doctor.installation import Look, all_heard, controller_hint, installation_checks
+from app.operations.doctor.installation import Snapshot, all_heard, controller_hint, installation_checks
 from app.operations.doctor.kafka import kafka_checks, on_this_machine
 from app.operations.doctor.topics import topic_checks, wanted_topics
 from app.operations.plural import count
@@ -54,11 +54,11 @@ def _kafka(settings: Settings, client: Mapping[str, Any], context: str) -> list[
         return checks
     contract = None
     try:
-        looks = _listen(settings, client)
-        contract = looks[-1].contract
+        snapshots = _listen(settings, client)
+        contract = snapshots[-1].contract
         elsewhere = facts.bootstrap != settings.kafka or context not in ("", settings.kube_context)
         start = controller_hint(settings.resources, settings.kube_context, elsewhere=elsewhere)
-        checks += installation_checks(looks, version("penstock"), facts.controllers, start)
+        checks += installation_checks(snapshots, version("penstock"), facts.controllers, start)
     except PenstockError as error:
         checks.append(failure(INSTALLATION, error))
     wanted = wanted_topics(
@@ -71,16 +71,16 @@ def _kafka(settings: Settings, client: Mapping[str, Any], context: str) -> list[
     return [*checks, *topic_checks(wanted, there, laptop=on_this_machine(facts.bootstrap))]
 
 
-def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Look]:
+def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
     """Until every worker has reported once more, at most LISTEN_S. Raises PenstockError."""
-    looks: list[Look] = []
+    snapshots: list[Snapshot] = []
     end_s = time.monotonic() + LISTEN_S
-    while not looks or (not all_heard(looks) and time.monotonic() < end_s):
-        if looks:
+    while not snapshots or (not all_heard(snapshots) and time.monotonic() < end_s):
+        if snapshots:
             time.sleep(_POLL_S)
         contract = read_contract(client, settings.instance, LIMIT_S)
-        looks.append(Look(time.time(), contract))
-    return looks
+        snapshots.append(Snapshot(time.time(), contract))
+    return snapshots
 
 
 def _directory(settings: Settings) -> Check:

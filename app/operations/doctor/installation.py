@@ -18,7 +18,7 @@ _INGRESS = "not checked: processes of role ingress report nothing in Kafka; thei
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """What is in Kafka at a time of this machine's clock."""
 
     seen_s: float
@@ -27,29 +27,29 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A worker that has reported between two looks, whatever its clock says. `ahead_s`: of its clock, at least;
+    """A worker that has reported between two snapshots, whatever its clock says. `ahead_s`: of its clock, at least;
     negative = behind."""
 
     status: WorkerStatus
     ahead_s: float
 
 
-def running_workers(looks: Sequence[Look]) -> list[Running]:
-    """Those that have reported since the first look."""
+def running_workers(snapshots: Sequence[Snapshot]) -> list[Running]:
+    """Those that have reported since the first snapshot."""
     found: dict[str, Running] = {}
-    for before, after in pairwise(looks):
+    for before, after in pairwise(snapshots):
         known = {one.worker: one.time for one in before.contract.workers}
         for one in after.contract.workers:
-            if one.time != known.get(one.worker):  # it was written between the two looks
+            if one.time != known.get(one.worker):  # it was written between the two snapshots
                 late_s, early_s = one.time - after.seen_s, one.time - before.seen_s
                 found[one.worker] = Running(one, max(0.0, late_s) or min(0.0, early_s))
     return list(found.values())
 
 
-def all_heard(looks: Sequence[Look]) -> bool:
-    """Whether every worker of the first look has reported again, or if it had none, one has reported."""
-    running = {one.status.worker for one in running_workers(looks)}
-    return bool(running) and {one.worker for one in looks[0].contract.workers} <= running
+def all_heard(snapshots: Sequence[Snapshot]) -> bool:
+    """Whether every worker of the first snapshot has reported again, or if it had none, one has reported."""
+    running = {one.status.worker for one in running_workers(snapshots)}
+    return bool(running) and {one.worker for one in snapshots[0].contract.workers} <= running
 
 
 def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> str:
@@ -65,11 +65,11 @@ def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> st
 
 
 def installation_checks(
-    looks: Sequence[Look], version: str, controllers: int | None, start_controller: str
+    snapshots: Sequence[Snapshot], version: str, controllers: int | None, start_controller: str
 ) -> list[Check]:
     """All checks of what is reported. `version`: of this command; `controllers`: members of their lock group, None =
     not known; `start_controller`: see `controller_hint`."""
-    contract, running = looks[-1].contract, running_workers(looks)
+    contract, running = snapshots[-1].contract, running_workers(snapshots)
     return [
         *_who_runs(contract, running, controllers, start_controller),
         ok(INGRESS, _INGRESS),

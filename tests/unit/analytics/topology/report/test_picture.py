@@ -14,7 +14,7 @@ from analytics.topology.report import render
 from analytics.topology.report.layers import Box, Link
 from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.picture import BOXES_MAX, FLOWS_MAX, GROUPS_MAX, Picture, picture
-from analytics.topology.report.placing import GAP_Y, LANE_HEAD, Arrangement, arrange
+from analytics.topology.report.placing import GAP_Y, SWIMLANE_HEAD, Arrangement, arrange
 from tests.support import topologies
 from tests.support.profiles import examples
 from tests.unit.analytics.topology.report.page_reader import read_page
@@ -26,9 +26,9 @@ SPACE = "{http://www.w3.org/2000/svg}"
 def graphs(draw: st.DrawFn) -> tuple[list[Box], list[Link]]:
     """Any graph with loops, parallel links and links to itself."""
     count = draw(st.integers(1, 14))
-    lanes = draw(st.integers(1, 3))
+    swimlanes = draw(st.integers(1, 3))
     places = st.integers(0, count - 1)
-    boxes = [Box(draw(st.floats(60, 200)), 40.0, draw(st.integers(0, lanes - 1))) for _ in range(count)]
+    boxes = [Box(draw(st.floats(60, 200)), 40.0, draw(st.integers(0, swimlanes - 1))) for _ in range(count)]
     ends = draw(st.lists(st.tuples(places, places, st.sampled_from([0.0, 50.0])), max_size=30))
     return boxes, [Link(*one) for one in ends]
 
@@ -62,15 +62,15 @@ def test_no_box_or_label_lies_on_another(graph: tuple[list[Box], list[Link]]) ->
 
 @examples(80)
 @given(graphs())
-def test_boxes_stay_in_their_lanes_and_links_join_their_ends(graph: tuple[list[Box], list[Link]]) -> None:
+def test_boxes_stay_in_their_swimlanes_and_links_join_their_ends(graph: tuple[list[Box], list[Link]]) -> None:
     boxes, links = graph
     shown = arrange(boxes, links)
 
     for box, (_, y) in zip(boxes, shown.boxes, strict=True):
-        top, bottom = shown.lanes[box.lane]
-        assert top + LANE_HEAD - 0.1 <= y - box.height / 2
+        top, bottom = shown.swimlanes[box.swimlane]
+        assert top + SWIMLANE_HEAD - 0.1 <= y - box.height / 2
         assert y + box.height / 2 <= bottom + 0.1
-    assert all(bottom < top for (_, bottom), (top, _) in pairwise(shown.lanes))
+    assert all(bottom < top for (_, bottom), (top, _) in pairwise(shown.swimlanes))
     for link, route in zip(links, shown.routes, strict=True):
         for end, (x, y) in ((link.source, route.points[0]), (link.target, route.points[-1])):
             middle_x, middle_y = shown.boxes[end]

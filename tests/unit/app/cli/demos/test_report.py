@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.cli.demos.report import Attempt, Tally, percentile_ms
+from app.cli.demos.report import Attempt, DemoCounts, percentile_ms
 from tables.kafka.topic_reader import StoredRecord
 
 
@@ -19,35 +19,35 @@ def _attempt(event_id: str, sequence: int, status: int = 200, name: str = "good"
     return Attempt(name, status, event_id, "k", sequence, 0, 2_000_000)
 
 
-def _tally() -> Tally:
-    return Tally({"a": 202, "b": 202, "c": 503}, {"ns/good": "good", "ns/picky": "picky"})
+def _tally() -> DemoCounts:
+    return DemoCounts({"a": 202, "b": 202, "c": 503}, {"ns/good": "good", "ns/picky": "picky"})
 
 
 def test_a_good_demo() -> None:
-    tally = _tally()
+    counts = _tally()
     for attempt in (_attempt("a", 0), _attempt("b", 1), _attempt("a", 0, name="picky")):
-        tally.attempt(attempt)
-    tally.attempt(_attempt("b", 1, 500, "picky"))
-    tally.attempt(_attempt("b", 1, 500, "picky"))
-    assert tally.missing == {("picky", "b")}
+        counts.attempt(attempt)
+    counts.attempt(_attempt("b", 1, 500, "picky"))
+    counts.attempt(_attempt("b", 1, 500, "picky"))
+    assert counts.missing == {("picky", "b")}
     letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")))
-    tally.dead_letter(letter)
-    tally.dead_letter(letter)
-    assert tally.report() == {
+    counts.dead_letter(letter)
+    counts.dead_letter(letter)
+    assert counts.report() == {
         "sent": 3, "accepted": 2, "delivered": 3, "retried": 1, "dead_lettered": 1, "lost": 0, "duplicates": 0,
         "out_of_order": 0, "p50_ms": 2.0, "p99_ms": 2.0, "picky_p99_ms": 2.0,
     }  # fmt: skip
 
 
 def test_the_demo_finds_what_is_wrong() -> None:
-    tally = _tally()
+    counts = _tally()
     for attempt in (_attempt("b", 1), _attempt("a", 0), _attempt("a", 0)):
-        tally.attempt(attempt)
-    tally.attempt(_attempt("b", 1, 500, "picky"))
+        counts.attempt(attempt)
+    counts.attempt(_attempt("b", 1, 500, "picky"))
     letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")), timestamp_ms=1)
-    tally.dead_letter(letter)
-    tally.attempt(_attempt("b", 1, 500, "picky"))  # at 2 ms: tried again although it had become a dead letter
-    found = tally.report()
+    counts.dead_letter(letter)
+    counts.attempt(_attempt("b", 1, 500, "picky"))  # at 2 ms: tried again although it had become a dead letter
+    found = counts.report()
     assert (found["lost"], found["duplicates"], found["out_of_order"], found["retried"]) == (1, 2, 1, 0)
 
 

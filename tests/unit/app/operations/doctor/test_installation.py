@@ -8,7 +8,7 @@ import pytest
 
 from app.operations.contract_snapshot import Contract
 from app.operations.doctor.check import Check
-from app.operations.doctor.installation import Look, all_heard, controller_hint, installation_checks
+from app.operations.doctor.installation import Snapshot, all_heard, controller_hint, installation_checks
 from knative.contract.features import SUPPORTED
 from knative.contract.records import (
     BROKER,
@@ -39,8 +39,11 @@ def _worker(role: str = "all", name: str = "w", time: float = NOW, version: str 
 
 def _made(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[Check]:
     silent = tuple(replace(one, time=one.time - 2) for one in workers)
-    looks = [Look(NOW - 1, replace(contract, workers=silent)), Look(NOW, replace(contract, workers=workers))]
-    return installation_checks(looks, HERE, 1, START)
+    snapshots = [
+        Snapshot(NOW - 1, replace(contract, workers=silent)),
+        Snapshot(NOW, replace(contract, workers=workers)),
+    ]
+    return installation_checks(snapshots, HERE, 1, START)
 
 
 def _checks(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[tuple[str, str, str]]:
@@ -58,10 +61,10 @@ def test_who_runs() -> None:
     found = _checks(_worker(), _worker("dispatcher", "d"))
     assert ("ok", "workers", "2 workers of role all or dispatcher") in found
     assert ("ok", "controllers", "1 controller in the election in Kafka") in found
-    alone = installation_checks([Look(NOW, CONTRACT)], HERE, 0, START)
+    alone = installation_checks([Snapshot(NOW, CONTRACT)], HERE, 0, START)
     assert [(one.level, one.name) for one in alone[:2]] == [("problem", "workers"), ("warning", "controllers")]
     assert [one.hint for one in alone[:2]] == ["start one: `penstock worker --role dispatcher`", START]
-    unknown = installation_checks([Look(NOW, CONTRACT)], HERE, None, START)
+    unknown = installation_checks([Snapshot(NOW, CONTRACT)], HERE, None, START)
     assert (unknown[1].level, unknown[1].found.startswith("not known")) == ("ok", True)
     empty = _checks(contract=Contract((), (), (), REPORT))
     assert [level for level, _, _ in empty] == ["ok", "ok", "ok", "ok"]
@@ -77,7 +80,7 @@ def test_says_that_it_does_not_see_ingress() -> None:
 
 def test_worker_that_does_not_report_any_more_does_not_run() -> None:
     contract = replace(CONTRACT, workers=(_worker(),))
-    found = installation_checks([Look(NOW, contract), Look(NOW + 6, contract)], HERE, 1, START)
+    found = installation_checks([Snapshot(NOW, contract), Snapshot(NOW + 6, contract)], HERE, 1, START)
     assert [one.level for one in found if one.name == "workers"] == ["problem"]
 
 
@@ -121,7 +124,7 @@ def test_worker_without_a_needed_feature_is_named() -> None:
     ],
 )
 def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
-    """The record was written between the looks: what is left after that is the clock."""
+    """The record was written between the snapshots: what is left after that is the clock."""
     found = _checks(_worker(time=time))
     ((clock, _, text),) = [one for one in found if one[1] == "clocks of workers"]
     assert clock == level
@@ -132,12 +135,12 @@ def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
 
 
 def test_listening_ends_when_all_have_reported_again() -> None:
-    first = Look(NOW, replace(CONTRACT, workers=(_worker(name="a"), _worker(name="b"))))
-    half = Look(NOW + 1, replace(CONTRACT, workers=(_worker(name="a", time=NOW + 1), _worker(name="b"))))
-    both = Look(NOW + 2, replace(CONTRACT, workers=(_worker(name="a"), _worker(name="b", time=NOW + 2))))
-    assert [all_heard(looks) for looks in ([first], [first, half], [first, half, both])] == [False, False, True]
-    assert not all_heard([Look(NOW, CONTRACT)])
-    assert all_heard([Look(NOW, CONTRACT), half])
+    first = Snapshot(NOW, replace(CONTRACT, workers=(_worker(name="a"), _worker(name="b"))))
+    half = Snapshot(NOW + 1, replace(CONTRACT, workers=(_worker(name="a", time=NOW + 1), _worker(name="b"))))
+    both = Snapshot(NOW + 2, replace(CONTRACT, workers=(_worker(name="a"), _worker(name="b", time=NOW + 2))))
+    assert [all_heard(snapshots) for snapshots in ([first], [first, half], [first, half, both])] == [False, False, True]
+    assert not all_heard([Snapshot(NOW, CONTRACT)])
+    assert all_heard([Snapshot(NOW, CONTRACT), half])
 
 
 def test_what_the_controller_rejects() -> None:

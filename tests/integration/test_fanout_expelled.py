@@ -14,7 +14,7 @@ from agents.consumer.fetch import Fetcher
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
 from tables.kafka.admin import KafkaAdmin
-from tests.support.fanout import LIMIT_S, Trigger, commits_reach, committed, fill, offsets_of, until, working
+from tests.support.fanout import LIMIT_S, SESSION_S, Trigger, commits_reach, committed, fill, offsets_of, until, working
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -43,7 +43,13 @@ def expel(kafka: EmbeddedKafka, topic: str, *further: tuple[Trigger, int]) -> Ca
                          "partition.assignment.strategy": "cooperative-sticky",
                          "session.timeout.ms": 6_000})  # fmt: skip
         heir.subscribe([topic])
-        wait_until("it is replaced", lambda: not heir.poll(0.1) and members()[instance] != member, LIMIT_S)
+
+        def replaced() -> bool:
+            heir.consume(500, 0.1)  # joins the group; what it reads does not matter
+            return members()[instance] != member
+
+        wait_until("it is replaced", replaced, LIMIT_S)
+        time.sleep(SESSION_S)  # as long as it takes otherwise, and as a confirmation may be relied on
         for trigger, offset in further:
             own = trigger.subscription.group
             KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(own, dict.fromkeys(places[own], offset))

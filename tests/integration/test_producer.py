@@ -250,7 +250,13 @@ async def _the_second_overtakes(cluster: KafkaCluster) -> tuple[dict[str, Produc
     (warm, partition), leader = next(
         (pair, leaders[pair[0]]) for pair in combinations(range(4), 2) if leaders[pair[0]] is leaders[pair[1]]
     )
-    client = {"bootstrap.servers": cluster.bootstrap, "enable.metrics.push": False}
+    # It asks for leaders only when it has to: not to connect again to the broker that is killed, and not regularly.
+    rarely = {
+        "reconnect.backoff.ms": 60_000,
+        "reconnect.backoff.max.ms": 60_000,
+        "topic.metadata.refresh.interval.ms": -1,
+    }
+    client = {"bootstrap.servers": cluster.bootstrap, "enable.metrics.push": False, **rarely}
     producer = KafkaProducer(ProducerConfig(client, "p", timeout_s=60.0), Metrics())
     results: dict[str, ProduceFailure | None] = {}
 

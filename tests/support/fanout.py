@@ -21,6 +21,7 @@ from tests.support.fanout_listener import FanoutListener, settle
 from tests.support.kafka_cluster import Bootstrap
 
 LIMIT_S = 180.0
+SESSION_S = 10.0
 
 
 class Trigger(FanoutListener):
@@ -76,7 +77,7 @@ class Worker:
         *,
         buffer_bytes: int = 4 * 1_048_576,
         settings: Mapping[str, str] | None = None,
-        session_timeout_s: float = 10.0,
+        session_timeout_s: float = SESSION_S,
     ) -> None:
         """`settings`: how clients connect, if not as usual."""
         config = DeliveryConfig(

@@ -62,9 +62,8 @@ class JoinWatch:
     """
 
     def __init__(self, group_protocol: str, session_timeout_s: float, limit_s: float) -> None:
-        self._watches = (
-            group_protocol == "classic"
-        )  # else, this protocol does not report an assignment without partitions
+        # The protocol `consumer` does not report an assignment without partitions.
+        self._watches = group_protocol == "classic"
         self._session_timeout_s = session_timeout_s
         self._limit_s = limit_s
         self._since: float | None = None  # over all clients that have tried

@@ -69,7 +69,7 @@ def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, 
             position.repeats += 1
     if position.next == before:
         return {}
-    changed = {name: tally.row() for name, tally in files.items()}
+    changed = {name: part.row() for name, part in files.items()}
     if refused is not None:
         changed[f"{partition}/{_REFUSED}"] = {"where": refused}
     changed[key] = position.row()
@@ -200,14 +200,14 @@ def summarize(rows: Mapping[str, Row]) -> Summary:
     years: dict[int, dict[int, int]] = {}
     problems: dict[Problem, int] = dict.fromkeys(Problem, 0)
     files, twice = [], 0
-    for name, tallies in by_file.items():
-        codes = years.setdefault(tallies[0].year, dict.fromkeys(CODES, 0))
-        for tally in tallies:
-            for code, count in tally.codes.items():
+    for name, parts in by_file.items():
+        codes = years.setdefault(parts[0].year, dict.fromkeys(CODES, 0))
+        for part in parts:
+            for code, count in part.codes.items():
                 codes[code] += count
-            for problem, count in tally.problems.items():
+            for problem, count in part.problems.items():
                 problems[Problem(problem)] += count
-        file, again = _summary(name, tallies)
+        file, again = _summary(name, parts)
         files.append(file)
         twice += again
     return Summary(
@@ -222,16 +222,16 @@ def summarize(rows: Mapping[str, Row]) -> Summary:
     )
 
 
-def _summary(name: str, tallies: list[FileTotals]) -> tuple[FileSummary, int]:
+def _summary(name: str, parts: list[FileTotals]) -> tuple[FileSummary, int]:
     """The summary of a file, and how many of its chunks more than one partition has counted."""
-    seen = [int.from_bytes(tally.seen, "little") for tally in tallies]
+    seen = [int.from_bytes(part.seen, "little") for part in parts]
     union = 0
     for bits in seen:
         union |= bits
     chunks = union.bit_count()
-    in_all = max((tally.chunks_in_all for tally in tallies if tally.chunks_in_all is not None), default=None)
-    first = tallies[0]
-    lines = sum(tally.lines for tally in tallies)
+    in_all = max((part.chunks_in_all for part in parts if part.chunks_in_all is not None), default=None)
+    first = parts[0]
+    lines = sum(part.lines for part in parts)
     file = FileSummary(name, first.year, first.name, lines, chunks, in_all, chunks == in_all)
     return file, sum(bits.bit_count() for bits in seen) - chunks
 

@@ -148,7 +148,7 @@ class Executor:
         topics = observe_topics(self._admin, wanted.topics)
         topic_of = {group: topic for group, topic in (*wanted.starts, *wanted.offsets) if topic in topics}
         found = observe_groups(
-            partial(self._admin.describe_groups, limit_s=self._group_limit_s),
+            partial(self._admin.groups.describe_all, limit_s=self._group_limit_s),
             lambda group: self._offsets.committed(group, topic_of[group], range(topics[topic_of[group]].partitions)),
             {*wanted.groups, *(group for group, _ in wanted.fanouts)},
             topic_of,
@@ -269,7 +269,7 @@ class Executor:
         if isinstance(action, DeleteTopic):
             return partial(delete_topic, self._admin, action.topic)
         if isinstance(action, DeleteGroup):
-            return partial(self._admin.delete_group, action.group)
+            return partial(self._admin.groups.delete, action.group)
         if isinstance(action, MoveOffsets):
             return partial(self._offsets.move, action.group, action.topic, action.moves)
         if isinstance(action, CommitStart):

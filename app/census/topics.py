@@ -140,7 +140,7 @@ class Topics:
     def _committed(self, topic: str) -> dict[str, dict[int, int]]:
         """Group -> partition -> offset, for groups with commits in this topic."""
         found = {}
-        for group, offsets in self._admin.committed_by(dict.fromkeys(self._admin.groups())).items():
+        for group, offsets in self._admin.groups.committed_by(dict.fromkeys(self._admin.group_ids())).items():
             mine = {number: one.offset for (name, number), one in offsets.items() if name == topic}
             if mine:
                 found[group] = mine

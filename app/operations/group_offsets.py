@@ -35,7 +35,7 @@ def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscri
         # The log ends come last: commits in between make the lag slightly too large. The other order can make it
         # negative.
         wanted = {one.group: [(one.topic, number) for number in range(one.partitions)] for one in subscriptions}
-        committed = admin.committed_by(wanted, _left_out)
+        committed = admin.groups.committed_by(wanted, _left_out)
         starts = admin.first_offsets(places, _left_out)
         ends = admin.end_offsets(places, _left_out)
     except KafkaFailed as problem:

@@ -79,7 +79,7 @@ def planned_moves(at: Installation, one: Subscription, to: SeekPosition) -> tupl
 def controller_runs(at: Installation) -> bool:
     """Whether a process is a member of the controllers' lock group. Raises NotReadyError."""
     try:
-        group = at.admin.describe_group(controller_group(at.instance))
+        group = at.admin.groups.describe(controller_group(at.instance))
     except KafkaFailed as problem:
         raise NotReadyError(f"Kafka did not describe the controllers' group ({problem}).", "Try again.") from problem
     return group is not None and group.members > 0
@@ -124,7 +124,7 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
         raise NotReadyError(f"Worker {live[0]} runs{when or ', but no controller'}.", f"To seek, {_START}.")
     for group in (one.group, *([fanout_group(at.instance, one.topic)] if one.in_fanout else [])):
         try:
-            found = at.admin.describe_group(group)
+            found = at.admin.groups.describe(group)
         except KafkaFailed as problem:
             raise NotReadyError(f"Kafka did not describe the group ({problem}).", "Try again.") from problem
         if found is not None and found.members:

@@ -56,4 +56,4 @@ def group_state(found: GroupInfo | None) -> GroupState:
     """The state of a group; None = it does not exist."""
     if found is None:
         return GroupState.ABSENT
-    return GroupState.LIVE if found.members or found.state != "EMPTY" else GroupState.EMPTY
+    return GroupState.LIVE if found.members or found.state != "Empty" else GroupState.EMPTY

@@ -38,14 +38,14 @@ class Offsets:
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The committed offset of each partition that has one."""
         places = [(topic, partition) for partition in partitions]
-        found = self._with_retries(lambda: self._admin.committed(group, places))
+        found = self._with_retries(lambda: self._admin.groups.committed(group, places))
         return {partition: one.offset for (_, partition), one in found.items()}
 
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: StartPosition) -> None:
         """Commit the start offset of these partitions and read it back."""
         places = [(topic, partition) for partition in partitions]
         wish = self._with_retries(lambda: self._look_up(places, start))
-        self._with_retries(lambda: self._admin.commit(group, wish))
+        self._with_retries(lambda: self._admin.groups.commit(group, wish))
         found = self.committed(group, topic, partitions)
         wished = {partition: offset for (_, partition), offset in wish.items()}
         if found != wished:
@@ -69,7 +69,7 @@ class Offsets:
     def move(self, group: str, topic: str, moves: Iterable[Move]) -> None:
         """Commit the new offsets, without metadata: what was settled above the old ones is forgotten."""
         wish = {(topic, move.partition): move.new for move in moves}
-        self._with_retries(lambda: self._admin.commit(group, wish))
+        self._with_retries(lambda: self._admin.groups.commit(group, wish))
 
     def _look_up(self, places: Sequence[Place], start: StartPosition) -> dict[Place, int]:
         if not isinstance(start, StartTime):

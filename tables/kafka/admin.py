@@ -1,18 +1,19 @@
-"""Administration of Kafka: every request about topics, offsets and groups that is not about reading records.
+"""Administration of Kafka: every request about topics, their offsets and groups that is not about reading records.
 
 All methods block, so call them in a thread; each has a time limit, and raises what `tables/kafka/errors` makes of
-Kafka's error. One object has one client, made at the first request: making one takes up to 55 ms and opens connections.
+Kafka's error. One object has one client, and another one for groups, each made at the first request that needs it:
+making one takes up to 55 ms and opens connections.
 When credentials have changed, the next request makes another. What is already as requested is a success where the
 method says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -26,7 +27,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
-from tables.kafka.answers import ClusterInfo, GroupInfo, GroupOffset, Place, TopicInfo, metadata_of
+from tables.kafka.answers import ClusterInfo, Place, TopicInfo
 from tables.kafka.errors import (
     KafkaExists,
     KafkaFailed,
@@ -38,6 +39,7 @@ from tables.kafka.errors import (
     unanswered,
     unreachable,
 )
+from tables.kafka.group_admin import GroupAdmin
 from tables.kafka.kept_client import KeptClient
 from tables.kafka.probe import refusal
 from tables.kafka.refusals import Refusals
@@ -59,10 +61,12 @@ class KafkaAdmin:
         self._refusals = Refusals(kafka)
         self._limit_s = limit_s
         self._kept = KeptClient(kafka, self._refusals.callback, limit_s + _LATER_S)
+        self.groups = GroupAdmin(kafka, limit_s)
 
     def close(self) -> None:
-        """Drop the client. A request under way may end without an answer."""
+        """Drop the clients. A request under way may end without an answer."""
         self._kept.close()
+        self.groups.close()
 
     @property
     def _client(self) -> AdminClient:
@@ -208,126 +212,11 @@ class KafkaAdmin:
         )
         return list(found.items())
 
-    # -- groups
-
-    def groups(self) -> list[str]:
+    def group_ids(self) -> list[str]:
         """The ids of all consumer groups."""
         asked = self._client.list_consumer_groups(request_timeout=self._limit_s)
         found = self._answer(asked, "listing the consumer groups", "Describe on its groups")
         return sorted(one.group_id for one in found.valid)
-
-    def describe_group(self, group: str) -> GroupInfo | None:
-        """A consumer group; None when there is none of this id."""
-        return self.describe_groups([group]).get(group)
-
-    def describe_groups(
-        self,
-        groups: Collection[str],
-        on_error: Callable[[str, KafkaFailed], None] = _RAISE,
-        limit_s: float | None = None,
-    ) -> dict[str, GroupInfo]:
-        """The same for several groups, asked at once, without those that do not exist."""
-        return self._described(groups, "describing", on_error, limit_s)
-
-    def _described(
-        self,
-        groups: Collection[str],
-        doing: str,
-        on_error: Callable[[str, KafkaFailed], None] = _RAISE,
-        limit_s: float | None = None,
-    ) -> dict[str, GroupInfo]:
-        if not groups:
-            return {}
-        limit_s = self._limit_s if limit_s is None else limit_s
-        problems: dict[str, KafkaFailed] = {}
-        asked = self._client.describe_consumer_groups(list(groups), request_timeout=limit_s)
-        found = self._answers(
-            asked, lambda group: (f"{doing} group {group}", f"Describe on group {group}"), problems.__setitem__
-        )
-        problems = {group: one for group, one in problems.items() if not isinstance(one, KafkaNotFound)}
-        if problems:
-            self._forget_coordinators()
-        for group, problem in problems.items():
-            on_error(group, problem)
-        return {group: info for group, one in found.items() if (info := _group_info(one)) is not None}
-
-    def delete_group(self, group: str) -> None:
-        """Delete a group without members; it may be gone already."""
-        asked = self._client.delete_consumer_groups([group], request_timeout=self._limit_s)
-        try:
-            self._answer(asked[group], f"deleting group {group}", f"Delete on group {group}")
-        except KafkaNotFound:
-            return
-
-    def committed(
-        self,
-        group: str,
-        places: Iterable[Place] | None = None,
-        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
-    ) -> dict[Place, GroupOffset]:
-        """What a group has committed, without partitions where it has not. `places` None: wherever it has."""
-        return self.committed_by({group: places}, on_error)[group]
-
-    def committed_by(
-        self,
-        groups: Mapping[str, Iterable[Place] | None],
-        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
-    ) -> dict[str, dict[Place, GroupOffset]]:
-        """The same for several groups, asked at once: group -> partition -> what it has committed."""
-        wanted = {
-            group: None if places is None else [TopicPartition(*place) for place in places]
-            for group, places in groups.items()
-        }
-        wanted = {group: places for group, places in wanted.items() if places != []}  # to the client [] means all
-        self._find_coordinators(wanted)
-        asked: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
-        for group, partitions in wanted.items():
-            request = [ConsumerGroupTopicPartitions(group, partitions)]
-            asked |= self._client.list_consumer_group_offsets(request, request_timeout=self._limit_s)
-        found: dict[str, dict[Place, GroupOffset]] = {group: {} for group in groups}
-        for group, future in asked.items():
-            doing, acl = f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
-            for place, one in self._checked(self._answer(future, doing, acl), doing, acl, on_error).items():
-                if one.offset >= 0:
-                    found[group][place] = GroupOffset(one.offset, metadata_of(one))
-        return found
-
-    def _find_coordinators(self, groups: Collection[str]) -> None:
-        """Check that the brokers that will be asked for the offsets of these groups coordinate them."""
-        # librdkafka (still 2.16) ends the process with SIGSEGV when a broker answers OffsetFetch that it does not
-        # coordinate the group, or not yet: an administration client has no consumer group, and it looks for one. A new
-        # Kafka answers so, and one whose coordinator has just moved. As the answer to a description it is an ordinary
-        # error.
-        self._described(groups, "reading the offsets of")
-
-    def _forget_coordinators(self) -> None:
-        """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as
-        it uses them, also after they have moved."""
-        self._kept.retire()
-
-    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
-        """Commit offsets of a group, which must have no members."""
-        doing = f"committing offsets of group {group}"
-        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-        asked = self._client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=self._limit_s
-        )
-        answer = self._answer(asked[group], doing, f"Read on group {group}")
-        self._checked(answer, doing, f"Read on group {group} and its topics", _RAISE)
-
-    @staticmethod
-    def _checked(
-        answer: ConsumerGroupTopicPartitions, doing: str, acl: str, on_error: Callable[[Place, KafkaFailed], None]
-    ) -> dict[Place, TopicPartition]:
-        """Check each partition's own error: the request as a whole can succeed although every partition failed."""
-        good = {}
-        for one in answer.topic_partitions or ():
-            place = (one.topic, one.partition)
-            if one.error is None:
-                good[place] = one
-            else:
-                on_error(place, failed(f"{doing}, partition {one.partition}", one.error, acl))
-        return good
 
     # -- answers
 
@@ -359,12 +248,6 @@ class KafkaAdmin:
         if client is not None:
             self._refusals.reported(client)  # what was refused before does not matter any more
         return answer
-
-
-def _group_info(found: Any) -> GroupInfo | None:
-    if found.state.name in ("DEAD", "UNKNOWN"):  # how a broker may describe a group that it does not know
-        return None
-    return GroupInfo(found.state.name, len(found.members or ()))
 
 
 def _topic_info(name: str, about: Any) -> TopicInfo:

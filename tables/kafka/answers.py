@@ -35,7 +35,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """`state`: Kafka's name for it, such as EMPTY or STABLE."""
+    """`state`: Kafka's name for it, such as Empty or Stable."""
 
     state: str
     members: int

@@ -1,37 +1,30 @@
-"""Reads and commits offsets of groups without members, on the event loop.
+"""Describes and deletes groups, and reads and commits their offsets, on the event loop.
 
-Not with librdkafka's administration client: when the connection to a coordinator breaks at the wrong moment, or the
-coordinator has moved, that ends the process (SIGABRT, SIGSEGV; librdkafka 2.16). And this client writes a request to
-the socket in the call that sends it, so that what was checked right before still holds.
+Offsets are committed without being a member: Kafka refuses it while a group has members.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from aiokafka import errors as aiokafka_errors
-from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tables.kafka.answers import GroupOffset
-from tables.kafka.errors import failed
-from tables.kafka.live_settings import on_replaced, present
-from tables.kafka.python_clients import aiokafka_settings
+from tables.kafka.answers import GroupInfo, GroupOffset, Place
+from tables.kafka.consumer_protocol import ConsumerGroupDescribeRequest
+from tables.kafka.coordinators import MOVED, REACH_S, UNANSWERED, Coordinators, NotReached
+from tables.kafka.errors import KafkaFailed, failed
 
-_LIMIT_S = 8.0  # for one request
+T = TypeVar("T")
+
 _AGAIN_S = 0.2
-_REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
 _NO_GENERATION, _NO_RETENTION = -1, -1
+_DEAD = "Dead"  #: how Kafka describes a group that does not exist, or that has another protocol than the request
 #: Written after metadata, as librdkafka does: it copies what it reads without an end, and would read on in memory.
 _END = "\0"
-#: The coordinator has moved, or is not ready.
-_MOVED = frozenset(
-    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
-)
-_AGAIN = _MOVED | {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
 
 
 class _Checked:
@@ -61,150 +54,151 @@ class _Checked:
 
 
 class GroupClient:
-    """One client for all groups of a process. Event loop only."""
+    """One client for all groups of a process. Event loop only. The methods with a limit try again while a coordinator
+    moves or cannot be reached, and raise KafkaFailed; a request that changes something is not sent again when it may
+    have been carried out."""
 
-    def __init__(self, kafka: Mapping[str, Any], client_name: str) -> None:
+    def __init__(self, kafka: Mapping[str, Any], client_name: str, reach_s: float = REACH_S) -> None:
         """`kafka`: librdkafka client settings. When they are replaced, so is the client."""
-        self._kafka = kafka
-        self._client_name = client_name
-        self._client: AIOKafkaClient | None = None
-        self._retiring: set[asyncio.Task[None]] = set()  # former clients, until their requests are answered
-        self._starting = asyncio.Lock()
-        self._coordinators: dict[str, int] = {}  # group -> the id of its broker
-        self._failing_since: float | None = None  # no request has been answered since; time of the loop
-        self._closed = False
-        on_replaced(kafka, self._outdated)
-
-    async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
-        """Partition -> what the group has committed, without those that have nothing. Tries again for `limit_s` while
-        the coordinator moves or cannot be reached. Raises KafkaFailed."""
-        doing, last = f"reading the offsets of group {group}", KafkaError(KafkaError._TIMED_OUT)
-        try:
-            async with asyncio.timeout(limit_s):
-                while True:
-                    try:
-                        return await self._fetch(group, topic, numbers)
-                    except KafkaException as problem:
-                        last = problem.args[0]
-                        if last.code() not in _AGAIN:
-                            raise failed(doing, last, f"Describe on group {group} and its topics") from problem
-                    await asyncio.sleep(_AGAIN_S)
-        except TimeoutError as problem:
-            raise failed(doing, last) from problem
-
-    async def _fetch(self, group: str, topic: str, numbers: Collection[int]) -> dict[int, GroupOffset]:
-        answer = await self._ask(group, OffsetFetchRequest(group, [(topic, list(numbers))]))
-        self._check(group, answer.error_code)
-        found = {}
-        for _, partitions in answer.topics:
-            for number, offset, metadata, code in partitions:
-                self._check(group, code)
-                if offset >= 0:
-                    found[number] = GroupOffset(offset, metadata and metadata.removesuffix(_END))
-        return found
-
-    async def commit(self, group: str, wanted: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
-        """Commit partitions of one topic. `may_send` is asked right before the request is written. Raises
-        KafkaException, with the first error of a partition; others may have been committed."""
-        places = [(one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted]
-        request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, [(wanted[0].topic, places)])
-        answer = await self._ask(group, _Checked(request, may_send))
-        for _, partitions in answer.topics:
-            for _, code in partitions:
-                self._check(group, code)
+        self._coordinators = Coordinators(kafka, client_name, reach_s)
 
     async def close(self) -> None:
         """Close all connections. A request after that fails."""
-        self._closed = True
-        for retiring in self._retiring:
-            retiring.cancel()
-        await asyncio.gather(self._drop(), *self._retiring, return_exceptions=True)
+        await self._coordinators.close()
 
-    async def _drop(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+    # -- groups
 
-    # -- requests
+    async def describe(self, group: str, limit_s: float) -> GroupInfo | None:
+        """A group; None when there is none of this id."""
+        doing, acl = f"describing group {group}", f"Describe on group {group}"
+        return await _with_retries(lambda: self._describe(group), _read_again, limit_s, doing, acl)
 
-    async def _ask(self, group: str, request: Any) -> Any:
+    async def _describe(self, group: str) -> GroupInfo | None:
+        # One group in each request: aiokafka (still 0.14) misreads what comes after the first one in an answer.
+        answer = await self._coordinators.ask(group, DescribeGroupsRequest([group]))
+        ((code, _, state, _, _, members, *_),) = answer.groups
+        if state == _DEAD and code in (0, KafkaError.GROUP_ID_NOT_FOUND):
+            return await self._describe_consumer_protocol(group)
+        self._coordinators.check(group, code)
+        return GroupInfo(state, len(members))
+
+    async def _describe_consumer_protocol(self, group: str) -> GroupInfo | None:
         try:
-            client = await self._started()
-            node = self._coordinators.get(group)
-            if node is None:
-                node = await client.coordinator_lookup(CoordinationType.GROUP, group)
-                self._coordinators[group] = node
-            if not await client.ready(node, group=ConnectionGroup.COORDINATION):
-                raise aiokafka_errors.NodeNotReadyError(f"broker {node} cannot be reached")
-            answer = await client.send(node, request, group=ConnectionGroup.COORDINATION)
-        # aiokafka raises the last two when a connection, or the last broker it knows, is gone between two of its steps.
-        except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
-            self._forget(group)
-            await self._failed()
-            raise KafkaException(_translated(problem)) from problem
-        self._failing_since = None
-        return answer
+            answer = await self._coordinators.ask(group, ConsumerGroupDescribeRequest([group]))
+            ((code, _, _, state, _, _, _, members, *_),) = answer.groups
+            self._coordinators.check(group, code)
+        except KafkaException as problem:
+            # The second: a Kafka that is older than this protocol, or for which it is not enabled.
+            if problem.args[0].code() in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION):
+                return None
+            raise
+        return None if state == _DEAD else GroupInfo(state, len(members))
 
-    async def _failed(self) -> None:
-        now = asyncio.get_running_loop().time()
-        self._failing_since = since = self._failing_since or now
-        if now - since > _REPLACED_S:
-            self._failing_since = None
-            await self._drop()
+    async def delete(self, group: str, limit_s: float) -> None:
+        """Delete a group without members. Raises KafkaNotFound when there is none."""
 
-    async def _started(self) -> AIOKafkaClient:
-        async with self._starting:
-            if self._closed:
-                raise aiokafka_errors.KafkaConnectionError("the client is closed")
-            while self._client is None:
-                kafka = present(self._kafka)
-                client = AIOKafkaClient(
-                    **aiokafka_settings(kafka),
-                    client_id=self._client_name,
-                    request_timeout_ms=round(_LIMIT_S * 1000),
-                )
-                try:
-                    await client.bootstrap()
-                except BaseException:
-                    await client.close()
-                    raise
-                if kafka is present(self._kafka):
-                    self._client = client
-                else:
-                    await client.close()
-            return self._client
+        async def ask() -> None:
+            ((_, code),) = (await self._coordinators.ask(group, DeleteGroupsRequest([group]))).results
+            self._coordinators.check(group, code)
 
-    def _outdated(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            self._coordinators.clear()
-            retiring = asyncio.get_running_loop().create_task(_close_later(client))
-            self._retiring.add(retiring)
-            retiring.add_done_callback(self._retiring.discard)
+        await _with_retries(ask, _change_again, limit_s, f"deleting group {group}", f"Delete on group {group}")
 
-    def _check(self, group: str, code: int) -> None:
-        if code:
-            if code in _MOVED:
-                self._forget(group)
-            raise KafkaException(KafkaError(code))
+    # -- offsets
 
-    def _forget(self, group: str) -> None:
-        """Look up again which broker coordinates this group, and all others of the same broker."""
-        node = self._coordinators.get(group)
-        self._coordinators = {name: at for name, at in self._coordinators.items() if at != node}
+    async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
+        """Partition -> what the group has committed, without those that have nothing."""
+        found, problems = await self.fetch_places(group, [(topic, number) for number in numbers], limit_s)
+        for problem in problems.values():
+            raise problem
+        return {number: one for (_, number), one in found.items()}
+
+    async def fetch_places(
+        self, group: str, places: Collection[Place] | None, limit_s: float
+    ) -> tuple[dict[Place, GroupOffset], dict[Place, KafkaFailed]]:
+        """What the group has committed, without partitions that have nothing, and the errors of partitions. `places`
+        None: wherever it has."""
+        return await _with_retries(
+            lambda: self._fetch(group, None if places is None else _by_topic(places)),
+            _read_again,
+            limit_s,
+            *_reading_offsets(group),
+        )
+
+    async def _fetch(
+        self, group: str, wanted: list[tuple[str, list[Any]]] | None
+    ) -> tuple[dict[Place, GroupOffset], dict[Place, KafkaFailed]]:
+        answer = await self._coordinators.ask(group, OffsetFetchRequest(group, wanted))
+        self._coordinators.check(group, answer.error_code)
+        found: dict[Place, GroupOffset] = {}
+        problems: dict[Place, KafkaFailed] = {}
+        for topic, partitions in answer.topics:
+            for number, offset, metadata, code in partitions:
+                if code in MOVED:
+                    self._coordinators.check(group, code)
+                elif code:
+                    doing, acl = _reading_offsets(group)
+                    problems[topic, number] = failed(f"{doing}, partition {number}", KafkaError(code), acl)
+                elif offset >= 0:
+                    found[topic, number] = GroupOffset(offset, metadata and metadata.removesuffix(_END))
+        return found, problems
+
+    async def commit(self, group: str, wanted: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
+        """Commit, in one try. `may_send` is asked right before the request is written. Raises KafkaException, with the
+        first error of a partition; others may have been committed."""
+        places = [(one.topic, one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted]
+        request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _by_topic(places))
+        answer = await self._coordinators.ask(group, _Checked(request, may_send))
+        for _, partitions in answer.topics:
+            for _, code in partitions:
+                self._coordinators.check(group, code)
+
+    async def commit_in_time(self, group: str, offsets: Mapping[Place, int], limit_s: float) -> None:
+        """Commit offsets of a group, which must have no members."""
+        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        await _with_retries(
+            lambda: self.commit(group, wanted, lambda: True),
+            _change_again,
+            limit_s,
+            f"committing offsets of group {group}",
+            f"Read on group {group} and its topics",
+        )
 
 
-async def _close_later(client: AIOKafkaClient) -> None:
-    """When each request that it has sent is answered or over. A task that is cancelled closes it at once."""
+def _reading_offsets(group: str) -> tuple[str, str]:
+    """What this request does, and the permission that it needs, in the words of errors."""
+    return f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
+
+
+def _by_topic(places: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
+    """(topic, partition) and (topic, partition, more...), as requests have them."""
+    found: dict[str, list[Any]] = {}
+    for topic, *rest in places:
+        found.setdefault(topic, []).append(tuple(rest) if len(rest) > 1 else rest[0])
+    return list(found.items())
+
+
+def _read_again(problem: KafkaException) -> bool:
+    return problem.args[0].code() in MOVED | UNANSWERED
+
+
+def _change_again(problem: KafkaException) -> bool:
+    """Not if the request may have been carried out."""
+    return (isinstance(problem, NotReached) and _read_again(problem)) or problem.args[0].code() in MOVED
+
+
+async def _with_retries(
+    ask: Callable[[], Awaitable[T]], again: Callable[[KafkaException], bool], limit_s: float, doing: str, acl: str
+) -> T:
+    last = KafkaError(KafkaError._TIMED_OUT)
     try:
-        await asyncio.sleep(_LIMIT_S)
-    finally:
-        await client.close()
-
-
-def _translated(problem: Exception) -> KafkaError:
-    if isinstance(problem, aiokafka_errors.RequestTimedOutError):
-        return KafkaError(KafkaError._TIMED_OUT)
-    if isinstance(problem, aiokafka_errors.BrokerResponseError):
-        return KafkaError(problem.errno)
-    return KafkaError(KafkaError._TRANSPORT, str(problem))
+        async with asyncio.timeout(limit_s):
+            while True:
+                try:
+                    return await ask()
+                except KafkaException as problem:
+                    last = problem.args[0]
+                    if not again(problem):
+                        raise failed(doing, last, acl) from problem
+                await asyncio.sleep(_AGAIN_S)
+    except TimeoutError as problem:
+        raise failed(doing, last) from problem

@@ -28,10 +28,10 @@ async def test_each_gets_what_passes_its_filter(kafka: EmbeddedKafka, make_topic
         for trigger in (a, b, every):
             await commits_reach(kafka, trigger, 400)
         admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
-        about = admin.describe_group(fanout_group("penstock", topic))
+        about = admin.groups.describe(fanout_group("penstock", topic))
         assert about is not None
         assert about.members == 1
-        assert admin.describe_group(a.subscription.group).members == 0  # type: ignore[union-attr]
+        assert admin.groups.describe(a.subscription.group).members == 0  # type: ignore[union-attr]
     assert a.filtered_count == b.filtered_count == 200
     for partition in (0, 1):
         assert offsets_of(every, partition) == list(range(200))
@@ -44,7 +44,7 @@ async def test_one_far_behind_catches_up_and_holds_nobody_up(
     topic = make_topic(1)
     fill(kafka, topic, ["a"] * 30_000)
     new, old = Trigger(kafka, topic, "new"), Trigger(kafka, topic, "old")
-    KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(new.subscription.group, {(topic, 0): 30_000})
+    KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.commit(new.subscription.group, {(topic, 0): 30_000})
     async with working(kafka) as worker:
         worker.add(new, old)
         fill(kafka, topic, ["a"] * 100)
@@ -117,8 +117,8 @@ async def test_retention_is_counted_for_each(kafka: EmbeddedKafka, make_topic: C
     fill(kafka, topic, ["a"] * 100)
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
     low, high = Trigger(kafka, topic, "low"), Trigger(kafka, topic, "high")
-    admin.commit(low.subscription.group, {(topic, 0): 10})
-    admin.commit(high.subscription.group, {(topic, 0): 90})
+    admin.groups.commit(low.subscription.group, {(topic, 0): 10})
+    admin.groups.commit(high.subscription.group, {(topic, 0): 90})
     client = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for removed in client.delete_records([TopicPartition(topic, 0, 50)]).values():
         removed.result(60)
@@ -152,7 +152,7 @@ async def test_a_position_beyond_the_end_fails_only_who_has_it(
     topic = make_topic(1)
     fill(kafka, topic, ["a"] * 20)
     former, new = Trigger(kafka, topic, "former"), Trigger(kafka, topic, "new")
-    KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(former.subscription.group, {(topic, 0): 1_000})
+    KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.commit(former.subscription.group, {(topic, 0): 1_000})
     async with working(kafka) as worker:
         worker.add(former)
         await until("it has failed", lambda: any(one.failure for one in former.member.partitions), worker)

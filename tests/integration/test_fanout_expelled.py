@@ -52,7 +52,7 @@ def expel(kafka: EmbeddedKafka, topic: str, *further: tuple[Trigger, int]) -> Ca
         time.sleep(SESSION_S)  # as long as it takes otherwise, and as a confirmation may be relied on
         for trigger, offset in further:
             own = trigger.subscription.group
-            KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(own, dict.fromkeys(places[own], offset))
+            KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.commit(own, dict.fromkeys(places[own], offset))
         threading.Thread(target=heir.close, daemon=True).start()
 
     return carry_out

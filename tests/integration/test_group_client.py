@@ -61,7 +61,7 @@ async def test_what_is_committed_is_read(kafka: EmbeddedKafka, make_topic: Calla
             1: GroupOffset(9, ""),
         }
         assert await client.fetch(f"h-{topic}", topic, [0, 1], _LIMIT_S) == {}
-    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).committed(f"g-{topic}")
+    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
     assert {number: one.offset for (_, number), one in found.items()} == {0: 8, 1: 9}
 
 
@@ -76,7 +76,7 @@ async def test_librdkafka_reads_the_metadata_as_it_was_written(
         some = [TopicPartition(topic, number, one.offset, one.metadata) for number, one in wanted.items()]
         await client.commit(f"g-{topic}", some, lambda: True)
         assert await client.fetch(f"g-{topic}", topic, range(100), _LIMIT_S) == wanted
-    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).committed(f"g-{topic}")
+    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
     assert {number: one.metadata or "" for (_, number), one in found.items()} == {
         number: one.metadata for number, one in wanted.items()
     }

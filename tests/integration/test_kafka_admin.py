@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.answers import GroupOffset, TopicInfo
-from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
+from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaUnavailable, leave_out
 from tests.support.processes import REPOSITORY, free_port, wait_until
 
 pytestmark = pytest.mark.integration
@@ -94,41 +94,25 @@ def test_offsets_of_partitions_and_of_a_group(
     with pytest.raises(KafkaNotFound):
         admin.end_offsets([(topic, 7)])
 
-    _wait("a coordinator", lambda: _is_coordinated(admin, group))
-    assert admin.committed(group, places) == {}
-    assert admin.committed(group, []) == {}
-    assert admin.describe_group(group) is None
-    admin.commit(group, {(topic, 1): 2})
-    assert admin.committed(group) == {(topic, 1): GroupOffset(2, None)}
-    assert group in admin.groups()
-    found = admin.describe_group(group)
+    assert admin.groups.committed(group, places) == {}
+    assert admin.groups.committed(group, []) == {}
+    assert admin.groups.describe(group) is None
+    admin.groups.commit(group, {(topic, 1): 2})
+    assert admin.groups.committed(group) == {(topic, 1): GroupOffset(2, "")}
+    assert group in admin.group_ids()
+    found = admin.groups.describe(group)
     assert found is not None
-    assert (found.state, found.members) == ("EMPTY", 0)
-    admin.delete_group(group)
-    admin.delete_group(group)
-    assert admin.describe_group(group) is None
-
-
-def _is_coordinated(admin: KafkaAdmin, group: str) -> bool:
-    try:
-        admin.committed(group)
-    except KafkaNotYet:
-        return False
-    return True
+    assert (found.state, found.members) == ("Empty", 0)
+    admin.groups.delete(group)
+    admin.groups.delete(group)
+    assert admin.groups.describe(group) is None
 
 
 _FIRST_REQUEST = """
-import sys, time
+import sys
 from tables.kafka.admin import KafkaAdmin
-from tables.kafka.errors import KafkaNotYet
 
-admin = KafkaAdmin({"bootstrap.servers": sys.argv[1]}, 15.0)
-while True:
-    try:
-        print(admin.committed("group", [("topic", 0)]))
-        break
-    except KafkaNotYet:
-        time.sleep(0.05)
+print(KafkaAdmin({"bootstrap.servers": sys.argv[1]}, 60.0).groups.committed("group", [("topic", 0)]))
 """
 
 
@@ -151,7 +135,7 @@ def test_offsets_of_a_group_with_members_are_not_changed(
         member.subscribe([topic])
         member.poll(5.0)
         with pytest.raises(KafkaFailed, match="committing offsets of group"):
-            admin.commit(group, {(topic, 0): 0})
+            admin.groups.commit(group, {(topic, 0): 0})
     finally:
         member.close()
 
@@ -180,7 +164,7 @@ def test_a_client_that_is_replaced_does_not_stay(kafka: EmbeddedKafka) -> None:
     """It has threads and connections. Requests that were under way still get their answers."""
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 1.0)
     admin.probe()
-    admin._forget_coordinators()
+    admin._kept.retire()
     assert admin._kept.former is not None
 
     def gone() -> bool:

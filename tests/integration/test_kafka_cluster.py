@@ -116,7 +116,7 @@ def test_a_group_whose_coordinator_cannot_be_reached_hides_no_other(
     for group in groups:
         Offsets(admin, 60.0).move(group, topic, [Move(0, -1, 0)])
     away, other = list({cluster.coordinator(group).id: group for group in groups}.values())[:2]
-    describe = partial(admin.describe_groups, limit_s=10.0)
+    describe = partial(admin.groups.describe_all, limit_s=10.0)
 
     def committed(group: str) -> dict[int, int]:
         return Offsets(admin, 10.0).committed(group, topic, [0])
@@ -129,7 +129,7 @@ def test_a_group_whose_coordinator_cannot_be_reached_hides_no_other(
     cluster.heal()
     found = observe_groups(describe, committed, [away, other], [away, other])
     assert found.offsets == {away: {0: 0}, other: {0: 0}}
-    admin.close()  # librdkafka may end a process in which a request to a coordinator still waits (its issue 4605)
+    admin.close()
 
 
 def test_one_that_is_stopped_goes_on(cluster: KafkaCluster, topic_name: Callable[[], str]) -> None:

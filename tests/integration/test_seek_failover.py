@@ -68,7 +68,7 @@ async def _carried_out(pair: Pair, step: str) -> None:
         producer.produce(billing.topic, b"x")
     assert await asyncio.to_thread(producer.flush, 30) == 0
     at = {(billing.topic, 0): COMMITTED}
-    await asyncio.to_thread(second.admin.commit, billing.group, at)
+    await asyncio.to_thread(second.admin.groups.commit, billing.group, at)
     worker = _Worker(pair)
     reports = asyncio.create_task(worker.run())
     worker.ask()

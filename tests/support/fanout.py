@@ -138,7 +138,7 @@ def fill(kafka: Bootstrap, topic: str, types: Sequence[str], partitions: int = 1
 def committed(kafka: Bootstrap, trigger: Trigger) -> int:
     """The sum of what the Trigger's group has committed."""
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
-    return sum(one.offset for one in admin.committed(trigger.subscription.group).values())
+    return sum(one.offset for one in admin.groups.committed(trigger.subscription.group).values())
 
 
 async def commits_reach(kafka: Bootstrap, trigger: Trigger, offset: int, *workers: Worker) -> None:

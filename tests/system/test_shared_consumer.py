@@ -91,9 +91,9 @@ def test_each_gets_each_event_once_and_one_consumer_reads(running: Running) -> N
         found[partition_of[id_]].append(id_)
     assert found == stored
     admin = KafkaAdmin({"bootstrap.servers": installation.bootstrap}, 60.0)
-    (reading,) = admin.describe_groups([fanout_group(installation.name, installation.resources.topic)]).values()
+    (reading,) = admin.groups.describe_all([fanout_group(installation.name, installation.resources.topic)]).values()
     assert reading.members == 1
-    assert all(not group.members for group in admin.describe_groups(list(map(installation.group, ORDERS))).values())
+    assert all(not group.members for group in admin.groups.describe_all(list(map(installation.group, ORDERS))).values())
     admin.close()
 
 

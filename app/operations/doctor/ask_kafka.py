@@ -49,7 +49,7 @@ def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
 def _members(admin: KafkaAdmin, group: str) -> int | None:
     """None: a new Kafka has no coordinator yet, or does not allow it."""
     try:
-        found = admin.describe_group(group)
+        found = admin.groups.describe(group)
     except KafkaFailed:
         return None
     return found.members if found is not None else 0
@@ -64,11 +64,11 @@ def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[Clock
     before = max(admin.newest_timestamps(places).values())
     before_s = time.time()
     try:
-        admin.commit(group, {(topic, 0): 0})
+        admin.groups.commit(group, {(topic, 0): 0})
         after_s = time.time()
         after = max(admin.newest_timestamps(places).values())
     finally:
-        admin.delete_group(group)
+        admin.groups.delete(group)
     return [ClockReading(before / 1000, before_s), ClockReading(after / 1000, after_s)]
 
 

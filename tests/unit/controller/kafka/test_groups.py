@@ -11,7 +11,7 @@ from tables.kafka.errors import KafkaNotYet, KafkaUnavailable
 
 
 def test_only_the_groups_that_answer_are_known() -> None:
-    infos = {"live": GroupInfo("STABLE", 2), "empty": GroupInfo("EMPTY", 0), "loading": GroupInfo("EMPTY", 0)}
+    infos = {"live": GroupInfo("Stable", 2), "empty": GroupInfo("Empty", 0), "loading": GroupInfo("Empty", 0)}
     asked: list[str] = []
 
     def describe(groups: Collection[str], on_error: OnError) -> Mapping[str, GroupInfo]:

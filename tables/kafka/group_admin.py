@@ -1,0 +1,133 @@
+"""Administration of consumer groups. All methods block, so call them in a thread; see `tables/kafka/admin`."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tables.kafka.answers import GroupInfo, GroupOffset, Place
+from tables.kafka.background_loop import background_loop, run_in_background_loop
+from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
+from tables.kafka.loop_thread import call_soon
+
+if TYPE_CHECKING:
+    from tables.kafka.group_client import GroupClient
+
+T = TypeVar("T")
+
+_RAISE = leave_out()
+_LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
+_TRIES = 4  #: so often at least a coordinator that cannot be reached is tried within a request's time limit
+_CLOSE_S = 5.0
+
+
+class GroupAdmin:
+    """Requests about groups. Thread-safe. `on_error`: as for `KafkaAdmin`."""
+
+    def __init__(self, kafka: Mapping[str, Any], limit_s: float) -> None:
+        """`kafka`: librdkafka client settings."""
+        self._kafka = kafka
+        self._limit_s = limit_s
+        self._client: GroupClient | None = None  # made and used on the background loop
+
+    def close(self) -> None:
+        """Drop the client. A request under way may end without an answer."""
+        client, self._client = self._client, None
+        if client is not None:
+            run_in_background_loop(client.close(), _CLOSE_S)
+
+    def describe(self, group: str) -> GroupInfo | None:
+        """A group; None when there is none of this id."""
+        return self.describe_all([group]).get(group)
+
+    def describe_all(
+        self,
+        groups: Collection[str],
+        on_error: Callable[[str, KafkaFailed], None] = _RAISE,
+        limit_s: float | None = None,
+    ) -> dict[str, GroupInfo]:
+        """The same for several groups, asked at once, without those that do not exist."""
+        limit_s = self._limit_s if limit_s is None else limit_s
+        answers = self._at_once(groups, lambda client, group: client.describe(group, limit_s), limit_s)
+        found = {}
+        for group, answer in answers.items():
+            if isinstance(answer, KafkaFailed):
+                on_error(group, answer)
+            elif answer is not None:
+                found[group] = answer
+        return found
+
+    def delete(self, group: str) -> None:
+        """Delete a group without members; it may be gone already."""
+        try:
+            self._run(lambda client: client.delete(group, self._limit_s), self._limit_s)
+        except KafkaNotFound:
+            return
+
+    def committed(
+        self,
+        group: str,
+        places: Iterable[Place] | None = None,
+        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
+    ) -> dict[Place, GroupOffset]:
+        """What a group has committed, without partitions where it has not. `places` None: wherever it has."""
+        return self.committed_by({group: places}, on_error)[group]
+
+    def committed_by(
+        self,
+        groups: Mapping[str, Iterable[Place] | None],
+        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
+    ) -> dict[str, dict[Place, GroupOffset]]:
+        """The same for several groups, asked at once: group -> partition -> what it has committed."""
+        wanted = {group: None if places is None else list(places) for group, places in groups.items()}
+        asked = [group for group, places in wanted.items() if places != []]
+        answers = self._at_once(
+            asked, lambda client, group: client.fetch_places(group, wanted[group], self._limit_s), self._limit_s
+        )
+        found: dict[str, dict[Place, GroupOffset]] = {group: {} for group in groups}
+        for group, answer in answers.items():
+            if isinstance(answer, KafkaFailed):
+                raise answer
+            found[group], problems = answer
+            for place, problem in problems.items():
+                on_error(place, problem)
+        return found
+
+    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
+        """Commit offsets of a group, which must have no members."""
+        self._run(lambda client: client.commit_in_time(group, offsets, self._limit_s), self._limit_s)
+
+    # -- the client
+
+    def _at_once(
+        self, groups: Collection[str], ask: Callable[[GroupClient, str], Coroutine[Any, Any, T]], limit_s: float
+    ) -> dict[str, T | KafkaFailed]:
+        async def one(client: GroupClient, group: str) -> T | KafkaFailed:
+            try:
+                return await ask(client, group)
+            except KafkaFailed as problem:
+                return problem
+
+        async def all_of_them(client: GroupClient) -> list[T | KafkaFailed]:
+            return await asyncio.gather(*(one(client, group) for group in groups))
+
+        return dict(zip(groups, self._run(all_of_them, limit_s), strict=True)) if groups else {}
+
+    def _run(self, request: Callable[[GroupClient], Coroutine[Any, Any, T]], limit_s: float) -> T:
+        from tables.kafka.group_client import GroupClient  # 40 ms, which most commands do not need
+
+        async def run() -> T:
+            if self._client is None:
+                self._client = GroupClient(self._kafka, "penstock-admin", self._limit_s / _TRIES)
+                weakref.finalize(self, _close_soon, self._client).atexit = False
+            return await request(self._client)
+
+        return run_in_background_loop(run(), limit_s + _LATER_S)
+
+
+def _close_soon(client: GroupClient) -> None:
+    """Without a close, its connections and its task for metadata would stay as long as the process."""
+    loop = background_loop()
+    call_soon(loop, lambda: loop.create_task(client.close()))

@@ -1,0 +1,111 @@
+"""Consumer groups of both protocols on a real Kafka, and while connections to their coordinators break."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from app.local.kafka import EmbeddedKafka
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import GroupInfo, GroupOffset
+from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaUnavailable
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.processes import free_port, wait_until
+
+pytestmark = pytest.mark.integration
+
+_LIMIT_S = 120.0
+_ROUNDS = 15
+
+
+@contextmanager
+def member(kafka: EmbeddedKafka, group: str, protocol: str, topic: str) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.protocol": protocol})
+    try:
+        consumer.subscribe([topic])
+        wait_until("it is a member", lambda: consumer.poll(0.1) is not None or bool(consumer.assignment()), _LIMIT_S)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_from_its_first_member_to_its_end(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], protocol: str
+) -> None:
+    topic, group = make_topic(2), f"g-{uuid.uuid4()}"
+    groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, _LIMIT_S).groups
+    assert groups.describe(group) is None
+    with member(kafka, group, protocol, topic):
+        assert groups.describe(group) == GroupInfo("Stable", 1)
+        with pytest.raises(KafkaFailed, match=f"^committing offsets of group {group}: "):
+            groups.commit(group, {(topic, 0): 1})
+        with pytest.raises(KafkaFailed, match=f"^deleting group {group}: .*not empty"):
+            groups.delete(group)
+    assert groups.describe(group) == GroupInfo("Empty", 0)
+    groups.commit(group, {(topic, 0): 1, (topic, 1): 2})
+    assert groups.committed(group) == {(topic, 0): GroupOffset(1, ""), (topic, 1): GroupOffset(2, "")}
+    assert groups.committed_by({group: [(topic, 1)], f"no-{group}": None}) == {
+        group: {(topic, 1): GroupOffset(2, "")},
+        f"no-{group}": {},
+    }
+    groups.delete(group)
+    assert groups.describe_all([group, f"no-{group}"]) == {}
+    assert groups.committed(group, [(topic, 0)]) == {}
+
+
+def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
+    groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, _LIMIT_S).groups
+    with pytest.raises(KafkaNotFound, match=r"^committing offsets of group g-1: .*Unknown topic"):
+        groups.commit("g-1", {("not-there", 0): 1})
+
+
+def test_a_kafka_that_does_not_run_is_named() -> None:
+    bootstrap = f"127.0.0.1:{free_port()}"
+    groups = KafkaAdmin({"bootstrap.servers": bootstrap}, 0.5).groups
+    why = rf"group g: Kafka does not answer \(no broker of {bootstrap} can be reached\)"
+    with pytest.raises(KafkaUnavailable, match=f"^describing {why}"):
+        groups.describe("g")
+    with pytest.raises(KafkaUnavailable, match=f"^committing offsets of {why}"):
+        groups.commit("g", {("t", 0): 1})
+    with pytest.raises(KafkaUnavailable, match=f"^deleting {why}"):
+        groups.delete("g")
+
+
+def test_connections_that_break_end_no_process(tmp_path: Path, topic_name: Callable[[], str]) -> None:
+    """Reset in the middle of requests, from several threads; librdkafka's client has ended processes so."""
+    topic, names = topic_name(), [f"g-{number}" for number in range(8)]
+    with KafkaCluster(tmp_path, 1) as single:
+        single.create_topic(topic, 1)
+        admin = KafkaAdmin({"bootstrap.servers": single.bootstrap}, _LIMIT_S)
+        for name in names:
+            admin.groups.commit(name, {(topic, 0): 7})
+        wrong: list[object] = []
+
+        def ask() -> None:
+            for _ in range(_ROUNDS):
+                found = admin.groups.describe_all(names)
+                offsets = admin.groups.committed_by(dict.fromkeys(names))
+                if found != dict.fromkeys(names, GroupInfo("Empty", 0)):
+                    wrong.append(found)
+                if offsets != {name: {(topic, 0): GroupOffset(7, "")} for name in names}:
+                    wrong.append(offsets)
+
+        proxy = single.brokers[0].proxy
+        proxy.reset(every_s=0.02)
+        threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(_LIMIT_S)
+        assert not any(thread.is_alive() for thread in threads), "requests hang"
+        assert wrong == []
+        proxy.forward()
+        assert admin.groups.describe_all(names) == dict.fromkeys(names, GroupInfo("Empty", 0))
+        admin.close()

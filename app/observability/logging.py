@@ -32,9 +32,9 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "authorization", "cred
 #: These log their internals at info: they log from warning on, except at level debug.
 _LIBRARIES = ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio")
 
-#: Only the second Faust app uses these, and the client for the offsets of Triggers. What fails there is logged once by
-#: `app/worker/traffic_windows_app` and `agents/consumer/commits`; these would log it several times a second, with
-#: tracebacks. So they are silent except at level debug.
+#: Only the second Faust app uses these, and the clients for groups. What fails there is logged once by
+#: `app/worker/traffic_windows_app`, `agents/consumer/commits` and the controller; these would log it several times a
+#: second, with tracebacks. So they are silent except at level debug.
 _SECOND_APP = ("aiokafka", "faust.assignor", "faust.tables", "faust.transport", "mode.threads", "mode.windows")
 
 

@@ -47,7 +47,7 @@ class Coordinators:
         self._kafka = kafka
         self._client_name = client_name
         self._reach_s = reach_s
-        self._loop = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the first request; it is made before there is one
         self._client: AIOKafkaClient | None = None
         self._retiring: set[asyncio.Task[None]] = set()  # former clients, until their requests are answered
         self._starting = asyncio.Lock()
@@ -128,7 +128,7 @@ class Coordinators:
 
     async def _failed(self, group: str) -> None:
         self._forget(group)
-        now = self._loop.time()
+        now = asyncio.get_running_loop().time()
         self._failing_since = since = self._failing_since or now
         if now - since > _REPLACED_S:
             self._failing_since = None
@@ -141,6 +141,7 @@ class Coordinators:
 
     async def _started(self) -> AIOKafkaClient:
         async with self._starting:
+            self._loop = asyncio.get_running_loop()
             if self._closed:
                 raise aiokafka_errors.KafkaConnectionError("the client is closed")
             while self._client is None:
@@ -168,13 +169,14 @@ class Coordinators:
 
     def _outdated(self) -> None:
         """Called by any thread."""
-        call_soon(self._loop, self._retire)
+        if self._loop is not None:
+            call_soon(self._loop, self._retire)
 
     def _retire(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             self._coordinators.clear()
-            retiring = self._loop.create_task(_close_later(client))
+            retiring = asyncio.get_running_loop().create_task(_close_later(client))
             self._retiring.add(retiring)
             retiring.add_done_callback(self._retiring.discard)
 

@@ -38,6 +38,7 @@ from agents.consumer.commit_state import (
     changes,
 )
 from agents.ordering.partition import PartitionState
+from tables.kafka.loop_thread import call_soon
 
 log = structlog.get_logger(__name__)
 
@@ -292,18 +293,18 @@ class Commits:
                 wanted.append(_place(change))
         if not wanted:  # all of it was revoked (with its own last commit) or lost: Kafka confirms nothing
             nothing = KafkaError(KafkaError._NO_OFFSET)
-            self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, nothing, [])
+            call_soon(self._loop, self._guarded, self._answered, commit, nothing, [])
             return
         try:
             results = consumer.commit(offsets=wanted, asynchronous=not wait)
             if wait:
-                self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, None, results or [])
+                call_soon(self._loop, self._guarded, self._answered, commit, None, results or [])
         except KafkaException as problem:
-            self._loop.call_soon_threadsafe(self._guarded, self._answered, commit, problem.args[0], [])
+            call_soon(self._loop, self._guarded, self._answered, commit, problem.args[0], [])
 
     def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """librdkafka's callback, in the consumer's thread."""
-        self._loop.call_soon_threadsafe(self._guarded, self._on_result, error, partitions)
+        call_soon(self._loop, self._guarded, self._on_result, error, partitions)
 
     # -- answers, on the event loop
 

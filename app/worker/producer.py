@@ -49,6 +49,7 @@ from app.worker.producer_config import TOO_LARGE, ProducerConfig, failure, is_fa
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
 from tables.kafka.acknowledged import not_stored
 from tables.kafka.live_settings import present
+from tables.kafka.loop_thread import call_soon
 
 log = structlog.get_logger(__name__)
 
@@ -258,7 +259,7 @@ class KafkaProducer:
         if not self._ack_wake_up_sent:
             self._ack_wake_up_sent = True
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._drain_acks)
+            call_soon(self._loop, self._drain_acks)
 
     def _on_error(self, stored_again: StoredAgain, error: KafkaError) -> None:
         former = stored_again is not self._stored_again  # of a client whose credentials may be refused by now
@@ -270,7 +271,7 @@ class KafkaProducer:
     def _on_statistics(self, stored_again: StoredAgain, statistics: str) -> None:
         """Called in either thread; passes the result to the event loop, which owns the counts."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._looked, stored_again, identity_of(statistics))
+        call_soon(self._loop, self._looked, stored_again, identity_of(statistics))
 
     def _looked(self, stored_again: StoredAgain, identity: Identity | None) -> None:
         if identity is not None and identity[1] >= self.config.epochs_max and stored_again is self._stored_again:
@@ -295,7 +296,7 @@ class KafkaProducer:
             assert self._loop is not None
             if self._crashed is None:
                 raise
-            self._loop.call_soon_threadsafe(self._crashed, problem)
+            call_soon(self._loop, self._crashed, problem)
 
     def _serve(self, client: ProducerClient) -> None:
         """One round of the poll thread: acknowledgements, errors, and how long records gather."""

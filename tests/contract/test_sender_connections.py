@@ -261,6 +261,7 @@ async def test_a_connection_that_does_not_come_about() -> None:
             await asyncio.sleep(0.1)
             async with posting(uri, PoolConfig(connect_limit_s=0.2)) as poster:
                 assert (await poster.answer()).kind == "connect"
+            async with posting(uri, PoolConfig(connect_limit_s=600.0)) as poster:
                 assert (await poster.answer(timeout_s=0.1)).kind == "timeout"
 
 

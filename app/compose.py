@@ -35,20 +35,20 @@ from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
 from app.settings.kafka import worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
-from app.worker.broker_secrets import BrokerSecrets
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
-from app.worker.file_watch import FileWatch
-from app.worker.kafka_secret import KafkaSecret
 from app.worker.lifecycle import Lifecycle, Parts
-from app.worker.own_token import own_ingress
-from app.worker.producer import KafkaProducer
-from app.worker.producer_config import producer_config
+from app.worker.producer.config import producer_config
+from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.secrets.broker_secrets import BrokerSecrets
+from app.worker.secrets.file_watch import FileWatch
+from app.worker.secrets.kafka_secret import KafkaSecret
+from app.worker.secrets.own_token import own_ingress
+from app.worker.secrets.tls import ServerTls
+from app.worker.secrets.token_file import read_tokens
 from app.worker.system_clock import SystemClock
-from app.worker.tls import ServerTls
-from app.worker.token_file import read_tokens
-from app.worker.traffic_component import TrafficComponent, why_not
+from app.worker.traffic.component import TrafficComponent, why_not
 from controller.config import ControllerConfig
 from controller.outage import OutageAtStart
 from controller.place import Place

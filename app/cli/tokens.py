@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from app.cli.output.format import Format, Output, note, print_json
-from app.worker.token_file import parse_tokens, read_tokens
+from app.worker.secrets.token_file import parse_tokens, read_tokens
 from knative.errors import UsageError
 
 _PREFIX = "penstock_"  # so that scanners for leaked secrets can find it

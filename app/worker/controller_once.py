@@ -13,8 +13,8 @@ from app.observability.metrics import Metrics
 from app.settings.kafka import worker_kafka
 from app.settings.load import Settings
 from app.worker.controller_config import controller_config
-from app.worker.producer import KafkaProducer
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.config import ProducerConfig
+from app.worker.producer.kafka_producer import KafkaProducer
 from controller.place import Place
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names

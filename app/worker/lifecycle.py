@@ -29,13 +29,13 @@ from app.observability.admin_server import AdminServer
 from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker import file_limits, listening
-from app.worker.broker_secrets import BrokerSecrets
 from app.worker.dlq_sizes import DlqSizes
-from app.worker.file_watch import FileWatch
 from app.worker.kafka_at_start import outage_ends, wait_for_kafka
 from app.worker.memory_trimmer import MemoryTrimmer
-from app.worker.producer import KafkaProducer
-from app.worker.traffic_component import TrafficComponent
+from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.secrets.broker_secrets import BrokerSecrets
+from app.worker.secrets.file_watch import FileWatch
+from app.worker.traffic.component import TrafficComponent
 from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
 from controller.outage import OutageAtStart

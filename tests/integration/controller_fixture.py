@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.worker.producer import KafkaProducer
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.config import ProducerConfig
+from app.worker.producer.kafka_producer import KafkaProducer
 from controller.config import ControllerConfig
 from controller.kafka.offsets import Offsets
 from controller.kafka.topics import observe_topics

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.kafka_secret import KafkaSecret
+from app.worker.secrets.kafka_secret import KafkaSecret
 from knative.errors import UsageError
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.processes import wait_until

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from app.observability.metrics import Metrics
-from app.worker.broker_secret import BrokerSecret
-from app.worker.producer import KafkaProducer
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.config import ProducerConfig
+from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.secrets.broker_secret import BrokerSecret
 from knative.contract.broker_secrets import INVALID, SecretProblem
 from tables.kafka.live_settings import present
 from tests.support.secured_kafka import SecuredKafka

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from app.observability.metrics import Metrics
-from app.worker.producer import KafkaProducer
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.config import ProducerConfig
+from app.worker.producer.kafka_producer import KafkaProducer
 from knative.contract.records import Channel
 from tests.security.raw_cases import LAST
 from tests.support.fakes import MemoryContract

@@ -16,9 +16,9 @@ from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
-from app.worker.producer import KafkaProducer
-from app.worker.producer_client import ClientState, ProducerClient
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.client import ClientState, ProducerClient
+from app.worker.producer.config import ProducerConfig
+from app.worker.producer.kafka_producer import KafkaProducer
 from knative.ports import ProduceFailure, ProduceProblem
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader

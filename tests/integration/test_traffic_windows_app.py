@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from app.local.kafka import EmbeddedKafka
-from app.worker.traffic_windows_app import Topics, TrafficWindows, TrafficWindowsConfig, make_topics
+from app.worker.traffic.windows_app import Topics, TrafficWindows, TrafficWindowsConfig, make_topics
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta, encode, key_of
 from tables.faust_support import offset_control_transport

@@ -44,8 +44,8 @@ from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
 from app.settings import load_settings
 from app.worker.egress import guard_of
-from app.worker.own_token import own_ingress
-from app.worker.producer_config import producer_config
+from app.worker.producer.config import producer_config
+from app.worker.secrets.own_token import own_ingress
 from controller.kafka.topics import ensure_compacted
 from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError

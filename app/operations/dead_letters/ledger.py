@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.operations.dead_letters.letters import DeadLetter
-from app.worker.producer_config import ProducerConfig, failure
+from app.worker.producer.config import ProducerConfig, failure
 from knative.contract.kafka_names import redriven_topic
 from knative.delivery.verdicts import Reply
 from knative.errors import NotReadyError, PenstockError

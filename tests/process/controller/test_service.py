@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.producer import KafkaProducer
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.config import ProducerConfig
+from app.worker.producer.kafka_producer import KafkaProducer
 from controller.config import ControllerConfig
 from controller.model import Record
 from controller.place import directory

@@ -18,7 +18,7 @@ from agents.consumer.settings import consumer_settings
 from app.settings import reference
 from app.settings.describe import MASK, allowed, is_secret, unit
 from app.settings.load import Settings, describe, load_settings
-from app.worker.producer_config import ProducerConfig
+from app.worker.producer.config import ProducerConfig
 from controller.config import KIB, ControllerConfig
 from controller.plan.channels import topic_configs
 from controller.plan.specs import of_channel

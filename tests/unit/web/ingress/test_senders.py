@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.worker.token_file import parse_tokens
+from app.worker.secrets.token_file import parse_tokens
 from knative.contract.records import BROKER, CHANNEL, Channel
 from web.http.headers import Fields
 from web.ingress.admission import Admission, authorization

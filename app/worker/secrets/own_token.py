@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agents.http.own_ingress import OwnIngress
 from app.settings.load import Settings
-from app.worker.file_watch import FileWatch
+from app.worker.secrets.file_watch import FileWatch
 from knative.errors import UsageError
 from tables.kafka.secret import Hidden
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from app.worker.one_by_one import OneByOne, State
+from app.worker.producer.one_by_one import OneByOne, State
 from knative.ports import Headers, ProduceFailure, ProduceProblem, Stored
 from tests.support.virtual_loop import run
 

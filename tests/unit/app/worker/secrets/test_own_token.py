@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.own_token import read_own_token
+from app.worker.secrets.own_token import read_own_token
 from knative.errors import UsageError
 
 

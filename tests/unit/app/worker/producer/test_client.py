@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.worker.producer_client import TRANSITIONS, ClientState, ProducerClient
+from app.worker.producer.client import TRANSITIONS, ClientState, ProducerClient
 
 LIVE, FAILED, RETIRING, PURGING, CLOSED = ClientState
 TIMEOUT_S = 10.0

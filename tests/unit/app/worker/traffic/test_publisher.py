@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from app.worker import traffic_publisher
-from app.worker.traffic_publisher import TrafficFlush
+from app.worker.traffic import publisher
+from app.worker.traffic.publisher import TrafficFlush
 from knative.ports import ProduceProblem
 from knative.traffic.counters import TrafficCounters
 from knative.traffic.delta import Delta, decode
@@ -107,7 +107,7 @@ def test_what_kafka_refuses_is_given_up_and_counted() -> None:
 
 
 def test_a_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic_publisher, "WAITING_MAX", 50)
+    monkeypatch.setattr(publisher, "WAITING_MAX", 50)
     flushed = Flushed()
     flushed.produce.connected = False
     for _ in range(55):

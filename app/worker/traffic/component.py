@@ -17,8 +17,8 @@ from typing import Any
 from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker.system_clock import SystemClock
-from app.worker.traffic_publisher import TrafficFlush
-from app.worker.traffic_windows_app import Topics, TrafficWindows, TrafficWindowsConfig
+from app.worker.traffic.publisher import TrafficFlush
+from app.worker.traffic.windows_app import Topics, TrafficWindows, TrafficWindowsConfig
 from knative.ports import Produce
 from knative.traffic.counters import TrafficCounters
 from tables.traffic_windows.faust_table import TrafficConfig

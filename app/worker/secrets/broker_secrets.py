@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agents.dispatch.context import OwnKafka
-from app.worker.broker_secret import BrokerSecret, MakeProducer
+from app.worker.secrets.broker_secret import BrokerSecret, MakeProducer
 from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import Channel, Subscription
 from knative.ports import Produce

@@ -8,7 +8,7 @@ single event does not wait. From a dozen on, records gather for up to `linger_ms
 acknowledgements itself: passing a few at a time between threads would cost two context switches each.
 
 A fatal error (an idempotent producer can have one) makes a client unusable: every waiting record fails as unavailable,
-and a new client replaces it; `app/worker/producer_client` has the states of a client. Any call can raise such an error:
+and a new client replaces it; `app/worker/producer/client` has the states of a client. Any call can raise such an error:
 the Python client does not call `error_cb` for it. Any other exception in the poll thread ends the process, because
 acknowledgements would no longer arrive.
 
@@ -22,8 +22,8 @@ its epoch is high, which each rejected record raises: after 32,767 it starts aga
 record for one that it has.
 
 A broker rejects a batch that is too large as a whole, and librdkafka fails every record in it. Each of them is sent
-again by itself (`app/worker/one_by_one`). Does not retry otherwise: librdkafka retries, in order, until the produce
-time-out, and then the sender decides.
+again by itself (`app/worker/producer/one_by_one`). Does not retry otherwise: librdkafka retries, in order, until the
+produce time-out, and then the sender decides.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from app.worker.one_by_one import OneByOne
-from app.worker.produce_ages import Identity, StoredAgain, identity_of
-from app.worker.producer_client import ClientState, ProducerClient
-from app.worker.producer_config import TOO_LARGE, ProducerConfig, failure, is_fatal
+from app.worker.producer.ages import Identity, StoredAgain, identity_of
+from app.worker.producer.client import ClientState, ProducerClient
+from app.worker.producer.config import TOO_LARGE, ProducerConfig, failure, is_fatal
+from app.worker.producer.one_by_one import OneByOne
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
 from tables.kafka.acknowledged import not_stored
 from tables.kafka.live_settings import present

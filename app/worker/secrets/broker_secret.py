@@ -5,7 +5,7 @@
                                    +---------------+--> `problem`, if it was never accepted; else the former credentials
                                                         stay in use, and the log says why
 
-The same rules as for the Secret of the installation (`app/worker/kafka_secret`), but a process runs without it.
+The same rules as for the Secret of the installation (`app/worker/secrets/kafka_secret`), but a process runs without it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import structlog
 from confluent_kafka import KafkaException
 
 from agents.dispatch.context import OwnKafka
-from app.worker.kafka_secret import refused
-from app.worker.producer import KafkaProducer
+from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.secrets.kafka_secret import refused
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem, is_reference
 from tables.file_signatures import Signature, signature

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from app.worker.produce_ages import StoredAgain, Waiting, identity_of
+from app.worker.producer.ages import StoredAgain, Waiting, identity_of
 
 FIRST, SECOND = (4711, 0), (4711, 1)
 

@@ -17,7 +17,7 @@ from enum import Enum
 import structlog
 from confluent_kafka import KafkaException, Producer
 
-from app.worker.produce_ages import Waiting
+from app.worker.producer.ages import Waiting
 
 log = structlog.get_logger(__name__)
 

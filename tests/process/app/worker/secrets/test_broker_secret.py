@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.worker.broker_secret import BrokerSecret
-from app.worker.broker_secrets import BrokerSecrets
-from app.worker.producer import KafkaProducer
+from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.secrets.broker_secret import BrokerSecret
+from app.worker.secrets.broker_secrets import BrokerSecrets
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.contract.records import Channel, Subscription
 from tests.support.secured_kafka import write_secret

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.worker.file_watch import FileWatch
-from app.worker.tls import ServerTls
-from app.worker.token_file import read_tokens
+from app.worker.secrets.file_watch import FileWatch
+from app.worker.secrets.tls import ServerTls
+from app.worker.secrets.token_file import read_tokens
 from knative.errors import UsageError
 from tests.support.certificates import Authority, Signed
 from web.ingress.senders import Sender, Senders

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.file_watch import FileWatch
-from app.worker.kafka_secret import KafkaSecret
+from app.worker.secrets.file_watch import FileWatch
+from app.worker.secrets.kafka_secret import KafkaSecret
 from knative.errors import UsageError
 from tables.kafka.live_settings import present
 from tests.support.secured_kafka import write_secret

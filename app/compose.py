@@ -58,7 +58,7 @@ from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
 from tables.faust_support import MemoryApp
-from tables.kafka.python_clients import broker_settings
+from tables.kafka.connection.python_clients import broker_settings
 from tables.status_table import StatusTable
 from web.http import registry
 from web.http.config import DriverConfig

@@ -49,7 +49,7 @@ from knative.contract.leader_state import Removal
 from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.seek_position import seek_position
 from tables.clock import now_s
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.kafka.loop_thread import call_in_thread
 

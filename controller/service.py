@@ -35,7 +35,7 @@ from knative.contract import kafka_names
 from knative.contract.leader_state import Removal
 from knative.ports import Produce
 from tables.contract_table import ContractTable
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.kafka.group_lock import GroupLock
 from tables.status_table import StatusTable

@@ -36,7 +36,7 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)

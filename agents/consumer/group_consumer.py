@@ -21,7 +21,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 
 _OUTDATED_S = 5.0  # for a commit of an outdated client
 _LOOK_S = 0.1

@@ -36,7 +36,7 @@ from agents.consumer.start_offsets import committed_offsets, log_start
 from agents.ordering.partition import PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Observe
-from tables.kafka.answers import metadata_of
+from tables.kafka.admin.answers import metadata_of
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)

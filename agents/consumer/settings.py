@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.config import DeliveryConfig
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 
 
 def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from knative.contract.records import Subscription
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import call_in_thread
 

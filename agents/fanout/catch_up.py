@@ -23,7 +23,7 @@ from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from knative.backoff import doubling_s
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)

@@ -13,8 +13,8 @@ from agents.fanout.member import FanoutMember, MemberListener
 from knative.contract.kafka_names import fanout_group
 from knative.contract.records import Subscription
 from knative.ports import Observe
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.group_client import GroupClient
+from tables.kafka.admin.group_client import GroupClient
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 
 _STOP_S = 15.0
 

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agents.consumer.start_offsets import log_start
 from knative.ports import Observe
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupOffset
+from tables.kafka.admin.answers import GroupOffset
+from tables.kafka.admin.group_client import GroupClient
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
-from tables.kafka.group_client import GroupClient
 from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)

@@ -28,7 +28,7 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
 from knative.ports import Headers
-from tables.kafka.answers import GroupOffset
+from tables.kafka.admin.answers import GroupOffset
 from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)

@@ -32,7 +32,7 @@ from app.observability.logging import configure_logging
 from app.settings.load import Settings
 from knative.errors import PenstockError
 from tables.faust_support import OffsetControlApp
-from tables.kafka.python_clients import broker_settings
+from tables.kafka.connection.python_clients import broker_settings
 from web.http import registry
 from web.http.config import DriverConfig
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from knative.errors import PenstockError, UsageError
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound
 from tables.kafka.topic_reader import NoSuchTopicError
 

@@ -24,7 +24,7 @@ from app.operations.requests import store_requests
 from app.settings import load_settings
 from knative.contract.records import TRIGGER, Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import REQUEST_KEY, encode_request
 
 _POLL_S = 0.5

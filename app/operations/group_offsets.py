@@ -15,8 +15,8 @@ from agents.ordering.offset_metadata import NO_METADATA, read
 from app.operations.lag import GroupOffset
 from knative.contract.records import Subscription
 from knative.errors import NotReadyError
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupOffset as Committed
+from tables.kafka.admin.answers import GroupOffset as Committed
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotYet, KafkaUnavailable
 
 Place = tuple[str, int, int]  #: topic, partition, offset

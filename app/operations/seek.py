@@ -25,7 +25,7 @@ from knative.contract.records import Subscription
 from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
 from knative.errors import NotReadyError, PenstockError
 from knative.resources.seek_position import SeekPosition
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 from tables.status_table import FRESH_S, SEEK_KEY, encode_request
 

@@ -18,7 +18,7 @@ from app.operations.traffic_topics import KafkaTopics
 from app.settings import load_settings
 from knative.contract.kafka_names import traffic_topic
 from knative.errors import PenstockError
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from analytics.traffic.job import TrafficPlan

@@ -17,8 +17,8 @@ from app.operations.lag import GroupOffset, events_behind
 from app.settings import load_settings
 from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import Place
+from tables.kafka.admin.answers import Place
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 
 SAMPLE_S = 5.0

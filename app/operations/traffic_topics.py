@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from knative.errors import NotReadyError
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import TopicInfo
+from tables.kafka.admin.answers import TopicInfo
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
 
 if TYPE_CHECKING:

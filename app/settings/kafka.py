@@ -8,7 +8,7 @@ from typing import Any
 
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.fields import Settings
-from tables.kafka.secret import read_secret
+from tables.kafka.connection.secret import read_secret
 
 
 def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:

@@ -20,7 +20,7 @@ from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.errors import NotReadyError
 from tables.contract_table import ContractTable
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import StatusTable
 
 _STOP_S = 5.0

@@ -21,10 +21,10 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from knative.cloudevents.record_headers import record_headers
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import Place
+from tables.kafka.admin.answers import Place
+from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tables.kafka.connection.live_settings import present
 from tables.kafka.errors import KafkaFailed
-from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)

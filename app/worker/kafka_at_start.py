@@ -12,7 +12,7 @@ import structlog
 from app.settings.load import Settings
 from controller.outage import OutageAtStart
 from knative.backoff import doubling_s
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
 
 log = structlog.get_logger(__name__)

@@ -10,9 +10,9 @@ from knative.contract.broker_secrets import SecretProblem, is_reference
 from knative.resources.brokers import SECRET_KEY
 from knative.resources.values import ConfigMap
 from tables.file_signatures import Signature, signature
-from tables.kafka.broker_secrets import read_broker_secret
+from tables.kafka.connection.broker_secrets import read_broker_secret
+from tables.kafka.connection.secret import paths
 from tables.kafka.loop_thread import call_in_thread
-from tables.kafka.secret import paths
 
 _LIMIT_S = 10.0  # for files of a mounted volume
 

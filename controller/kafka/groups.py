@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from controller.plan.actions import GroupState
-from tables.kafka.answers import GroupInfo
+from tables.kafka.admin.answers import GroupInfo
 from tables.kafka.errors import KafkaFailed
 
 OnError = Callable[[str, KafkaFailed], None]

@@ -17,8 +17,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_
 from knative.contract.seeks import Move
 from knative.resources.seek_position import SeekPosition, Shift, shifted
 from knative.resources.values import Start, StartPosition, StartTime
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import Place
+from tables.kafka.admin.answers import Place
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet
 
 T = TypeVar("T")

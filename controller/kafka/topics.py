@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from controller.plan.actions import ObservedTopic
 from controller.plan.channels import MANAGED_CONFIGS
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaNotFound, leave_out
 
 #: Configs of the contract topic, the status topic and the redrive ledger.

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaDenied, KafkaFailed, KafkaUnavailable
 
 _BROKERS_AT_ONCE = 8

@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 _POLL_S = 0.1  #: also the longest time until a `confirm` is sent

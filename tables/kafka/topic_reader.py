@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from knative.cloudevents.record_headers import record_headers
 from knative.errors import NotReadyError, PenstockError
+from tables.kafka.connection.live_settings import present
+from tables.kafka.connection.probe import refusal
+from tables.kafka.connection.refusals import Refusals
 from tables.kafka.errors import KafkaNotYet, failed, unreachable
-from tables.kafka.live_settings import present
-from tables.kafka.probe import refusal
-from tables.kafka.refusals import Refusals
 
 _POLL_S = 0.1
 _BATCH = 500

@@ -8,7 +8,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from controller.kafka.topics import observe_topics
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.converging import converges
 from tests.support.kube.faulty_api import Faults, FaultyApi

@@ -12,7 +12,7 @@ import yaml
 
 from app.settings.fields import Settings
 from knative.contract.broker_secrets import is_reference
-from tables.kafka.secret import paths
+from tables.kafka.connection.secret import paths
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.kustomize import COMPONENTS, MANIFESTS, OVERLAYS, render, write_kustomization

@@ -10,7 +10,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from controller.kafka.topics import observe_topics
 from controller.plan.actions import GroupState
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.groups import group_states
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster

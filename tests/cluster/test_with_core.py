@@ -12,7 +12,7 @@ from app.local.kafka import EmbeddedKafka
 from controller.plan.actions import GroupState
 from controller.source.cluster.objects import FINALIZER
 from knative.contract.kafka_names import subscription_group
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.groups import group_states
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster

@@ -14,7 +14,7 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
-from tables.kafka.live_settings import LiveSettings
+from tables.kafka.connection.live_settings import LiveSettings
 from tests.support.fakes import CountingObserve
 from tests.support.kafka_cluster import Bootstrap
 

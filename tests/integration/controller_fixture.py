@@ -17,7 +17,7 @@ from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.contract.records import Channel, Subscription
 from tables.contract_table import ContractTable
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import StatusTable
 from tests.support.fakes import CountingObserve
 from tests.support.resources import read_status

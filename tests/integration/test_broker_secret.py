@@ -15,7 +15,7 @@ from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.secrets.broker_secret import BrokerSecret
 from knative.contract.broker_secrets import INVALID, SecretProblem
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tests.support.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.compacted_topic import _FAILED_MAX, CompactedReader, Record
 from tests.support.processes import free_port
 

@@ -13,7 +13,7 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.doctor.release import release
 from app.settings.fields import Settings
 from knative.contract.kafka_names import doctor_group
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import free_port
 

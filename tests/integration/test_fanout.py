@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.fanout import Trigger, commits_reach, committed, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]

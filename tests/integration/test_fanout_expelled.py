@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from agents.consumer.fetch import Fetcher
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.fanout import LIMIT_S, SESSION_S, Trigger, commits_reach, committed, fill, offsets_of, until, working
 from tests.support.processes import wait_until
 

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupInfo, GroupOffset
+from tables.kafka.admin.answers import GroupInfo, GroupOffset
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaUnavailable
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.processes import free_port, wait_until

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupOffset
+from tables.kafka.admin.answers import GroupOffset
+from tables.kafka.admin.group_client import GroupClient
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
-from tables.kafka.group_client import GroupClient
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.processes import free_port
 

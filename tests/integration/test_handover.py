@@ -12,7 +12,7 @@ from agents.config import DeliveryConfig
 from agents.consumer import membership
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.partition import PartitionState
-from tables.kafka.live_settings import LiveSettings
+from tables.kafka.connection.live_settings import LiveSettings
 from tests.integration import consumers
 from tests.integration.consumers import LIMIT_S, Settler, settings_of, subscription
 from tests.support import fanout

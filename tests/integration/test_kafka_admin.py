@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupOffset, TopicInfo
+from tables.kafka.admin.answers import GroupOffset, TopicInfo
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaUnavailable, leave_out
 from tests.support.processes import REPOSITORY, free_port, wait_until
 
@@ -110,7 +110,7 @@ def test_offsets_of_partitions_and_of_a_group(
 
 _FIRST_REQUEST = """
 import sys
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 
 print(KafkaAdmin({"bootstrap.servers": sys.argv[1]}, 60.0).groups.committed("group", [("topic", 0)]))
 """

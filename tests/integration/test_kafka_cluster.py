@@ -14,7 +14,7 @@ from controller.kafka.groups import observe_groups
 from controller.kafka.offsets import Offsets
 from controller.plan.actions import GroupState
 from knative.contract.seeks import Move
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader
 from tests.support.processes import wait_until

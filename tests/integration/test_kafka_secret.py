@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tables.kafka.connection.python_clients import Tokens
+from tables.kafka.connection.secret import read_secret
 from tables.kafka.errors import KafkaUnavailable
-from tables.kafka.python_clients import Tokens
-from tables.kafka.secret import read_secret
 from tables.kafka.topic_reader import TopicReader
 from tests.support.certificates import Authority
 from tests.support.secured_kafka import PLAIN_PASSWORD, PLAIN_USER, SecuredKafka, write_secret

@@ -15,7 +15,7 @@ from agents.consumer.consumer import SubscriptionConsumer
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.live_settings import LiveSettings
+from tables.kafka.connection.live_settings import LiveSettings
 from tests.integration.consumers import LIMIT_S, Settler, committed, fill, settings_of, subscription
 from tests.support.fanout import Trigger, until, working
 from tests.support.kafka_cluster import Direct, KafkaCluster

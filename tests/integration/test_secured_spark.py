@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from analytics.spark.kafka_source import read_batch
-from tables.kafka.secret import read_secret
+from tables.kafka.connection.secret import read_secret
 from tests.support.secured_kafka import PLAIN_PASSWORD, PLAIN_USER, SecuredKafka
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from knative.contract.records import Subscription
 from knative.contract.seeks import Move
 from knative.delivery.policy import Addressable
 from knative.resources.values import Start
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from agents.fanout.fanouts import Fanouts
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.fakes import CountingObserve
 from tests.support.fanout_listener import FanoutListener, settle
 from tests.support.kafka_cluster import Bootstrap

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from controller.kafka.groups import group_state
 from controller.plan.actions import GroupState
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 
 
 def group_states(admin: KafkaAdmin, groups: Collection[str]) -> dict[str, GroupState]:

@@ -10,7 +10,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import LoadProcess, Worker, wait_until

@@ -49,7 +49,7 @@ from app.worker.secrets.own_token import own_ingress
 from controller.kafka.topics import ensure_compacted
 from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 
 _LIMIT_S = 10.0

@@ -191,7 +191,7 @@ class EmbeddedKafka:
 
 def answers(bootstrap: str, limit_s: float = 2.0) -> bool:
     """True when a Kafka at `bootstrap` answers with brokers that take requests."""
-    from tables.kafka.admin import KafkaAdmin
+    from tables.kafka.admin.kafka_admin import KafkaAdmin
     from tables.kafka.errors import KafkaUnavailable
 
     try:

@@ -15,8 +15,8 @@ from app.operations.doctor.release import release
 from app.operations.doctor.topics import IN_SYNC, TopicFacts
 from controller.plan.channels import MANAGED_CONFIGS
 from knative.contract.kafka_names import contract_topic, controller_group, doctor_group
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import ClusterInfo
+from tables.kafka.admin.answers import ClusterInfo
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
 
 LIMIT_S = 5.0  #: of each request

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.operations.doctor.check import Check, clock, ok, problem
 from app.operations.plural import count
-from tables.kafka.probe import split_address
+from tables.kafka.connection.probe import split_address
 
 NAME, CLOCK = "Kafka", "clock of Kafka"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from tables.kafka.probe import split_address
+from tables.kafka.connection.probe import split_address
 
 _API_VERSIONS, _VERSION, _ID = 18, 3, 1
 _SUPPORTED_FEATURES = 0  #: tag in the answer

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from app.settings.load import Settings
 from knative.ports import ProduceFailure, ProduceProblem
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 
 _CLIENT_TIMEOUT_S = 300.0  # added to ours, so that librdkafka's own time-out is never reached (see `producer`)
 _STATISTICS_S = 5.0

@@ -48,7 +48,7 @@ from app.worker.producer.config import TOO_LARGE, ProducerConfig, failure, is_fa
 from app.worker.producer.one_by_one import OneByOne
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
 from tables.kafka.acknowledged import not_stored
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import call_soon
 
 log = structlog.get_logger(__name__)

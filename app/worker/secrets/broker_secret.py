@@ -25,11 +25,11 @@ from app.worker.secrets.kafka_secret import refused
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem, is_reference
 from tables.file_signatures import Signature, signature
-from tables.kafka.broker_secrets import Found, read_broker_secret
+from tables.kafka.connection.broker_secrets import Found, read_broker_secret
+from tables.kafka.connection.live_settings import LiveSettings, present
+from tables.kafka.connection.secret import paths
 from tables.kafka.errors import KafkaDenied, KafkaFailed, KafkaNotFound
-from tables.kafka.live_settings import LiveSettings, present
 from tables.kafka.loop_thread import call_in_thread
-from tables.kafka.secret import paths
 
 log = structlog.get_logger(__name__)
 

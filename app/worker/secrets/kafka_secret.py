@@ -20,9 +20,9 @@ from confluent_kafka import KafkaException
 
 from knative.errors import UsageError
 from tables.kafka.acceptance import try_credentials
+from tables.kafka.connection.live_settings import LiveSettings
+from tables.kafka.connection.secret import paths, read_keys, secret_settings
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
-from tables.kafka.live_settings import LiveSettings
-from tables.kafka.secret import paths, read_keys, secret_settings
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from agents.http.own_ingress import OwnIngress
 from app.settings.load import Settings
 from app.worker.secrets.file_watch import FileWatch
 from knative.errors import UsageError
-from tables.kafka.secret import Hidden
+from tables.kafka.connection.secret import Hidden
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750
 _BYTES_MAX = 8192

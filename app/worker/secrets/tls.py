@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 from knative.errors import UsageError
-from tables.kafka.memory_file import MemoryFile
+from tables.kafka.connection.memory_file import MemoryFile
 
 
 class ServerTls:

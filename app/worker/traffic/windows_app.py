@@ -27,9 +27,9 @@ from controller.kafka.topics import ensure_traffic
 from knative.backoff import doubling_s
 from knative.contract import kafka_names
 from tables.faust_support import OffsetControlApp, crash_of, end_app
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.live_settings import present
-from tables.kafka.python_clients import broker_settings
+from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tables.kafka.connection.live_settings import present
+from tables.kafka.connection.python_clients import broker_settings
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
 log = structlog.get_logger(__name__)

@@ -27,7 +27,7 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
 from tables.clock import now_s
-from tables.kafka.answers import GroupOffset
+from tables.kafka.admin.answers import GroupOffset
 from tests.support.fakes import CountingObserve
 from tests.support.fanout_listener import FanoutListener, settle
 from tests.support.virtual_loop import run

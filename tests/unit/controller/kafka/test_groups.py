@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from controller.kafka.groups import ObservedGroups, OnError, observe_groups
 from controller.plan.actions import GroupState
-from tables.kafka.answers import GroupInfo
+from tables.kafka.admin.answers import GroupInfo
 from tables.kafka.errors import KafkaNotYet, KafkaUnavailable
 
 

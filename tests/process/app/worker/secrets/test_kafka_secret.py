@@ -10,7 +10,7 @@ import pytest
 from app.worker.secrets.file_watch import FileWatch
 from app.worker.secrets.kafka_secret import KafkaSecret
 from knative.errors import UsageError
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 from tests.support.secured_kafka import write_secret
 
 KEYS = {"protocol": "SASL_PLAINTEXT", "user": "ann", "password": "canary"}

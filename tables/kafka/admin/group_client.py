@@ -13,9 +13,9 @@ from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tables.kafka.answers import GroupInfo, GroupOffset, Place
-from tables.kafka.consumer_protocol import ConsumerGroupDescribeRequest
-from tables.kafka.coordinators import MOVED, REACH_S, UNANSWERED, Coordinators, NotReached
+from tables.kafka.admin.answers import GroupInfo, GroupOffset, Place
+from tables.kafka.admin.consumer_protocol import ConsumerGroupDescribeRequest
+from tables.kafka.admin.coordinators import MOVED, REACH_S, UNANSWERED, Coordinators, NotReached
 from tables.kafka.errors import KafkaFailed, failed
 
 T = TypeVar("T")

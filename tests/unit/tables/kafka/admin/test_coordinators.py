@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tables.kafka.coordinators import Coordinators
-from tables.kafka.live_settings import LiveSettings
+from tables.kafka.admin.coordinators import Coordinators
+from tables.kafka.connection.live_settings import LiveSettings
 
 
 def test_it_is_made_and_its_settings_are_replaced_before_there_is_a_loop() -> None:

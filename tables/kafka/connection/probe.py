@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tables.kafka.live_settings import present
+from tables.kafka.connection.live_settings import present
 
 _CONNECT_LIMIT_S = 1.0
 _DEFAULT_PORT = 9092

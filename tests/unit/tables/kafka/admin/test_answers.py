@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from tables.kafka.answers import metadata_of
+from tables.kafka.admin.answers import metadata_of
 
 
 class _Unreadable:

@@ -6,7 +6,7 @@ import gc
 import os
 from pathlib import Path
 
-from tables.kafka.memory_file import MemoryFile
+from tables.kafka.connection.memory_file import MemoryFile
 
 
 def test_it_can_be_read_more_than_once_while_its_path_exists() -> None:

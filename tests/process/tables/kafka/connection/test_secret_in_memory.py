@@ -7,8 +7,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tables.kafka.probe import tls_context
-from tables.kafka.secret import read_keys, secret_settings
+from tables.kafka.connection.probe import tls_context
+from tables.kafka.connection.secret import read_keys, secret_settings
 from tests.support.certificates import Authority
 from tests.support.secured_kafka import write_secret
 

@@ -27,7 +27,11 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
-from tables.kafka.answers import ClusterInfo, Place, TopicInfo
+from tables.kafka.admin.answers import ClusterInfo, Place, TopicInfo
+from tables.kafka.admin.group_admin import GroupAdmin
+from tables.kafka.admin.kept_client import KeptClient
+from tables.kafka.connection.probe import refusal
+from tables.kafka.connection.refusals import Refusals
 from tables.kafka.errors import (
     KafkaExists,
     KafkaFailed,
@@ -39,10 +43,6 @@ from tables.kafka.errors import (
     unanswered,
     unreachable,
 )
-from tables.kafka.group_admin import GroupAdmin
-from tables.kafka.kept_client import KeptClient
-from tables.kafka.probe import refusal
-from tables.kafka.refusals import Refusals
 
 K = TypeVar("K")
 

@@ -1,4 +1,4 @@
-"""Administration of consumer groups. All methods block, so call them in a thread; see `tables/kafka/admin`."""
+"""Administration of consumer groups. All methods block, like those of `kafka_admin`: call them in a thread."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tables.kafka.answers import GroupInfo, GroupOffset, Place
-from tables.kafka.background_loop import background_loop, run_in_background_loop
+from tables.kafka.admin.answers import GroupInfo, GroupOffset, Place
+from tables.kafka.admin.background_loop import background_loop, run_in_background_loop
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
 from tables.kafka.loop_thread import call_soon
 
 if TYPE_CHECKING:
-    from tables.kafka.group_client import GroupClient
+    from tables.kafka.admin.group_client import GroupClient
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class GroupAdmin:
         return dict(zip(groups, self._run(all_of_them, limit_s), strict=True)) if groups else {}
 
     def _run(self, request: Callable[[GroupClient], Coroutine[Any, Any, T]], limit_s: float) -> T:
-        from tables.kafka.group_client import GroupClient  # 40 ms, which most commands do not need
+        from tables.kafka.admin.group_client import GroupClient  # 40 ms, which most commands do not need
 
         async def run() -> T:
             if self._client is None:

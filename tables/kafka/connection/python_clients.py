@@ -14,8 +14,8 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
 
 from knative.urls import shown_url
-from tables.kafka.live_settings import present
-from tables.kafka.probe import tls_context
+from tables.kafka.connection.live_settings import present
+from tables.kafka.connection.probe import tls_context
 
 _TOKEN_LIMIT_S = 10.0
 _TOKEN_LIFE_S = 300.0  # of a token whose issuer does not say when it expires

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from tables.kafka.live_settings import LiveSettings, on_replaced, present
+from tables.kafka.connection.live_settings import LiveSettings, on_replaced, present
 
 
 class Client:

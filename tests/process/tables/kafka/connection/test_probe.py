@@ -9,7 +9,7 @@ import pytest
 from app.local.kafka.ports import LOOPBACK
 from app.worker import listening
 from knative.errors import PenstockError
-from tables.kafka.probe import refusal
+from tables.kafka.connection.probe import refusal
 from tests.support.processes import free_port
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knative.errors import UsageError
-from tables.kafka.secret import client_settings, read_secret
+from tables.kafka.connection.secret import client_settings, read_secret
 
 FOLDER = Path("/secret")
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "user": "ann", "password": "pass"}

@@ -17,9 +17,9 @@ from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from confluent_kafka import KafkaError, KafkaException
 
-from tables.kafka.live_settings import on_replaced, present
+from tables.kafka.connection.live_settings import on_replaced, present
+from tables.kafka.connection.python_clients import aiokafka_settings
 from tables.kafka.loop_thread import call_soon
-from tables.kafka.python_clients import aiokafka_settings
 
 _REQUEST_S = 8.0
 REACH_S = 5.0

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from tables.kafka.live_settings import on_replaced, present
+from tables.kafka.connection.live_settings import on_replaced, present
 
 
 class KeptClient:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem, is_reference
 from knative.errors import UsageError
-from tables.kafka.secret import SecretNotValid, read_keys, secret_settings
+from tables.kafka.connection.secret import SecretNotValid, read_keys, secret_settings
 
 Found = tuple[dict[str, str], dict[str, str]]  #: keys of the Secret, librdkafka settings
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from tables.kafka.connection.probe import handshake_problem
 from tables.kafka.errors import KafkaUnavailable, unreachable
-from tables.kafka.probe import handshake_problem
 
 _PASSWORD = re.compile(r"invalid credentials|Invalid username or password", re.IGNORECASE)
 _MECHANISMS = re.compile(r"broker's supported mechanisms: ?(?P<list>[\w,-]*)")

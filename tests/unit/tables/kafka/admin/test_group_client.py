@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tables.kafka.answers import GroupInfo
-from tables.kafka.consumer_protocol import ConsumerGroupDescribeRequest
-from tables.kafka.coordinators import NotReached
+from tables.kafka.admin.answers import GroupInfo
+from tables.kafka.admin.consumer_protocol import ConsumerGroupDescribeRequest
+from tables.kafka.admin.coordinators import NotReached
+from tables.kafka.admin.group_client import GroupClient
 from tables.kafka.errors import KafkaDenied, KafkaFailed, KafkaNotFound, KafkaUnavailable
-from tables.kafka.group_client import GroupClient
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,0 +1,1 @@
+"""Requests to Kafka about topics, offsets and groups."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from app.census.topics import Place, Topics
+from app.census.topics import PartitionProgress, Topics
 
 
 def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
@@ -20,16 +20,16 @@ def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
         return None
 
 
-def readers(topics: Topics, name: str, checkpoint: Path) -> list[Place]:
+def readers(topics: Topics, name: str, checkpoint: Path) -> list[PartitionProgress]:
     """The readers of a topic: consumer groups, and Spark's checkpoints here that are about this same topic."""
-    places = topics.places(name)
+    partitions = topics.progress(name)
     short_id = topics.describe([name])[0].short_id
-    alone = {place.partition: replace(place, reader="", committed=None) for place in places}
+    alone = {one.partition: replace(one, reader="", committed=None) for one in partitions}
     found = []
     for folder in sorted(checkpoint.glob(f"{short_id}-*")):
         known = spark_places(folder, name)
         if known is not None:
             reader = f"spark {folder}"
             found += [replace(one, reader=reader, committed=known.get(number)) for number, one in alone.items()]
-    groups = [place for place in places if place.reader]
-    return [*groups, *found] or places
+    groups = [one for one in partitions if one.reader]
+    return [*groups, *found] or partitions

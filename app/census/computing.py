@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from analytics.census.spark import SparkConfig, explained, start
 from app.census import faust_engine
 from app.census.choices import WriteTo
-from app.census.faust_app import Place, crash, make_app, run, watch_topics
+from app.census.faust_app import AppOptions, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
 from app.census.sinks import Sink
 from app.census.topics import Topic, Topics
@@ -179,7 +179,7 @@ def _same_topics(topics: Topics, role: ComputeRole) -> None:
 def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, started: Callable[[], None]) -> NoReturn:
     """Run as one member of the group until SIGTERM or Ctrl-C."""
     name = f"{settings.instance}-census-compute-{role.ids}"
-    app = make_app(settings, Place(name, role.kafka, f"census-compute-{os.getpid()}", settings.bind), role.compute)
+    app = make_app(settings, AppOptions(name, role.kafka, f"census-compute-{os.getpid()}", settings.bind), role.compute)
     store = _store_in_topic(app, role.results.name, role.say) if role.results else _store_in_sink(role)
     config = faust_engine.FaustConfig(role.compute.name, role.compute.partitions, delay_s=role.delay_s)
     compute = faust_engine.register(app, config, store, crash)

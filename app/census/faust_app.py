@@ -107,7 +107,7 @@ class FollowingApp(OffsetControlApp):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AppOptions:
     """The names of one app, and where it listens; `port` 0 = it has no web server."""
 
     name: str
@@ -117,16 +117,16 @@ class Place:
     port: int = 0
 
 
-def make_app(settings: Settings, place: Place, followed: Topic) -> FollowingApp:
+def make_app(settings: Settings, options: AppOptions, followed: Topic) -> FollowingApp:
     """A Faust app for one topic, without agents and pages."""
     registry.install()
     app = FollowingApp(
-        place.name,
-        **broker_settings(place.kafka),
+        options.name,
+        **broker_settings(options.kafka),
         web="httptools://",
-        web_enabled=bool(place.port),
-        web_bind=place.bind,
-        web_port=place.port or settings.http_port,
+        web_enabled=bool(options.port),
+        web_bind=options.bind,
+        web_port=options.port or settings.http_port,
         web_router_enabled=False,
         web_tables_enabled=False,
         topic_disable_leader=True,
@@ -141,8 +141,8 @@ def make_app(settings: Settings, place: Place, followed: Topic) -> FollowingApp:
         broker_commit_interval=1.0,
         producer_acks=-1,
         producer_request_timeout=_REQUEST_S,
-        datadir=Path(tempfile.gettempdir()) / f"{place.name}-{os.getpid()}",
-        logging_config=configure_logging(settings, place.worker),
+        datadir=Path(tempfile.gettempdir()) / f"{options.name}-{os.getpid()}",
+        logging_config=configure_logging(settings, options.worker),
         worker_redirect_stdouts=False,
     )
     app.driver_config = DriverConfig(reuse_port=False)

@@ -16,7 +16,7 @@ from faust.types import TP
 from analytics.census.totals import Summary
 from app.census import results_page as page
 from app.census import results_table as table
-from app.census.faust_app import FollowingApp, Place, crash, make_app, run, watch_topics
+from app.census.faust_app import AppOptions, FollowingApp, crash, make_app, run, watch_topics
 from app.census.metrics import RESULTS_READ, CensusMetrics
 from app.census.results_table import ResultsConfig, ResultsTable
 from app.census.topics import Topic, Topics, results_app
@@ -38,8 +38,8 @@ class ResultsRole:
 def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMetrics) -> FollowingApp:
     """The complete app."""
     worker = f"census-results-{os.getpid()}"
-    place = Place(results_app(settings.instance, topic), role.kafka, worker, role.bind, role.port)
-    app = make_app(settings, place, topic)
+    options = AppOptions(results_app(settings.instance, topic), role.kafka, worker, role.bind, role.port)
+    app = make_app(settings, options, topic)
     followed = table.register(app, ResultsConfig(topic.name, topic.partitions), crash)
     app.follower = followed
     whole = _whole(app, followed)

@@ -52,7 +52,7 @@ def changelogs(instance: str, topics: Sequence[Topic], there: Iterable[str]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionProgress:
     """One partition, and the progress of one consumer group. `committed` None: no group has committed there."""
 
     topic: str
@@ -126,7 +126,7 @@ class Topics:
         """Delete topics. Returns topic -> reason for those that were not deleted."""
         return {name: problem.why for name, problem in self._admin.delete_topics(names).items()}
 
-    def places(self, topic: str) -> list[Place]:
+    def progress(self, topic: str) -> list[PartitionProgress]:
         """Every partition once for each group that has committed there, or once without a group."""
         partitions = range(self.describe([topic])[0].partitions)
         everywhere = [(topic, number) for number in partitions]
@@ -134,8 +134,8 @@ class Topics:
         spans = [(number, starts[topic, number], ends[topic, number]) for number in partitions]
         rows = []
         for group, committed in self._committed(topic).items():
-            rows += [Place(topic, *span, group, committed.get(span[0])) for span in spans]
-        return rows or [Place(topic, *span) for span in spans]
+            rows += [PartitionProgress(topic, *span, group, committed.get(span[0])) for span in spans]
+        return rows or [PartitionProgress(topic, *span) for span in spans]
 
     def _committed(self, topic: str) -> dict[str, dict[int, int]]:
         """Group -> partition -> offset, for groups with commits in this topic."""

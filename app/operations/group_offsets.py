@@ -19,7 +19,7 @@ from tables.kafka.admin.answers import GroupOffset as Committed
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotYet, KafkaUnavailable
 
-Place = tuple[str, int, int]  #: topic, partition, offset
+RecordPosition = tuple[str, int, int]  #: topic, partition, offset
 
 _ASK_LIMIT_S = 10.0
 _POLL_S = 0.1
@@ -30,23 +30,23 @@ def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscri
     if not subscriptions:
         return []
     admin = KafkaAdmin(kafka, _ASK_LIMIT_S)
-    places = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
+    partitions = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
     try:
         # The log ends come last: commits in between make the lag slightly too large. The other order can make it
         # negative.
         wanted = {one.group: [(one.topic, number) for number in range(one.partitions)] for one in subscriptions}
         committed = admin.groups.committed_by(wanted, _left_out)
-        starts = admin.first_offsets(places, _left_out)
-        ends = admin.end_offsets(places, _left_out)
+        starts = admin.first_offsets(partitions, _left_out)
+        ends = admin.end_offsets(partitions, _left_out)
     except KafkaFailed as problem:
         raise NotReadyError(
             f"Kafka at {admin.bootstrap} did not return the offsets of the subscriptions ({problem.why}).", "Try again."
         ) from problem
     return [
-        _position(one, number, committed[one.group].get((one.topic, number)), starts[place], ends[place])
+        _position(one, number, committed[one.group].get((one.topic, number)), starts[partition], ends[partition])
         for one in subscriptions
         for number in range(one.partitions)
-        if (place := (one.topic, number)) in starts and place in ends
+        if (partition := (one.topic, number)) in starts and partition in ends
     ]
 
 
@@ -66,10 +66,12 @@ def _position(one: Subscription, number: int, committed: Committed | None, start
     )
 
 
-def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float = _ASK_LIMIT_S) -> dict[Place, int]:
-    """The timestamp in ms of the first record at or after each place, without those that were not read in time."""
-    wanted = sorted(set(places))
-    found: dict[Place, int] = {}
+def timestamps(
+    kafka: Mapping[str, Any], positions: Iterable[RecordPosition], limit_s: float = _ASK_LIMIT_S
+) -> dict[RecordPosition, int]:
+    """The timestamp in ms of the first record at or after each position, without those that were not read in time."""
+    wanted = sorted(set(positions))
+    found: dict[RecordPosition, int] = {}
     if not wanted:
         return found
     consumer = Consumer(
@@ -87,13 +89,13 @@ def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float
     try:
         while wanted and time.monotonic() < end_s:
             # A consumer reads a partition from one offset at a time, and the subscriptions of a channel have different
-            # ones: so read one place of each partition in each round.
+            # ones: so read one position of each partition in each round.
             now, later = {}, []
-            for place in wanted:
-                if place[:2] in now:
-                    later.append(place)
+            for position in wanted:
+                if position[:2] in now:
+                    later.append(position)
                 else:
-                    now[place[:2]] = place
+                    now[position[:2]] = position
             found.update(_first(consumer, now, end_s))
             wanted = later
     finally:
@@ -101,13 +103,15 @@ def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float
     return found
 
 
-def _first(consumer: Consumer, places: Mapping[tuple[str, int], Place], end_s: float) -> dict[Place, int]:
-    consumer.assign([TopicPartition(*place) for place in places.values()])
-    found: dict[Place, int] = {}
-    while len(found) < len(places) and time.monotonic() < end_s:
-        for message in consumer.consume(len(places), _POLL_S):
-            place = places.get((message.topic() or "", message.partition() or 0))
-            if message.error() is None and place is not None and place not in found:
-                found[place] = message.timestamp()[1]
+def _first(
+    consumer: Consumer, positions: Mapping[tuple[str, int], RecordPosition], end_s: float
+) -> dict[RecordPosition, int]:
+    consumer.assign([TopicPartition(*position) for position in positions.values()])
+    found: dict[RecordPosition, int] = {}
+    while len(found) < len(positions) and time.monotonic() < end_s:
+        for message in consumer.consume(len(positions), _POLL_S):
+            position = positions.get((message.topic() or "", message.partition() or 0))
+            if message.error() is None and position is not None and position not in found:
+                found[position] = message.timestamp()[1]
     consumer.unassign()
     return found

@@ -17,7 +17,7 @@ from app.operations.lag import GroupOffset, events_behind
 from app.settings import load_settings
 from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError
-from tables.kafka.admin.answers import Place
+from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 
@@ -51,10 +51,10 @@ def measure(
 
 def _arrivals(client: Mapping[str, Any], channel: Channel, span: tuple[float, float]) -> Rate:
     admin = KafkaAdmin(client, _ASK_LIMIT_S)
-    places = [(channel.topic, number) for number in range(channel.partitions)]
+    partitions = [(channel.topic, number) for number in range(channel.partitions)]
     try:
-        since, until = (_by_partition(admin.offsets_at(places, int(moment * 1000))) for moment in span)
-        ends = _by_partition(admin.end_offsets(places))
+        since, until = (_by_partition(admin.offsets_at(partitions, int(moment * 1000))) for moment in span)
+        ends = _by_partition(admin.end_offsets(partitions))
     except KafkaFailed as problem:
         raise NotReadyError(
             f"Kafka at {admin.bootstrap} did not return offsets of {channel.topic} ({problem.why}).",
@@ -63,7 +63,7 @@ def _arrivals(client: Mapping[str, Any], channel: Channel, span: tuple[float, fl
     return Rate("arrived", channel.label, "", *span, difference(since, until, ends))
 
 
-def _by_partition(offsets: Mapping[Place, int]) -> dict[int, int]:
+def _by_partition(offsets: Mapping[TopicAndPartition, int]) -> dict[int, int]:
     return {number: offset for (_, number), offset in offsets.items()}
 
 

@@ -21,7 +21,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from knative.cloudevents.record_headers import record_headers
-from tables.kafka.admin.answers import Place
+from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.connection.live_settings import present
 from tables.kafka.errors import KafkaFailed
@@ -46,44 +46,44 @@ class Letters:
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
-        self._held: dict[Place, tuple[array[int], array[int]]] = {}  # offsets, owners
-        self._next: dict[Place, int] = {}
+        self._held: dict[TopicAndPartition, tuple[array[int], array[int]]] = {}  # offsets, owners
+        self._next: dict[TopicAndPartition, int] = {}
 
     def __len__(self) -> int:
         return sum(len(offsets) for offsets, _ in self._held.values())
 
-    def bounds(self, found: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
+    def bounds(self, found: Mapping[TopicAndPartition, tuple[int, int]]) -> dict[TopicAndPartition, int]:
         """Take the first offset and the log end offset of each partition. Returns where to continue, for partitions
         that have more.
 
         Forgets partitions that no longer exist, and reads a partition again whose offsets begin again.
         """
-        for place in self._held.keys() - found.keys():
-            del self._held[place], self._next[place]
+        for partition in self._held.keys() - found.keys():
+            del self._held[partition], self._next[partition]
         more = {}
-        for place, (start, end) in found.items():
+        for partition, (start, end) in found.items():
             # The log ends before what was read: the topic was deleted and created again under its name.
-            if end < self._next.get(place, 0):
-                self._held.pop(place, None)
-                self._next[place] = start
-            offsets, owners = self._held.setdefault(place, (array("q"), array("I")))
+            if end < self._next.get(partition, 0):
+                self._held.pop(partition, None)
+                self._next[partition] = start
+            offsets, owners = self._held.setdefault(partition, (array("q"), array("I")))
             gone = bisect_left(offsets, start)
             del offsets[:gone], owners[:gone]
-            self._next[place] = max(start, self._next.get(place, 0))
-            if self._next[place] < end:
-                more[place] = self._next[place]
+            self._next[partition] = max(start, self._next.get(partition, 0))
+            if self._next[partition] < end:
+                more[partition] = self._next[partition]
         return more
 
-    def add(self, place: Place, offset: int, owner: str) -> None:
+    def add(self, partition: TopicAndPartition, offset: int, owner: str) -> None:
         """Add one dead letter; those of a partition come in offset order."""
-        offsets, owners = self._held[place]
+        offsets, owners = self._held[partition]
         offsets.append(offset)
         owners.append(self._names.setdefault(owner, len(self._names)))
-        self._next[place] = offset + 1
+        self._next[partition] = offset + 1
 
-    def reached(self, place: Place, offset: int) -> None:
+    def reached(self, partition: TopicAndPartition, offset: int) -> None:
         """There are no more records before this offset."""
-        self._next[place] = max(self._next[place], offset)
+        self._next[partition] = max(self._next[partition], offset)
 
     def sizes(self) -> dict[str, int]:
         """Letters by subscription."""
@@ -148,13 +148,13 @@ class DlqSizes:
         if done or self._sizes is not None:
             self._sizes = self._letters.sizes()
 
-    def _bounds(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
+    def _bounds(self, topics: list[str]) -> dict[TopicAndPartition, tuple[int, int]]:
         there = self._admin.cluster().topics
-        places = [(name, number) for name in topics if name in there for number in there[name]]
-        starts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
-        return {place: (starts[place], ends[place]) for place in places}
+        partitions = [(name, number) for name in topics if name in there for number in there[name]]
+        starts, ends = self._admin.first_offsets(partitions), self._admin.end_offsets(partitions)
+        return {partition: (starts[partition], ends[partition]) for partition in partitions}
 
-    def _read(self, starts: dict[Place, int]) -> bool:
+    def _read(self, starts: dict[TopicAndPartition, int]) -> bool:
         """Read new letters, within the limits of a round; True when none are left."""
         room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
         if not starts or room <= 0:
@@ -170,19 +170,19 @@ class DlqSizes:
             }
         )
         try:
-            consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+            consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
             open_, end_s = set(starts), time.monotonic() + _READ_LIMIT_S
             while open_ and room > 0 and time.monotonic() < end_s:
                 for message in consumer.consume(min(_BATCH, room), _POLL_S):
-                    place = (message.topic() or "", message.partition() or 0)
+                    partition = (message.topic() or "", message.partition() or 0)
                     error = message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
                     if error is not None:  # end of partition; transaction markers take offsets too
-                        self._letters.reached(place, message.offset() or 0)
-                        open_.discard(place)
+                        self._letters.reached(partition, message.offset() or 0)
+                        open_.discard(partition)
                         continue
-                    self._letters.add(place, message.offset() or 0, _owner(record_headers(message)))
+                    self._letters.add(partition, message.offset() or 0, _owner(record_headers(message)))
                     room -= 1
             return not open_
         finally:

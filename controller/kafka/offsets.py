@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_
 from knative.contract.seeks import Move
 from knative.resources.seek_position import SeekPosition, Shift, shifted
 from knative.resources.values import Start, StartPosition, StartTime
-from tables.kafka.admin.answers import Place
+from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet
 
@@ -37,14 +37,14 @@ class Offsets:
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The committed offset of each partition that has one."""
-        places = [(topic, partition) for partition in partitions]
-        found = self._with_retries(lambda: self._admin.groups.committed(group, places))
+        where = [(topic, partition) for partition in partitions]
+        found = self._with_retries(lambda: self._admin.groups.committed(group, where))
         return {partition: one.offset for (_, partition), one in found.items()}
 
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: StartPosition) -> None:
         """Commit the start offset of these partitions and read it back."""
-        places = [(topic, partition) for partition in partitions]
-        wish = self._with_retries(lambda: self._look_up(places, start))
+        where = [(topic, partition) for partition in partitions]
+        wish = self._with_retries(lambda: self._look_up(where, start))
         self._with_retries(lambda: self._admin.groups.commit(group, wish))
         found = self.committed(group, topic, partitions)
         wished = {partition: offset for (_, partition), offset in wish.items()}
@@ -56,27 +56,27 @@ class Offsets:
 
     def moves(self, group: str, topic: str, partitions: int, to: SeekPosition) -> tuple[Move, ...]:
         """The old and the new offset of each partition. Nothing is committed."""
-        places = [(topic, partition) for partition in range(partitions)]
+        where = [(topic, partition) for partition in range(partitions)]
         old = self.committed(group, topic, range(partitions))
         if isinstance(to, Shift):
-            low = self._with_retries(lambda: self._admin.first_offsets(places))
-            high = self._with_retries(lambda: self._admin.end_offsets(places))
-            new = {place: shifted(to, old.get(place[1], -1), low[place], high[place]) for place in places}
+            low = self._with_retries(lambda: self._admin.first_offsets(where))
+            high = self._with_retries(lambda: self._admin.end_offsets(where))
+            new = {one: shifted(to, old.get(one[1], -1), low[one], high[one]) for one in where}
         else:
-            new = self._with_retries(lambda: self._look_up(places, to))
-        return tuple(Move(place[1], old.get(place[1], -1), new[place]) for place in places)
+            new = self._with_retries(lambda: self._look_up(where, to))
+        return tuple(Move(one[1], old.get(one[1], -1), new[one]) for one in where)
 
     def move(self, group: str, topic: str, moves: Iterable[Move]) -> None:
         """Commit the new offsets, without metadata: what was settled above the old ones is forgotten."""
         wish = {(topic, move.partition): move.new for move in moves}
         self._with_retries(lambda: self._admin.groups.commit(group, wish))
 
-    def _look_up(self, places: Sequence[Place], start: StartPosition) -> dict[Place, int]:
+    def _look_up(self, where: Sequence[TopicAndPartition], start: StartPosition) -> dict[TopicAndPartition, int]:
         if not isinstance(start, StartTime):
-            return (self._admin.first_offsets if start is Start.EARLIEST else self._admin.end_offsets)(places)
-        found = self._admin.offsets_at(places, max(0, start.unix_ms))  # Kafka takes -1 for the end of the log
+            return (self._admin.first_offsets if start is Start.EARLIEST else self._admin.end_offsets)(where)
+        found = self._admin.offsets_at(where, max(0, start.unix_ms))  # Kafka takes -1 for the end of the log
         # There is none for a time after the last record: such a subscription starts with the next one.
-        return found | self._admin.end_offsets(place for place, offset in found.items() if offset < 0)
+        return found | self._admin.end_offsets(one for one, offset in found.items() if offset < 0)
 
     def _with_retries(self, call: Callable[[], T]) -> T:
         """Call again, with pauses, while the error is temporary and the time limit is not reached."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("knative", "tables", "agents", "web", "controller", "analytics", "app")
 OURS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+CONNECTION = ROOT / "tables" / "kafka" / "connection"
 ALL = OURS + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
 
 #: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender and
@@ -25,7 +27,7 @@ WITHOUT_SOCKETS = [
     for path in OURS
     if not path.is_relative_to(ROOT / "app")
     and not str(path.relative_to(ROOT)).startswith("agents/http/")
-    and path not in (ROOT / "tables" / "kafka" / "probe.py", ROOT / "tables" / "kafka" / "python_clients.py")
+    and path not in (CONNECTION / "probe.py", CONNECTION / "python_clients.py")
 ]
 
 FUNCTION_LINES_MAX = 70
@@ -227,10 +229,20 @@ def test_the_rules_about_kafka_clients_find_what_they_are_for(text: str, tested:
 
 def test_kafka_is_administered_in_one_place() -> None:
     """One client, one time limit, one translation of Kafka's errors."""
-    kafka = ROOT / "tables" / "kafka"
+    admin = ROOT / "tables" / "kafka" / "admin"
 
-    assert [path for path in OURS if "AdminClient" in _text(path)] == [kafka / "admin.py", kafka / "kept_client.py"]
-    assert [path for path in OURS if "import KeptClient" in _text(path)] == [kafka / "admin.py"]
+    assert [path for path in OURS if "AdminClient" in _text(path)] == [
+        admin / "kafka_admin.py",
+        admin / "kept_client.py",
+    ]
+    assert [path for path in OURS if "import KeptClient" in _text(path)] == [admin / "kafka_admin.py"]
+
+
+def test_librdkafka_asks_no_coordinator_of_a_group() -> None:
+    """Its administration client can end the process then; `tables/kafka/admin/coordinators` says why."""
+    requests = re.compile(r"\b(describe_consumer_groups|delete_consumer_groups|\w+_consumer_group_offsets)\b")
+
+    assert [path for path in OURS if requests.search(_text(path))] == []
 
 
 def _mentions_kafka(path: Path) -> bool:

@@ -37,7 +37,7 @@ from app.cli.census.options import (
     show_plan,
 )
 from app.cli.options.kafka import Kafka, kafka_client
-from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, session
+from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, session
 from app.cli.output.format import note
 from app.settings import load_settings
 from knative.errors import UsageError
@@ -106,13 +106,13 @@ def compute(
             }
         )  # fmt: skip
         return
-    place = Place(master, "", driver_host, driver_memory, tuple(conf or ()))
+    options = JobOptions(master, "", driver_host, driver_memory, tuple(conf or ()))
     if engine is Engine.SPARK:
-        place.check()
+        options.check()
     target = (results_topic, partitions, replication)
     role = _role(client, compute_topic, write_to, target, delay / 1000, once, all_or(chunks), verbose)
     with _metrics(metrics_port if with_metrics else None) as metrics:
-        _faust(role, metrics, verbose) if engine is Engine.FAUST else _spark(role, place, checkpoint, metrics)
+        _faust(role, metrics, verbose) if engine is Engine.FAUST else _spark(role, options, checkpoint, metrics)
 
 
 def _faust(role: ComputeRole, metrics: CensusMetrics, verbose: bool) -> None:
@@ -157,7 +157,7 @@ def _metrics(port: int | None) -> Iterator[CensusMetrics]:
         yield metrics
 
 
-def _spark(role: ComputeRole, place: Place, checkpoint: Path, metrics: CensusMetrics) -> None:
+def _spark(role: ComputeRole, options: JobOptions, checkpoint: Path, metrics: CensusMetrics) -> None:
     from app.census.computing import checkpoint_of, with_spark
 
     def interrupt(_number: int, _frame: object) -> NoReturn:
@@ -166,7 +166,7 @@ def _spark(role: ComputeRole, place: Place, checkpoint: Path, metrics: CensusMet
     signal.signal(signal.SIGTERM, interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-census-") as passing:
         folder = Path(passing) if role.results is None else checkpoint  # a bounded read does not remember its place
-        spark = session("penstock census compute", place)
+        spark = session("penstock census compute", options)
         note(f"Counting chunks of {role.compute.name} with Spark." + ("" if role.once else " Press Ctrl-C to stop."))
         try:
             count = with_spark(spark, role, checkpoint_of(folder, role), metrics)

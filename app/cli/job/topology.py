@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from app.cli.options.kafka import Kafka
-from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, interruptible, session
+from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, interruptible, session
 from app.cli.topology import (
     Diff,
     Engines,
@@ -75,8 +75,8 @@ def topology(
         # GraphFrames' rounds are many queries over the whole graph: generated code is worth its compile time.
         small = engine is not EngineChoice.GRAPHFRAMES and is_small(query)
         rounds = engine is not EngineChoice.LOCAL and not small
-        place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
-        with session("penstock job topology", place) as spark:
+        options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
+        with session("penstock job topology", options) as spark:
             found = run(spark, query, partial(_engine, spark, engine), small)
         finish(found, old, out, fail_on, output)
 

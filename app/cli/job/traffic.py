@@ -17,7 +17,7 @@ import typer
 
 from app.cli.options.completion import complete_channel
 from app.cli.options.kafka import Kafka, kafka_client
-from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, session
+from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, session
 from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note
 from app.cli.output.traffic import batch_line, show_rates, show_summary
@@ -102,10 +102,10 @@ def traffic(
             "Spark Connect would store the tables of a stream on the server, not on this machine.",
             "Use --since, which reads a fixed range and works there, or --master.",
         )
-    place = Place(master, remote, driver_host, memory, tuple(conf or ()))
-    place.check()
+    options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()))
+    options.check()
     plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
-    _run(plan, place, reset or span is not None, output)
+    _run(plan, options, reset or span is not None, output)
 
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
@@ -137,7 +137,7 @@ def _plan(
     return replace(found, traffic=job)
 
 
-def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
+def _run(plan: Plan, options: JobOptions, replaced: bool, output: Format) -> None:
     from analytics.traffic.job import TrafficJob
     from analytics.traffic.store import check_tables, hold, wipe
 
@@ -148,7 +148,7 @@ def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
         if replaced:
             wipe(job.folder)
         check_tables(job.folder, job.instance, job.cluster)  # before Spark takes seconds to start
-        with session("penstock job traffic", place) as spark:
+        with session("penstock job traffic", options) as spark:
             one = TrafficJob(spark, job, on_batch=lambda *batch: note(batch_line(*batch)) if not job.once else None)
             with _stopped_by_signals(one):
                 summary = one.run()

@@ -1,7 +1,7 @@
 """The options that every job on Spark shares, and the session that they describe.
 
     def traffic(master: Master = "", remote: Remote = "", driver_host: DriverHost = "", memory: Memory = "1g", ...):
-        with session("penstock job traffic", Place(master, remote, driver_host, memory)) as spark:
+        with session("penstock job traffic", JobOptions(master, remote, driver_host, memory)) as spark:
 
 Reports what it waits for: jars to download, a session that takes seconds to start.
 """
@@ -59,7 +59,7 @@ def interruptible() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobOptions:
     """Where a job runs; "" = not given."""
 
     master: str = ""
@@ -90,21 +90,21 @@ class Place:
 
 
 @contextlib.contextmanager
-def session(app_name: str, place: Place) -> Iterator[SparkSession]:
+def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
     """A Spark session for one command. Raises PenstockError with a hint if it cannot start."""
-    place.check()  # before anything is downloaded
+    options.check()  # before anything is downloaded
     with jar_progress(SPARK) as progress:
-        jars = [] if place.remote else jar_places(place.jars, progress=progress)
+        jars = [] if options.remote else jar_places(options.jars, progress=progress)
     if sys.stderr.isatty():
         note("Spark is starting ...")
-    options = spark_options(
+    found = spark_options(
         app_name,
-        place.master,
-        place.remote,
+        options.master,
+        options.remote,
         jars=jars,
-        driver_host=place.driver_host,
-        driver_memory=place.memory,
-        conf=place.settings(),
+        driver_host=options.driver_host,
+        driver_memory=options.memory,
+        conf=options.settings(),
     )
-    with spark_session(replace(options, small=place.small, rounds=place.rounds)) as spark:
+    with spark_session(replace(found, small=options.small, rounds=options.rounds)) as spark:
         yield spark

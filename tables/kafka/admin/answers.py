@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import TopicPartition
 
-Place = tuple[str, int]  #: topic, partition
+TopicAndPartition = tuple[str, int]  #: topic, partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tables.kafka.admin.answers import GroupInfo, GroupOffset, Place
+from tables.kafka.admin.answers import GroupInfo, GroupOffset, TopicAndPartition
 from tables.kafka.admin.background_loop import background_loop, run_in_background_loop
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
 from tables.kafka.loop_thread import call_soon
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tables.kafka.admin.group_client import GroupClient
 
 T = TypeVar("T")
+
+OnPartition = Callable[[TopicAndPartition, KafkaFailed], None]  #: what becomes of an error of one partition
 
 _RAISE = leave_out()
 _LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
@@ -69,33 +71,33 @@ class GroupAdmin:
     def committed(
         self,
         group: str,
-        places: Iterable[Place] | None = None,
-        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
-    ) -> dict[Place, GroupOffset]:
-        """What a group has committed, without partitions where it has not. `places` None: wherever it has."""
-        return self.committed_by({group: places}, on_error)[group]
+        partitions: Iterable[TopicAndPartition] | None = None,
+        on_error: OnPartition = _RAISE,
+    ) -> dict[TopicAndPartition, GroupOffset]:
+        """What a group has committed, without partitions where it has not. `partitions` None: wherever it has."""
+        return self.committed_by({group: partitions}, on_error)[group]
 
     def committed_by(
         self,
-        groups: Mapping[str, Iterable[Place] | None],
-        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
-    ) -> dict[str, dict[Place, GroupOffset]]:
+        groups: Mapping[str, Iterable[TopicAndPartition] | None],
+        on_error: OnPartition = _RAISE,
+    ) -> dict[str, dict[TopicAndPartition, GroupOffset]]:
         """The same for several groups, asked at once: group -> partition -> what it has committed."""
-        wanted = {group: None if places is None else list(places) for group, places in groups.items()}
-        asked = [group for group, places in wanted.items() if places != []]
+        wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
+        asked = [group for group, partitions in wanted.items() if partitions != []]
         answers = self._at_once(
-            asked, lambda client, group: client.fetch_places(group, wanted[group], self._limit_s), self._limit_s
+            asked, lambda client, group: client.fetch_partitions(group, wanted[group], self._limit_s), self._limit_s
         )
-        found: dict[str, dict[Place, GroupOffset]] = {group: {} for group in groups}
+        found: dict[str, dict[TopicAndPartition, GroupOffset]] = {group: {} for group in groups}
         for group, answer in answers.items():
             if isinstance(answer, KafkaFailed):
                 raise answer
             found[group], problems = answer
-            for place, problem in problems.items():
-                on_error(place, problem)
+            for partition, problem in problems.items():
+                on_error(partition, problem)
         return found
 
-    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
+    def commit(self, group: str, offsets: Mapping[TopicAndPartition, int]) -> None:
         """Commit offsets of a group, which must have no members."""
         self._run(lambda client: client.commit_in_time(group, offsets, self._limit_s), self._limit_s)
 

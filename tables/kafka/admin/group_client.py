@@ -13,7 +13,7 @@ from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tables.kafka.admin.answers import GroupInfo, GroupOffset, Place
+from tables.kafka.admin.answers import GroupInfo, GroupOffset, TopicAndPartition
 from tables.kafka.admin.consumer_protocol import ConsumerGroupDescribeRequest
 from tables.kafka.admin.coordinators import MOVED, REACH_S, UNANSWERED, Coordinators, NotReached
 from tables.kafka.errors import KafkaFailed, failed
@@ -107,18 +107,18 @@ class GroupClient:
 
     async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
         """Partition -> what the group has committed, without those that have nothing."""
-        found, problems = await self.fetch_places(group, [(topic, number) for number in numbers], limit_s)
+        found, problems = await self.fetch_partitions(group, [(topic, number) for number in numbers], limit_s)
         for problem in problems.values():
             raise problem
         return {number: one for (_, number), one in found.items()}
 
-    async def fetch_places(
-        self, group: str, places: Collection[Place] | None, limit_s: float
-    ) -> tuple[dict[Place, GroupOffset], dict[Place, KafkaFailed]]:
-        """What the group has committed, without partitions that have nothing, and the errors of partitions. `places`
-        None: wherever it has."""
+    async def fetch_partitions(
+        self, group: str, partitions: Collection[TopicAndPartition] | None, limit_s: float
+    ) -> tuple[dict[TopicAndPartition, GroupOffset], dict[TopicAndPartition, KafkaFailed]]:
+        """What the group has committed, without partitions that have nothing, and the errors of those that have one.
+        `partitions` None: wherever it has."""
         return await _with_retries(
-            lambda: self._fetch(group, None if places is None else _by_topic(places)),
+            lambda: self._fetch(group, None if partitions is None else _by_topic(partitions)),
             _read_again,
             limit_s,
             *_reading_offsets(group),
@@ -126,11 +126,11 @@ class GroupClient:
 
     async def _fetch(
         self, group: str, wanted: list[tuple[str, list[Any]]] | None
-    ) -> tuple[dict[Place, GroupOffset], dict[Place, KafkaFailed]]:
+    ) -> tuple[dict[TopicAndPartition, GroupOffset], dict[TopicAndPartition, KafkaFailed]]:
         answer = await self._coordinators.ask(group, OffsetFetchRequest(group, wanted))
         self._coordinators.check(group, answer.error_code)
-        found: dict[Place, GroupOffset] = {}
-        problems: dict[Place, KafkaFailed] = {}
+        found: dict[TopicAndPartition, GroupOffset] = {}
+        problems: dict[TopicAndPartition, KafkaFailed] = {}
         for topic, partitions in answer.topics:
             for number, offset, metadata, code in partitions:
                 if code in MOVED:
@@ -145,16 +145,18 @@ class GroupClient:
     async def commit(self, group: str, wanted: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
         """Commit, in one try. `may_send` is asked right before the request is written. Raises KafkaException, with the
         first error of a partition; others may have been committed."""
-        places = [(one.topic, one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted]
-        request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _by_topic(places))
+        offsets = [
+            (one.topic, one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted
+        ]
+        request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _by_topic(offsets))
         answer = await self._coordinators.ask(group, _Checked(request, may_send))
         for _, partitions in answer.topics:
             for _, code in partitions:
                 self._coordinators.check(group, code)
 
-    async def commit_in_time(self, group: str, offsets: Mapping[Place, int], limit_s: float) -> None:
+    async def commit_in_time(self, group: str, offsets: Mapping[TopicAndPartition, int], limit_s: float) -> None:
         """Commit offsets of a group, which must have no members."""
-        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
         await _with_retries(
             lambda: self.commit(group, wanted, lambda: True),
             _change_again,
@@ -169,10 +171,10 @@ def _reading_offsets(group: str) -> tuple[str, str]:
     return f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
 
 
-def _by_topic(places: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
+def _by_topic(partitions: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
     """(topic, partition) and (topic, partition, more...), as requests have them."""
     found: dict[str, list[Any]] = {}
-    for topic, *rest in places:
+    for topic, *rest in partitions:
         found.setdefault(topic, []).append(tuple(rest) if len(rest) > 1 else rest[0])
     return list(found.items())
 

@@ -27,8 +27,8 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
-from tables.kafka.admin.answers import ClusterInfo, Place, TopicInfo
-from tables.kafka.admin.group_admin import GroupAdmin
+from tables.kafka.admin.answers import ClusterInfo, TopicAndPartition, TopicInfo
+from tables.kafka.admin.group_admin import GroupAdmin, OnPartition
 from tables.kafka.admin.kept_client import KeptClient
 from tables.kafka.connection.probe import refusal
 from tables.kafka.connection.refusals import Refusals
@@ -174,40 +174,53 @@ class KafkaAdmin:
     # -- offsets of partitions
 
     def first_offsets(
-        self, places: Iterable[Place], on_error: Callable[[Place, KafkaFailed], None] = _RAISE
-    ) -> dict[Place, int]:
+        self,
+        partitions: Iterable[TopicAndPartition],
+        on_error: OnPartition = _RAISE,
+    ) -> dict[TopicAndPartition, int]:
         """The offset of the first record of each partition, or of the next one where there are none."""
-        return self._offsets(places, OffsetSpec.earliest(), on_error)
+        return self._offsets(partitions, OffsetSpec.earliest(), on_error)
 
     def end_offsets(
-        self, places: Iterable[Place], on_error: Callable[[Place, KafkaFailed], None] = _RAISE
-    ) -> dict[Place, int]:
+        self,
+        partitions: Iterable[TopicAndPartition],
+        on_error: OnPartition = _RAISE,
+    ) -> dict[TopicAndPartition, int]:
         """The offset after the last record of each partition."""
-        return self._offsets(places, OffsetSpec.latest(), on_error)
+        return self._offsets(partitions, OffsetSpec.latest(), on_error)
 
-    def offsets_at(self, places: Iterable[Place], timestamp_ms: int) -> dict[Place, int]:
+    def offsets_at(self, partitions: Iterable[TopicAndPartition], timestamp_ms: int) -> dict[TopicAndPartition, int]:
         """The offset of the first record from this time on; -1 where there is none."""
-        return self._offsets(places, OffsetSpec.for_timestamp(timestamp_ms), _RAISE)
+        return self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), _RAISE)
 
-    def newest_timestamps(self, places: Iterable[Place]) -> dict[Place, int]:
+    def newest_timestamps(self, partitions: Iterable[TopicAndPartition]) -> dict[TopicAndPartition, int]:
         """The newest timestamp of the records of each partition, in milliseconds; -1 where there are none."""
-        return {place: found.timestamp for place, found in self._listed(places, OffsetSpec.max_timestamp(), _RAISE)}
+        return {
+            partition: found.timestamp
+            for partition, found in self._listed(partitions, OffsetSpec.max_timestamp(), _RAISE)
+        }
 
     def _offsets(
-        self, places: Iterable[Place], spec: OffsetSpec, on_error: Callable[[Place, KafkaFailed], None]
-    ) -> dict[Place, int]:
-        return {place: found.offset for place, found in self._listed(places, spec, on_error)}
+        self,
+        partitions: Iterable[TopicAndPartition],
+        spec: OffsetSpec,
+        on_error: OnPartition,
+    ) -> dict[TopicAndPartition, int]:
+        return {partition: found.offset for partition, found in self._listed(partitions, spec, on_error)}
 
     def _listed(
-        self, places: Iterable[Place], spec: OffsetSpec, on_error: Callable[[Place, KafkaFailed], None]
-    ) -> list[tuple[Place, ListOffsetsResultInfo]]:
-        wanted = {TopicPartition(*place): spec for place in places}
+        self,
+        partitions: Iterable[TopicAndPartition],
+        spec: OffsetSpec,
+        on_error: OnPartition,
+    ) -> list[tuple[TopicAndPartition, ListOffsetsResultInfo]]:
+        wanted = {TopicPartition(*partition): spec for partition in partitions}
         if not wanted:
             return []
         asked = self._client.list_offsets(wanted, request_timeout=self._limit_s)
         found = self._answers(
             {(one.topic, one.partition): answer for one, answer in asked.items()},
-            lambda place: (f"looking up offsets of {place[0]}", f"Describe on topic {place[0]}"),
+            lambda partition: (f"looking up offsets of {partition[0]}", f"Describe on topic {partition[0]}"),
             on_error,
         )
         return list(found.items())

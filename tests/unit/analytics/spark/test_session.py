@@ -24,7 +24,7 @@ from analytics.spark.session import (
     spark_settings,
     sql_settings,
 )
-from app.cli.options.spark import Place
+from app.cli.options.spark import JobOptions
 from app.local.kafka.jar_sets import SPARK
 from app.local.kafka.jars import libs_folder
 from app.operations.spark_jars import jar_places
@@ -207,7 +207,7 @@ def test_bounds_of_reads() -> None:
 
 
 def test_settings_of_spark_on_the_command_line() -> None:
-    assert Place(conf=("spark.a=b=c",)).settings() == {"spark.a": "b=c"}
+    assert JobOptions(conf=("spark.a=b=c",)).settings() == {"spark.a": "b=c"}
     for wrong in ("spark.a", "a=b"):
         with pytest.raises(UsageError, match=r"Write spark\.NAME=VALUE"):
-            Place(conf=(wrong,)).settings()
+            JobOptions(conf=(wrong,)).settings()

@@ -4,10 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
-# Rings of the processor, and rings that start Kafka and often wait: each process has its own Kafka. The tests of a file
-# stay in one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers.
-# On two cores, six processes with Kafka leave an eighth of the CPU idle, and eight take a quarter more than seven for the
-# same tests: loads and brokers go on while a test waits for its turn.
+# Rings of the processor, and rings that start processes and often wait: those share one Kafka. The tests of a file stay in
+# one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers. On two
+# cores, six processes leave an eighth of the CPU idle.
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
 KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
 WORKERS ?= 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
+import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -55,13 +57,43 @@ def started_from_scratch() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """A real Kafka on a free port: `.bootstrap`, `.port`; empty at first, shared by the session."""
-    broker = EmbeddedKafka(
-        tmp_path_factory.mktemp("kafka"), port=free_port(), heap="384m", jars_root=_REPOSITORY / ".penstock" / "kafka"
-    )
-    with broker:
-        yield broker
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A real Kafka on a free port: `.bootstrap`, `.port`. Other tests use it at the same time: take names of topics and
+    instances from `topic_name`."""
+    shared = getattr(request.config, "workerinput", {}).get(_KAFKA_PORT)
+    folder = tmp_path_factory.mktemp("kafka")
+    if shared is not None:
+        yield EmbeddedKafka(folder, port=shared)  # another process has started it
+    else:
+        with _kafka(folder) as own:
+            yield own
+
+
+_KAFKA_PORT = "kafka_port"
+_RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
+_shared: list[EmbeddedKafka] = []  # in the process that starts others: the one that all of them use
+
+
+def _kafka(folder: Path) -> EmbeddedKafka:
+    return EmbeddedKafka(folder, port=free_port(), heap="640m", jars_root=_REPOSITORY / ".penstock" / "kafka")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Start one Kafka for all processes of a run: a start and the first minutes of each would take 20 s of CPU."""
+    if any(_RINGS_WITH_KAFKA & set(Path(where.partition("::")[0]).parts) for where in node.config.args):
+        if not _shared:
+            _shared.append(_kafka(Path(tempfile.mkdtemp(prefix="penstock-tests-"))))
+            _shared[0].start(180.0)
+        node.workerinput[_KAFKA_PORT] = _shared[0].port
+
+
+def pytest_unconfigure() -> None:
+    """Stop it."""
+    while _shared:
+        shared = _shared.pop()
+        shared.stop()
+        shutil.rmtree(shared.data_dir, ignore_errors=True)
 
 
 _clusters: list[KafkaCluster] = []  # the one that runs, if one does

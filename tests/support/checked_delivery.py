@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from agents.ordering.partition import Delivery
-from agents.ordering.state import TRANSITIONS, DeliveryState
+from agents.ordering.state import TRANSITIONS
+from tests.support.checked_state import CheckedState
 
 
 class CheckedDelivery(Delivery):
     """A delivery whose changes of state are checked against the table, each one."""
 
-    __slots__ = ("_state",)
-
-    @property
-    def state(self) -> DeliveryState:
-        return self._state
-
-    @state.setter
-    def state(self, state: DeliveryState) -> None:
-        before = getattr(self, "_state", None)
-        assert before is None or state in TRANSITIONS[before], f"{before} -> {state}"
-        self._state: DeliveryState = state
+    state = CheckedState(TRANSITIONS)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agents.http.connection import TRANSITIONS, AnswerState, Connection, Pairs
+from agents.http.connection import TRANSITIONS, Connection, Pairs
 from agents.http.connector import SendError
+from tests.support.checked_state import CheckedState
 from tests.support.profiles import examples
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -38,17 +39,7 @@ class Transport:
 class Checked(Connection):
     """A connection whose changes of state are checked against the table, each one."""
 
-    __slots__ = ("_checked",)
-
-    @property
-    def _state(self) -> AnswerState:
-        return self._checked
-
-    @_state.setter
-    def _state(self, state: AnswerState) -> None:
-        before = getattr(self, "_checked", None)
-        assert before is None or state in TRANSITIONS[before], f"{before} -> {state}"
-        self._checked: AnswerState = state
+    _state = CheckedState(TRANSITIONS)
 
 
 class Pool:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.worker.producer.client import TRANSITIONS, ClientState, ProducerClient
+from tests.support.checked_state import CheckedState
 
 LIVE, FAILED, RETIRING, PURGING, CLOSED = ClientState
 TIMEOUT_S = 10.0
@@ -51,17 +52,7 @@ class Stuck(Counting):
 class Checked(ProducerClient):
     """A client whose changes of state are checked against the table, each one."""
 
-    __slots__ = ("_state",)
-
-    @property
-    def state(self) -> ClientState:
-        return self._state
-
-    @state.setter
-    def state(self, state: ClientState) -> None:
-        before = getattr(self, "_state", None)
-        assert before is None or state in TRANSITIONS[before], f"{before} -> {state}"
-        self._state: ClientState = state
+    state = CheckedState(TRANSITIONS)
 
 
 def client(kafka: Counting | None = None) -> tuple[Checked, Counting]:

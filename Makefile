@@ -5,12 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
 # Rings of the processor, and rings that start processes and often wait: those share one Kafka. The tests of a file stay in
-# one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers. On two
-# cores, six processes leave an eighth of the CPU idle.
+# one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers.
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
 KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
-WORKERS ?= 2
-KAFKA_WORKERS ?= 7
+WORKERS ?= 3
+KAFKA_WORKERS ?= 9
 KUBE_WORKERS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -40,8 +39,9 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 	@$(BIN)/penstock census demo
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
-	$(BIN)/python -m tests.support.java_classes
+	@# The archives take half a minute, once, which the first rings leave of the two cores.
+	$(BIN)/python -m tests.support.java_classes & \
+	  HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS); code=$$?; wait $$! && exit $$code
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
 
 test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)

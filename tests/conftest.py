@@ -69,6 +69,13 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield own
 
 
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    """One for a test that stops it, asks for its process, or counts what is in it."""
+    with _kafka(tmp_path / "kafka") as own:
+        yield own
+
+
 _KAFKA_PORT = "kafka_port"
 _RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
 _shared: list[EmbeddedKafka] = []  # in the process that starts others: the one that all of them use

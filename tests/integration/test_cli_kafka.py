@@ -107,9 +107,9 @@ def test_kafka_up_and_down(tmp_path: Path) -> None:
     assert _penstock("kafka", "status", *data).returncode == 3
 
 
-def test_an_attached_kafka_is_not_stopped_by_others(kafka: EmbeddedKafka) -> None:
+def test_an_attached_kafka_is_not_stopped_by_others(own_kafka: EmbeddedKafka) -> None:
     """It belongs to the command that runs it: here, to this test session."""
-    down = _penstock("kafka", "down", "--data", str(kafka.data_dir))
+    down = _penstock("kafka", "down", "--data", str(own_kafka.data_dir))
     assert down.returncode == 2
     assert "belongs to a command that still runs" in down.stderr
-    assert kafka.pid is not None
+    assert own_kafka.pid is not None

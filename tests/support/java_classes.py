@@ -80,8 +80,8 @@ def _write(name: str, program: str, variable: str) -> None:
     _ARCHIVES.mkdir(parents=True, exist_ok=True)
     for former in _ARCHIVES.glob(f"{name}-*"):
         former.unlink()
+    new = target.with_suffix(f".{os.getpid()}")  # beside it, so that nobody finds a part of it
     with tempfile.TemporaryDirectory() as folder:
-        new = Path(folder) / target.name
         options = f"{QUICK_COMPILER} -XX:ArchiveClassesAtExit={new} {_SILENT}"
         command = [sys.executable, "-c", program, folder, str(_KAFKA_JARS)]
         # With pipes, because it is over only when the JVM has closed them too: Spark's writes when Python has ended.
@@ -89,9 +89,9 @@ def _write(name: str, program: str, variable: str) -> None:
             command, capture_output=True, text=True, check=False, timeout=_DUMP_LIMIT_S, cwd=REPOSITORY,
             env={**os.environ, variable: options},
         )  # fmt: skip
-        if done.returncode != 0 or not new.exists():
-            raise SystemExit(f"There is no archive of the classes of {name}: {done.stdout}{done.stderr}")
-        shutil.move(new, target)
+    if done.returncode != 0 or not new.exists():
+        raise SystemExit(f"There is no archive of the classes of {name}: {done.stdout}{done.stderr}")
+    new.replace(target)
 
 
 if __name__ == "__main__":

@@ -83,10 +83,10 @@ def test_a_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKaf
             assert post(worker.port, target + "-other", "e").status == 404
 
 
-def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_kill_between_kafkas_acknowledgement_and_the_202(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Stopped, it hears nothing of what Kafka stores of the requests under way; then it is killed. Kafka stands still
     before that, so that there are such requests."""
-    installation = Installation(kafka.bootstrap, tmp_path, partitions=3)
+    installation = Installation(own_kafka.bootstrap, tmp_path, partitions=3)
     installation.write([])
     target, topic = target_of(installation), installation.resources.topic
     ledger = tmp_path / "sent"
@@ -98,13 +98,13 @@ def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka,
                 wait_until("the channel is served", partial(_takes, worker, target, f"first-{seed}"), LIMIT_S)
                 url = installation.url(worker)
                 with LoadProcess(tmp_path, url, events=0, connections=64, keys=100, seed=seed, ledger=ledger) as load:
-                    before = sum(reader.ends(kafka.bootstrap, topic).values())
+                    before = sum(reader.ends(own_kafka.bootstrap, topic).values())
                     wait_until(
                         "events flow",
-                        lambda: sum(reader.ends(kafka.bootstrap, topic).values()) > before + 500,  # noqa: B023
+                        lambda: sum(reader.ends(own_kafka.bootstrap, topic).values()) > before + 500,  # noqa: B023
                         LIMIT_S,
                     )
-                    with paused(kafka.pid):
+                    with paused(own_kafka.pid):
                         time.sleep(0.5)  # for the worker to send it what all connections wait for
                         worker.pause()
                     time.sleep(1.0)  # for Kafka to store what it was sent
@@ -112,7 +112,7 @@ def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka,
                     load.process.terminate()
                     load.result(LIMIT_S)
             accepted = {fact.id for fact in read(ledger) if isinstance(fact, Sent) and fact.status == 202}
-            stored = {fact.id for fact in reader.stored(kafka.bootstrap, topic) if not fact.id.startswith("first-")}
+            stored = {fact.id for fact in reader.stored(own_kafka.bootstrap, topic) if not fact.id.startswith("first-")}
             assert accepted
             assert accepted <= stored, "what was answered 202 is there"
             if stored - accepted:

@@ -15,9 +15,9 @@ TRIGGERS = 100
 RATE = 30  #: events in a second, which leaves room for other tests
 
 
-def test_nothing_stays_of_triggers_that_went(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_nothing_stays_of_triggers_that_went(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """No thread, socket, task, consumer group or series of metrics; who stayed got each event once."""
-    figures = come_and_go(kafka.bootstrap, tmp_path, TRIGGERS, 0.0, RATE)
+    figures = come_and_go(own_kafka.bootstrap, tmp_path, TRIGGERS, 0.0, RATE)
     print(figures)
     assert figures["triggers"] >= TRIGGERS
     assert figures["events"] > 0

@@ -76,6 +76,13 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
         yield own
 
 
+@pytest.fixture(scope="module")
+def kafka_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """One for the tests of a file."""
+    with _kafka(tmp_path_factory.mktemp("kafka")) as own:
+        yield own
+
+
 _KAFKA_PORT = "kafka_port"
 _RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
 _shared: list[EmbeddedKafka] = []  # in the process that starts others: the one that all of them use

@@ -31,8 +31,9 @@ _LIMIT_S = 180
 
 
 @pytest.fixture
-def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
-    return Looked.make(kafka.bootstrap, topic_name())
+def looked(kafka_of_file: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
+    """On a Kafka in which no other test makes groups."""
+    return Looked.make(kafka_of_file.bootstrap, topic_name())
 
 
 def _groups(bootstrap: str) -> set[str]:

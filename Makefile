@@ -9,7 +9,7 @@ STAMP := $(VENV)/.up-to-date
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
 KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
 WORKERS ?= 3
-KAFKA_WORKERS ?= 9
+KAFKA_WORKERS ?= 6
 KUBE_WORKERS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
 # Rings of the processor, and rings that start processes and often wait: those share one Kafka. The tests of a file stay in
-# one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers.
+# one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers. On two
+# cores, nine processes take a sixth longer than six for the same tests.
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
 KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
 WORKERS ?= 3

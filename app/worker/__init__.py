@@ -1,1 +1,1 @@
-"""The parts of a worker process that no other package has: producer, lifecycle, watchdog, status, traffic."""
+"""The parts of a worker process that no other package has: lifecycle, producer, secrets, traffic, watchdog."""

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -15,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.admin.answers import GroupOffset, TopicInfo
 from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tables.kafka.connection.live_settings import LiveSettings
 from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaUnavailable, leave_out
 from tests.support.processes import REPOSITORY, free_port, wait_until
 
@@ -116,12 +116,10 @@ print(KafkaAdmin({"bootstrap.servers": sys.argv[1]}, 60.0).groups.committed("gro
 """
 
 
-def test_the_first_request_about_a_group_does_not_end_the_process(tmp_path: Path) -> None:
+def test_the_first_request_about_a_group_does_not_end_the_process(own_kafka: EmbeddedKafka) -> None:
     """The coordinator of a Kafka that has never had a group is not ready; its answer has ended processes by SIGSEGV."""
-    jars = REPOSITORY / ".penstock" / "kafka"
-    with EmbeddedKafka(tmp_path, port=free_port(), heap="384m", jars_root=jars) as new:
-        command = [sys.executable, "-c", _FIRST_REQUEST, new.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
+    command = [sys.executable, "-c", _FIRST_REQUEST, own_kafka.bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
     assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr
 
 
@@ -162,9 +160,11 @@ def test_a_kafka_that_is_silent_has_the_limit_of_the_request() -> None:
 
 def test_a_client_that_is_replaced_does_not_stay(kafka: EmbeddedKafka) -> None:
     """It has threads and connections. Requests that were under way still get their answers."""
-    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 1.0)
+    settings = LiveSettings()
+    settings.replace({"bootstrap.servers": kafka.bootstrap})
+    admin = KafkaAdmin(settings, 1.0)
     admin.probe()
-    admin._kept.retire()
+    settings.replace(dict(settings))
     assert admin._kept.former is not None
 
     def gone() -> bool:

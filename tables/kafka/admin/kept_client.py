@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,39 +23,33 @@ class KeptClient:
         self._lock = threading.Lock()
         self.made: AdminClient | None = None  #: None: the next request makes one
         self.former: AdminClient | None = None
-        self._replaced_at = 0.0  # monotonic
         on_replaced(kafka, self._outdated)
 
     def get(self) -> AdminClient:
         """The client for the next request."""
         with self._lock:
-            if time.monotonic() - self._replaced_at > self._keep_s:
-                self.former = None
             client = self.made
             if client is None:
                 conf: dict[str, Any] = {"log_level": 2, **present(self._kafka), "error_cb": self._error_cb}
                 client = self.made = AdminClient(conf)
             return client
 
-    def retire(self) -> None:
-        """Have the next request make a new client."""
-        with self._lock:
-            if self.made is not None:
-                self.former, self.made = self.made, None
-                self._replaced_at = time.monotonic()
-
     def close(self) -> None:
         """Drop all. A request under way may end without an answer."""
         self.made = self.former = None
 
     def _outdated(self) -> None:
-        self.retire()
-        # There may be no next request, and an idle client would try for ever to connect with what Kafka refuses by now.
-        end = threading.Timer(self._keep_s, self._drop, [self.former])
+        with self._lock:
+            if self.made is None:
+                return
+            self.former, self.made = self.made, None
+            # Not with the next request: there may be none, and an idle client would try for ever to connect with what
+            # Kafka refuses by now.
+            end = threading.Timer(self._keep_s, self._drop, [self.former])
         end.daemon = True
         end.start()
 
-    def _drop(self, client: AdminClient | None) -> None:
+    def _drop(self, client: AdminClient) -> None:
         with self._lock:
             if self.former is client:
                 self.former = None

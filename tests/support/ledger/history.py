@@ -42,7 +42,12 @@ class Rule:
 
 @dataclass(slots=True)
 class History:
-    """`received` is in order of arrival; `stored` goes by event id, `partitions` by (topic, partition) and offset."""
+    """`received` is in order of arrival; `stored` goes by event id, `partitions` by (topic, partition) and offset.
+
+    `hidden` are records of refused events at an offset that an earlier record has. A broker that fails after it wrote a
+    record and before it wrote its index (a full disk) refuses it, and writes what is sent next to the same offset.
+    Consumers take the first one and skip the others. An event that was accepted is never taken for such a one.
+    """
 
     sent: dict[str, Sent] = field(default_factory=dict)
     stored: dict[str, Stored] = field(default_factory=dict)
@@ -54,19 +59,24 @@ class History:
     pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     sent_twice: list[str] = field(default_factory=list)
     stored_twice: list[Stored] = field(default_factory=list)
+    hidden: list[Stored] = field(default_factory=list)
     extra_copies: Counter[str] = field(default_factory=Counter)  #: of `stored_twice`, by event
 
     @classmethod
     def of(cls, facts: Iterable[Fact]) -> History:
         """Facts in any order of files; lines of one file in the order they were written."""
-        history = cls()
+        history, records = cls(), []
         for fact in facts:
-            history._add(fact)
+            if isinstance(fact, Stored):
+                records.append(fact)
+            else:
+                history._add(fact)
+        history._place(records)
         for per_event in history.received.values():
             for visits in per_event.values():
                 visits.sort(key=lambda visit: visit.time_s)
-        for records in history.partitions.values():
-            records.sort(key=lambda record: record.offset)
+        for stored in history.partitions.values():
+            stored.sort(key=lambda record: record.offset)
         for commits in history.committed.values():
             commits.sort(key=lambda commit: commit.time_s)
         return history
@@ -77,13 +87,6 @@ class History:
                 if fact.id in self.sent:
                     self.sent_twice.append(fact.id)
                 self.sent[fact.id] = fact
-            case Stored():
-                if fact.id in self.stored:
-                    self.stored_twice.append(fact)
-                    self.extra_copies[fact.id] += 1
-                else:
-                    self.stored[fact.id] = fact
-                self.partitions[(fact.topic, fact.partition)].append(fact)
             case Received():
                 self.received[fact.subscription].setdefault(fact.id, []).append(fact)
             case Dead():
@@ -94,6 +97,22 @@ class History:
                 self.faults.append(fact)
             case Paused():
                 self.pauses[fact.subscription].append(fact.time_s)
+
+    def _place(self, records: Iterable[Stored]) -> None:
+        """Records of a partition in the order in which a consumer reads them; all that was sent is known."""
+        taken: set[tuple[str, int, int]] = set()
+        for record in records:
+            where, sent = (record.topic, record.partition, record.offset), self.sent.get(record.id)
+            if where in taken and sent is not None and sent.status != 202:
+                self.hidden.append(record)
+                continue
+            taken.add(where)
+            if record.id in self.stored:
+                self.stored_twice.append(record)
+                self.extra_copies[record.id] += 1
+            else:
+                self.stored[record.id] = record
+            self.partitions[(record.topic, record.partition)].append(record)
 
     def settled_s(self, subscription: str, event: str) -> float | None:
         """When the event was first delivered or dead-lettered; None = never."""

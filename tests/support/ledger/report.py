@@ -17,7 +17,8 @@ from tests.support.ledger.history import History, Rule, delivered
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run. `events` were answered 202; delays are seconds from the POST to the first delivery's arrival.
+    """One run. `events` were answered 202; `hidden` are refused events that Kafka holds where no consumer reads them;
+    delays are seconds from the POST to the first delivery's arrival.
 
     `recovery_*_s`: from the start of a fault until each partition with undelivered events moved again.
     """
@@ -26,6 +27,7 @@ class Report:
     minutes: float
     events: int
     rejected: int
+    hidden: int
     subscriptions: int
     partitions: int
     faults: Mapping[str, int]
@@ -66,6 +68,7 @@ def summarize(
         minutes=round((max(times) - min(times)) / 60, 2) if times else 0.0,
         events=accepted,
         rejected=len(history.sent) - accepted,
+        hidden=len(history.hidden),
         subscriptions=len(rules),
         partitions=len(history.partitions),
         faults=faults,

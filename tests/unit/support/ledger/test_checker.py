@@ -50,6 +50,37 @@ def test_a_clean_ledger_passes(seed: int) -> None:
     assert report.commits == 3 * EVENTS
 
 
+def test_a_refused_event_at_an_offset_that_another_has_is_read_by_nobody() -> None:
+    """What a broker leaves whose disk was full when it wrote its index."""
+    before, after, refused = _two_at_one_offset(status=503)
+    verdict = _judge([*before, refused, *after])
+    assert (verdict.violations, verdict.report.hidden) == ((), 1), str(verdict)
+
+
+def test_an_accepted_event_at_an_offset_that_another_has_is_lost() -> None:
+    before, after, accepted = _two_at_one_offset(status=202)
+    verdict = _judge([*before, accepted, *after])
+    assert {one.kind for one in verdict.violations} == {"lost", "early-commit"}
+    assert verdict.report.hidden == 0
+
+
+def test_the_first_of_two_at_one_offset_must_be_delivered() -> None:
+    before, after, refused = _two_at_one_offset(status=503)
+    verdict = _judge([*before[:-1], refused, before[-1], *after])
+    assert {one.kind for one in verdict.violations} == {"early-commit"}
+
+
+def _two_at_one_offset(status: int) -> tuple[list[Fact], list[Fact], Fact]:
+    """A clean ledger up to a record of partition 1 and from there on, and another record at that one's offset."""
+    facts = clean_ledger(0)
+    sent, stored = find(facts, Sent, id="e4")[0], find(facts, Stored, id="e4")[0]
+    assert isinstance(sent, Sent)
+    assert isinstance(stored, Stored)
+    facts.insert(0, replace(sent, id="late", key="alone", seq=0, status=status))
+    at = facts.index(stored) + 1
+    return facts[:at], facts[at:], replace(stored, id="late", key="alone")
+
+
 def _lose_a_delivery(facts: list[Fact]) -> list[Fact]:
     gone = find(facts, Received, subscription="ns/keyed", id="e7")
     return [fact for fact in facts if fact not in gone]

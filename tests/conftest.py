@@ -22,6 +22,7 @@ from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prepared import prepared
 from tests.support.processes import free_port
+from tests.support.secured_kafka import SecuredKafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,16 +111,41 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(shared.data_dir, ignore_errors=True)
 
 
-_clusters: list[KafkaCluster] = []  # the one that runs, if one does
+_of_group: dict[str, KafkaCluster] = {}  # by fixture: those that run, for the files of a group
+
+
+def _started(name: str, make: Callable[[], KafkaCluster]) -> KafkaCluster:
+    if name not in _of_group:
+        _of_group[name] = make().__enter__()
+    return _of_group[name]
 
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
     """Three brokers behind proxies, shared by a group; each test finds them whole, whatever the last one broke."""
-    if not _clusters:
-        _clusters.append(KafkaCluster(tmp_path_factory.mktemp("cluster")).__enter__())
-    _clusters[0].heal()
-    return _clusters[0]
+    found = _started("cluster", lambda: KafkaCluster(tmp_path_factory.mktemp("cluster")))
+    found.heal()
+    return found
+
+
+@pytest.fixture
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
+    """One broker behind a proxy, likewise: three take as much CPU as all that uses them."""
+    found = _started("proxied", lambda: KafkaCluster(tmp_path_factory.mktemp("proxied"), brokers=1))
+    found.heal()
+    return found
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], SecuredKafka]:
+    """Gives the one broker with TLS, SASL and ACLs of a group; its files set the users and rules that they need."""
+
+    def start() -> SecuredKafka:
+        found = _started("secured_kafka", lambda: SecuredKafka(tmp_path_factory.mktemp("secured")))
+        assert isinstance(found, SecuredKafka)
+        return found
+
+    return start
 
 
 @pytest.hookimpl(wrapper=True)
@@ -129,8 +155,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
     finally:
         if nextitem is None or _GROUP_OF.get(nextitem.path.stem) != _GROUP_OF.get(item.path.stem):
-            while _clusters:
-                _clusters.pop().stop()
+            while _of_group:
+                _of_group.popitem()[1].stop()
 
 
 @pytest.fixture(scope="session")
@@ -173,13 +199,20 @@ _GROUPS = {
         "test_secured_spark",
     ),
     "spark-processes": (
-        "test_census",
         "test_spark_connect",
         "test_spark_shutdown",
         "test_spark_entrypoint",
         "test_topology_demo",
     ),
     "chaos": ("test_chaos_workers", "test_chaos_network"),
+    "proxied": ("test_handover", "test_new_clients"),
+    "secured": (
+        "test_secured_kafka",
+        "test_broker_secrets",
+        "test_kafka_secret",
+        "test_kafka_credentials",
+        "test_broker_secret",
+    ),
     "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),
 }
 #: The longest files and groups in the order in which they begin. Those that compute and those that wait take turns, so
@@ -189,9 +222,11 @@ _ORDER = (
     "spark-processes",
     "chaos",
     "test_controller_failover",
+    "test_census",
     "test_outages",
     "test_seek",
     "cluster",
+    "secured",
     "test_own_token",
     "test_triggers_come_and_go",
     "test_examples",
@@ -200,8 +235,6 @@ _ORDER = (
     "test_consumer_backpressure",
     "test_controller_retained",
     "test_kafka_failures",
-    "test_secured_kafka",
-    "test_broker_secrets",
     "test_ledger",
     "test_up",
     "test_urls_are_secret",
@@ -209,15 +242,13 @@ _ORDER = (
     "test_graceful_shutdown",
     "test_subscriber_answers",
     "test_ledger_triggers",
-    "test_kafka_secret",
-    "test_kafka_credentials",
+    "proxied",
     "test_idle_worker",
     "test_wheel",
     "test_cli_inspect",
     "test_fanout_expelled",
     "test_cli_beside_worker",
     "test_acceptance",
-    "test_new_clients",
     "test_tracing",
     "test_traffic",
     "test_doctor",
@@ -230,7 +261,13 @@ _ORDER = (
 )
 _RANKS = {name: rank for rank, name in enumerate(itertools.chain(*(_GROUPS.get(one, (one,)) for one in _ORDER)))}
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
-_GROUPS_OF_FIXTURE = {"spark": ("spark",), "engine": ("spark",), "cluster": ("chaos", "cluster")}
+_GROUPS_OF_FIXTURE = {
+    "spark": ("spark",),
+    "engine": ("spark",),
+    "cluster": ("cluster",),
+    "proxied": ("chaos", "proxied"),
+    "secured_kafka": ("secured",),
+}
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,15 @@ PASSWORD = "canary-0b6"
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
-        kafka.create_topic(MAIN)
-        kafka.create_topic(CLOSED)
-        for user, topics in USERS.items():
-            kafka.set_password(user, PASSWORD)
-            for topic in topics:
-                kafka.grant(user, ResourceType.TOPIC, topic, [AclOperation.DESCRIBE])
-        yield kafka
+def secured(secured_kafka: Callable[[], SecuredKafka]) -> SecuredKafka:
+    kafka = secured_kafka()
+    kafka.create_topic(MAIN)
+    kafka.create_topic(CLOSED)
+    for user, topics in USERS.items():
+        kafka.set_password(user, PASSWORD)
+        for topic in topics:
+            kafka.grant(user, ResourceType.TOPIC, topic, [AclOperation.DESCRIBE])
+    return kafka
 
 
 def _producer(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:

@@ -17,7 +17,7 @@ from app.local.kafka import EmbeddedKafka
 from knative.errors import PenstockError
 from tests.integration.topology_inputs import deltas, publish, status, topics
 from tests.support.planted_faults import FAULTS, faulty, healthy
-from tests.support.processes import free_port
+from tests.support.processes import free_port, run
 from tests.support.topology_examples import small
 
 pytestmark = pytest.mark.integration
@@ -44,9 +44,7 @@ class Command:
             "PENSTOCK_INSTANCE": self.instance,
             "PENSTOCK_TRAFFIC_DIR": str(self.folder / "traffic"),
         }
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=120, cwd=self.folder, env=environment
-        )
+        return run(command, environment, folder=self.folder)
 
     def document(self, *arguments: str) -> Topology:
         """What a run that must succeed prints."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -27,19 +27,18 @@ LONG_S, SHORT_S = 12.0, 6.0
 
 
 @pytest.fixture
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("proxied"), brokers=1) as kafka:
-        kafka.create_topic("t")
-        yield kafka
-        kafka.brokers[0].proxy.forward()
+def topic(proxied: KafkaCluster, topic_name: Callable[[], str]) -> str:
+    name = topic_name()
+    proxied.create_topic(name)
+    return name
 
 
 @asynccontextmanager
 async def consuming(
-    owner: Settler, kafka: LiveSettings, session_timeout_s: float
+    topic: str, owner: Settler, kafka: LiveSettings, session_timeout_s: float
 ) -> AsyncIterator[SubscriptionConsumer]:
     config = DeliveryConfig(kafka, session_timeout_s=session_timeout_s, commit_interval_s=0.1, drain_s=1.0)
-    owner.consumer = SubscriptionConsumer(subscription("t"), config, owner, owner.observe)
+    owner.consumer = SubscriptionConsumer(subscription(topic), config, owner, owner.observe)
     owner.consumer.start()
     try:
         yield owner.consumer
@@ -47,16 +46,18 @@ async def consuming(
         await owner.consumer.stop(1.0)
 
 
-async def committed(kafka: Bootstrap, offset: int) -> None:
+async def committed(kafka: Bootstrap, topic: str, offset: int) -> None:
     async with asyncio.timeout(LIMIT_S):
-        while (await asyncio.to_thread(consumers.committed, kafka, "t"))[0] != offset:
+        while (await asyncio.to_thread(consumers.committed, kafka, topic))[0] != offset:
             await asyncio.sleep(0.1)
 
 
-async def ten_of_which_one_is_not_committed(owner: Settler, kafka: KafkaCluster, away: Callable[[], None]) -> None:
+async def ten_of_which_one_is_not_committed(
+    owner: Settler, kafka: KafkaCluster, topic: str, away: Callable[[], None]
+) -> None:
     """The last is settled when Kafka is out of reach."""
     owner.settle = lambda record: record.offset != 9
-    consumers.fill(Direct(kafka.direct), "t", 10)
+    consumers.fill(Direct(kafka.direct), topic, 10)
     await owner.until(lambda: len(owner.got) == 10)
     await asyncio.wait_for(owner.consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
     away()
@@ -66,57 +67,57 @@ async def ten_of_which_one_is_not_committed(owner: Settler, kafka: KafkaCluster,
 
 
 async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
-    proxied: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+    proxied: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It owned nothing before, so that it has lost nothing, and only the length of its join shows the outage."""
     monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     one, two, direct = Settler(), Settler(), Direct(proxied.direct)
     settings = settings_of(proxied.bootstrap)
-    async with consuming(one, settings, LONG_S):
-        await ten_of_which_one_is_not_committed(one, proxied, proxied.brokers[0].proxy.blackhole)
-        async with consuming(two, settings_of(direct.bootstrap), SHORT_S) as heir:
+    async with consuming(topic, one, settings, LONG_S):
+        await ten_of_which_one_is_not_committed(one, proxied, topic, proxied.brokers[0].proxy.blackhole)
+        async with consuming(topic, two, settings_of(direct.bootstrap), SHORT_S) as heir:
             await two.until(lambda: heir.rebalances["assigned"] == 1)
             settings.replace({"bootstrap.servers": direct.bootstrap})
-            await committed(direct, 10)
+            await committed(direct, topic, 10)
             assert two.got == []
             heir._rebalance._join_watch.handover_until = 0.0
-            consumers.fill(direct, "t", 1)
+            consumers.fill(direct, topic, 1)
             await two.until(lambda: bool(two.got))
     assert two.got == [(0, 10)]
 
 
 async def test_the_next_owner_of_a_fan_out_waits_for_the_former_one(
-    proxied: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+    proxied: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     direct = Direct(proxied.direct)
-    settings, first, second = settings_of(proxied.bootstrap), Trigger(direct, "t", "a"), Trigger(direct, "t", "a")
+    settings, first, second = settings_of(proxied.bootstrap), Trigger(direct, topic, "a"), Trigger(direct, topic, "a")
     async with working(direct, settings=settings, session_timeout_s=LONG_S) as one:
         one.add(first)
-        fanout.fill(direct, "t", ["a"] * 9)
+        fanout.fill(direct, topic, ["a"] * 9)
         await until("nine are read", lambda: len(first.got) == 9, one)  # a new Kafka has coordinators by then
         await commits_reach(direct, first, 9, one)
         first.slow = True
-        fanout.fill(direct, "t", ["a"])
+        fanout.fill(direct, topic, ["a"])
         await until("all is read", lambda: len(first.got) == 10, one)
         proxied.brokers[0].proxy.blackhole()
         first.settle()
         await until("Kafka is silent", lambda: first.member.commits.silent, one)
         async with working(direct, session_timeout_s=SHORT_S) as two:
             two.add(second)
-            heir = two.fanouts._fanouts["t"]._consumer
+            heir = two.fanouts._fanouts[topic]._consumer
             await until("it is assigned", lambda: heir.rebalances["assigned"] == 1, one, two)
             settings.replace({"bootstrap.servers": direct.bootstrap})
             await commits_reach(direct, first, 10, one, two)
             assert second.got == []
             heir._join_watch.handover_until = 0.0
-            fanout.fill(direct, "t", ["a"])
+            fanout.fill(direct, topic, ["a"])
             await until("all is read", lambda: bool(second.got), one, two)
     assert second.got == [(0, 10)]
 
 
 async def test_what_is_settled_is_handed_over_although_the_commit_machine_rests_meanwhile(
-    proxied: KafkaCluster,
+    proxied: KafkaCluster, topic: str
 ) -> None:
     """Nothing is owned while the lost partitions are drained, so nothing waits to be committed. Kafka was silent all
     the same."""
@@ -129,10 +130,10 @@ async def test_what_is_settled_is_handed_over_although_the_commit_machine_rests_
 
     one, two, direct = Resting(), Settler(lambda _: False), Direct(proxied.direct)
     settings = settings_of(proxied.bootstrap)
-    async with consuming(one, settings, SHORT_S) as former:
-        await ten_of_which_one_is_not_committed(one, proxied, proxied.brokers[0].proxy.refuse)
+    async with consuming(topic, one, settings, SHORT_S) as former:
+        await ten_of_which_one_is_not_committed(one, proxied, topic, proxied.brokers[0].proxy.refuse)
         await one.until(lambda: former.rebalances["lost"] == 1)
-        async with consuming(two, settings_of(direct.bootstrap), SHORT_S):
+        async with consuming(topic, two, settings_of(direct.bootstrap), SHORT_S):
             await two.until(lambda: two.got == [(0, 9)])
             settings.replace({"bootstrap.servers": direct.bootstrap})
-            await committed(direct, 10)
+            await committed(direct, topic, 10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +48,10 @@ class Secured:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    folder = tmp_path_factory.mktemp("secured")
-    with SecuredKafka(folder) as kafka:
-        kafka.set_password("ann", "secret", "SCRAM-SHA-256")
-        yield Secured(kafka, Authority(folder / "other"))
+def secured(secured_kafka: Callable[[], SecuredKafka], tmp_path_factory: pytest.TempPathFactory) -> Secured:
+    kafka = secured_kafka()
+    kafka.set_password("ann", "secret", "SCRAM-SHA-256")
+    return Secured(kafka, Authority(tmp_path_factory.mktemp("secrets") / "other"))
 
 
 Keys = Callable[[Secured], dict[str, str | Path]]

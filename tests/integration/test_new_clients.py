@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -23,12 +23,6 @@ from tests.support.kafka_cluster import Direct, KafkaCluster
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 NEVER_S = 10_000.0
-
-
-@pytest.fixture
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("proxied"), brokers=1) as kafka:
-        yield kafka
 
 
 class Draining(Settler):
@@ -107,9 +101,16 @@ async def test_a_stop_need_not_wait_for_the_drain_of_a_former_client(
     assert consumer.partitions == []
 
 
-async def test_what_a_refused_last_commit_was_about_is_handed_over_to_the_next_owner(proxied: KafkaCluster) -> None:
+async def test_what_a_refused_last_commit_was_about_is_handed_over_to_the_next_owner(
+    proxied: KafkaCluster, topic_name: Callable[[], str]
+) -> None:
     """Kafka was silent until the session was over, and the next client gets other partitions."""
-    topic, owner, settings, next_owner = "t", Settler(), settings_of(proxied.bootstrap), Settler(lambda _: False)
+    topic, owner, settings, next_owner = (
+        topic_name(),
+        Settler(),
+        settings_of(proxied.bootstrap),
+        Settler(lambda _: False),
+    )
     proxied.create_topic(topic)
     kafka = Direct(proxied.direct)
     fill(kafka, topic, 10)
@@ -139,9 +140,11 @@ async def test_what_a_refused_last_commit_was_about_is_handed_over_to_the_next_o
             await heir.stop(1.0)
 
 
-async def test_a_last_commit_that_kafka_does_not_answer_holds_up_no_client(proxied: KafkaCluster) -> None:
+async def test_a_last_commit_that_kafka_does_not_answer_holds_up_no_client(
+    proxied: KafkaCluster, topic_name: Callable[[], str]
+) -> None:
     """It is given up once the credentials have changed, and what it was about is not delivered again."""
-    topic, owner, settings = "t", Draining(), settings_of(proxied.bootstrap)
+    topic, owner, settings = topic_name(), Draining(), settings_of(proxied.bootstrap)
     proxied.create_topic(topic)
     kafka = Direct(proxied.direct)
     fill(kafka, topic, 10)

@@ -71,7 +71,7 @@ def test_spark_finds_the_same_facts_and_makes_the_same_document(
 
 
 @given(world=worlds(), counted=st.booleans(), namespace=st.sampled_from(["", "", "a"]))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_spark_finds_the_same_facts_in_any_world(
     spark: SparkSession, world: World, counted: bool, namespace: str
 ) -> None:

@@ -33,7 +33,25 @@ from app.local.kafka.processes import die_with_parent
 #: What each of these modules imports when it runs, or most of it.
 _IMPORTS: Mapping[str, tuple[str, ...]] = {
     "faust": ("faust.cli.faust", "app.compose"),
-    "app.cli": tuple(f"app.cli.{name}" for name in ("dlq", "lag", "seek", "send", "status", "tail")),
+    "app.cli": tuple(
+        f"app.cli.{name}"
+        for name in (
+            "configuration",
+            "dlq",
+            "doctor",
+            "explain",
+            "lag",
+            "receive",
+            "remove",
+            "seek",
+            "send",
+            "status",
+            "tail",
+            "topology",
+            "traffic",
+            "validate",
+        )
+    ),
     "benchmarks.sink": (),
     "benchmarks.load": (),
 }

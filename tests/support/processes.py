@@ -374,10 +374,12 @@ def penstock(*arguments: str, settings: Mapping[str, str] | None = None) -> subp
     return run(command, env)
 
 
-def run(command: Sequence[str], env: Mapping[str, str], limit_s: float = 180.0) -> subprocess.CompletedProcess[str]:
-    """Run a command in the repository to its end. Raises subprocess.TimeoutExpired."""
+def run(
+    command: Sequence[str], env: Mapping[str, str], limit_s: float = 180.0, folder: Path = REPOSITORY
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. Raises subprocess.TimeoutExpired."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = _start(command, env, REPOSITORY, out, err)
+        process = _start(command, env, folder, out, err)
         try:
             code = process.wait(limit_s)
         finally:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,10 +38,10 @@ _CONTROLLER = (
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
-        kafka.set_password("main", MAIN)
-        yield kafka
+def secured(secured_kafka: Callable[[], SecuredKafka]) -> SecuredKafka:
+    kafka = secured_kafka()
+    kafka.set_password("main", MAIN)
+    return kafka
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from tests.support import processes
 from tests.support.installation import Installation
 from tests.support.processes import REPOSITORY, wait_until
 from tests.support.resources import NAMESPACE, Wanted
@@ -35,8 +35,7 @@ def run(installation: Installation, *arguments: str) -> list[str]:
         "PENSTOCK_INSTANCE": installation.name,
         **installation.env,
     }
-    command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY, env=env)
+    done = processes.run([sys.executable, "-m", *arguments], env)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

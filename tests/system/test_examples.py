@@ -1,4 +1,4 @@
-"""Every example of every `--help`, run in a shell against the quickstart as `penstock up` starts it.
+"""Every example of every `--help`, run against the quickstart as `penstock up` starts it.
 
 An example that starts what is tested elsewhere, or needs a machine that is not here, is in ELSEWHERE: it is read as the
 command line reads it, and not run.
@@ -7,11 +7,9 @@ command line reads it, and not run.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from tests.system.sending import post
 _REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 240
 _ROOT = typer.main.get_command(cli)
+_OF_A_SHELL = frozenset("|<>&;$*~`(")
 
 #: Beginning of an example -> why it is only read.
 ELSEWHERE = {
@@ -103,34 +102,29 @@ class Quickstart:
     http_port: int
     kafka_port: int
 
-    @property
-    def said(self) -> Path:
-        """All that the latest example has printed so far."""
-        return self.folder / "said"
-
-    def shell(self, example: str) -> subprocess.Popen[bytes]:
-        """Run an example with these ports in the environment."""
-        self.said.unlink(missing_ok=True)
-        command = example.replace("localhost:8080", f"localhost:{self.http_port}")
-        command = command.replace("127.0.0.1:9092", f"127.0.0.1:{self.kafka_port}")
-        return subprocess.Popen(
-            ["bash", "-c", f"exec > {self.said} 2>&1; {command}"], cwd=self.folder, start_new_session=True,
-            env={
-                "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-                "PENSTOCK_KAFKA": f"127.0.0.1:{self.kafka_port}",
-                "PENSTOCK_HTTP_PORT": str(self.http_port),
-            },
-        )  # fmt: skip
+    def start(self, example: str) -> Child:
+        """Start an example with these ports in the environment; in a shell, if it does more than start a command."""
+        line = example.replace("localhost:8080", f"localhost:{self.http_port}")
+        line = line.replace("127.0.0.1:9092", f"127.0.0.1:{self.kafka_port}")
+        name, *words = shlex.split(line)
+        plain = name == "penstock" and _OF_A_SHELL.isdisjoint(line)
+        command = [sys.executable, "-m", "app.cli", *words] if plain else ["bash", "-c", line]
+        env = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PENSTOCK_KAFKA": f"127.0.0.1:{self.kafka_port}",
+            "PENSTOCK_HTTP_PORT": str(self.http_port),
+        }
+        return Child("example", command, self.folder, env)
 
     def run(self, example: str) -> tuple[int, str]:
         """To its end: exit code and all that it says."""
-        with self.shell(example) as process:
-            try:
-                process.wait(_LIMIT_S)
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-        return process.returncode, self.said.read_text()
+        with self.start(example) as command:
+            return command.wait(_LIMIT_S), _said(command)
+
+
+def _said(command: Child) -> str:
+    """All that it has printed so far."""
+    return command.output() + command.log.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -181,22 +175,17 @@ def test_an_example_does_what_it_says(quickstart: Quickstart, example: str) -> N
 
 def _until_ctrl_c(quickstart: Quickstart, example: str) -> None:
     """It says that it waits, or shows what it watches, and ends well with Ctrl-C."""
-    with quickstart.shell(example) as process:
+    with quickstart.start(example) as command:
 
         def shown() -> bool:
             assert post(quickstart.http_port, "/channels/default/quickstart", "now").status == 202  # for what is recent
-            return ENDLESS[example] in quickstart.said.read_text() or process.poll() is not None
+            return ENDLESS[example] in _said(command) or not command.running
 
-        quickstart.said.touch()
-        try:
-            wait_until(f"{example}: {ENDLESS[example]}", shown, _LIMIT_S, poll_s=1)
-            assert process.poll() is None, quickstart.said.read_text()
-            os.killpg(process.pid, signal.SIGINT)
-            assert process.wait(_LIMIT_S) == 0, quickstart.said.read_text()
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    assert "Traceback" not in quickstart.said.read_text()
+        wait_until(f"{example}: {ENDLESS[example]}", shown, _LIMIT_S, poll_s=1)
+        assert command.running, _said(command)
+        command.process.send_signal(signal.SIGINT)
+        assert command.wait(_LIMIT_S) == 0, _said(command)
+        assert "Traceback" not in _said(command)
 
 
 @pytest.mark.parametrize("example", READ)

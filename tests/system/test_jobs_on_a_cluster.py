@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from tests.support.planted_faults import faulty
 from tests.support.processes import REPOSITORY, wait_until
 from tests.support.spark_cluster import CONF, QUICK, cluster
 from tests.support.traffic import Sent, shown
+from tests.system.census_demo import check_totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,7 @@ pytestmark = pytest.mark.system
 _LIMIT_S = 900.0  #: a minute where there is nothing else to do
 _BEGIN_S = int(time.time()) // 60 * 60 - 3600  # Kafka drops what is older than its retention
 _RECORDS = 3000
+_CONF_OPTIONS = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
 _SECOND_RUN = """
 import json, sys
 from dataclasses import replace
@@ -85,10 +87,22 @@ print(json.dumps([summary.counters, summary.stopped, places, drawn, [value.decod
 """
 
 
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with cluster(tmp_path_factory.mktemp("spark")) as address:
+        yield address
+
+
+def test_census_totals_are_exact_after_kills(kafka: EmbeddedKafka, master: str) -> None:
+    """`make demo-census` runs the same in one process of Spark."""
+    check_totals(kafka, "--master", master, *_CONF_OPTIONS)
+
+
 def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     kafka: EmbeddedKafka,
     topic_name: Callable[[], str],
     spark: SparkSession,
+    master: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -102,14 +116,13 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     now = time.time()
     client = {"bootstrap.servers": kafka.bootstrap}
     wish = TopologyQuery(client, looked.instance, now, _BEGIN_S, now, folder=folder)
-    with cluster(tmp_path) as master:
-        counted = _killed(looked, master, folder, tmp_path / "first.log")
-        second = subprocess.run(
-            [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
-             str(_BEGIN_S), compute, json.dumps(CONF)],
-            capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
-            timeout=_LIMIT_S,
-        )  # fmt: skip
+    counted = _killed(looked, master, folder, tmp_path / "first.log")
+    second = subprocess.run(
+        [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
+         str(_BEGIN_S), compute, json.dumps(CONF)],
+        capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
+        timeout=_LIMIT_S,
+    )  # fmt: skip
 
     assert second.returncode == 0, second.stderr
     assert second.stderr == ""
@@ -153,8 +166,7 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
 
 def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
     """The job as users start it, killed when a batch of three is in the tables; how many records that were."""
-    conf = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
-    arguments = ["job", "traffic", "--master", master, *conf, "--batch", "1000"]
+    arguments = ["job", "traffic", "--master", master, *_CONF_OPTIONS, "--batch", "1000"]
     with log.open("wb") as output:
         first = subprocess.Popen(
             looked.command(*arguments, "--folder", str(folder)),

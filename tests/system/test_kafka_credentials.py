@@ -7,7 +7,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,9 +34,8 @@ _LASTING_S = 3.0
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
-        yield kafka
+def secured(secured_kafka: Callable[[], SecuredKafka]) -> SecuredKafka:
+    return secured_kafka()
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import os
 import ssl
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -22,7 +21,7 @@ from app.local.kafka import EmbeddedKafka
 from tests.support.certificates import Authority
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import REPOSITORY, Worker, get, wait_until
+from tests.support.processes import Worker, get, run, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
 
@@ -35,14 +34,7 @@ NEVER: dict[str, Any] = {"retry": 0}
 
 def _command(env: dict[str, str], *arguments: str) -> str:
     """What a command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        cwd=REPOSITORY,
-    )
+    done = run([sys.executable, "-m", "app.cli", *arguments], {**os.environ, **env}, LIMIT_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,10 @@ CLIENT, SECRET = "oauth-client", f"{CANARY}-oauth"
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
-        kafka.set_password("ann", CANARY)
-        yield kafka
+def secured(secured_kafka: Callable[[], SecuredKafka]) -> SecuredKafka:
+    kafka = secured_kafka()
+    kafka.set_password("ann", CANARY)
+    return kafka
 
 
 @dataclass(frozen=True, slots=True)

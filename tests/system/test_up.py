@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from app.local.kafka.processes import start_time
-from tests.support.processes import BusyMachine, free_port, wait_until
+from tests.support.processes import BusyMachine, free_port, penstock, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
 _HOST = "my-kafkachannel-service.mynamespace.svc.cluster.local"
@@ -129,10 +129,7 @@ def _moved(before: dict[str, float], after: dict[str, float]) -> list[float]:
 
 def _dead_letter(up: Up) -> dict[str, Any]:
     command = ["receive", "--dlq", "--from-beginning", "--count", "1", "--timeout", "60", "-o", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *command, "--kafka", f"127.0.0.1:{up.kafka_port}"],
-        capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=_REPOSITORY,
-    )  # fmt: skip
+    done = penstock(*command, "--kafka", f"127.0.0.1:{up.kafka_port}")
     assert done.returncode == 0, done.stderr
     letter: dict[str, Any] = json.loads(done.stdout)
     return letter
@@ -219,10 +216,7 @@ def test_what_was_edited_in_the_quickstart_is_there_after_another_start(tmp_path
         assert (resources / "mine.yaml").read_text() == _MINE
         assert _served(again, "mine")["metadata"]["uid"] == uid
         command = ["receive", "--channel", "default/mine", "--from-beginning", "--count", "1", "--timeout", "60"]
-        done = subprocess.run(
-            [sys.executable, "-m", "app.cli", *command, "-o", "json", "--kafka", f"127.0.0.1:{again.kafka_port}"],
-            capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=_REPOSITORY,
-        )  # fmt: skip
+        done = penstock(*command, "-o", "json", "--kafka", f"127.0.0.1:{again.kafka_port}")
         assert json.loads(done.stdout)["attributes"]["id"] == "kept", done.stderr
         assert _post(again, "123") == 202
         assert {again.wait_for("id=123", _LIMIT_S).split()[0] for _ in range(2)} == {"good", "picky"}, (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from knative.contract.kafka_names import contract_topic
 from tests.support.collector import Collector
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import REPOSITORY, Worker, free_port, get, wait_until
+from tests.support.processes import REPOSITORY, Worker, free_port, get, run, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says, silence
 from tests.system.sending import PLAIN, post
@@ -82,14 +81,8 @@ class Running:
 
     def command(self, *arguments: str) -> str:
         """What a command prints, on both streams."""
-        done = subprocess.run(
-            [sys.executable, "-m", *arguments],
-            env={**os.environ, **self.env, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "1000"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            cwd=self.installation.folder,
-        )
+        env = {**os.environ, **self.env, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "1000"}
+        done = run([sys.executable, "-m", *arguments], env, LIMIT_S, self.installation.folder)
         assert "Traceback" not in done.stderr, done.stderr
         assert done.stdout + done.stderr
         return done.stdout + done.stderr

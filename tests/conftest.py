@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analytics.spark.session import NO_GENERATED_CODE, SparkOptions, spark_session
-from app.local.kafka import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka, storage
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
+from tests.support.formatted_storage import formatted_once
 from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prepared import prepared
@@ -47,6 +48,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session", autouse=True)
 def _processes_are_prepared() -> Iterator[None]:
     with prepared(True):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _storages_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "_format", formatted_once(storage._format, tmp_path_factory.mktemp("formatted")))
         yield
 
 

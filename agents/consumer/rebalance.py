@@ -2,9 +2,9 @@
 
     assigned:  committed offset + metadata -> PartitionState -> opened() on the loop -> only then fetching begins
     revoked:   drain() on the loop -> last commit -> released
-    lost:      drain() on the loop, briefly -> dropped without a commit; what is settled is retained
+    lost:      drain() on the loop, briefly -> dropped without a commit; what is settled is remembered
 
-A partition that comes back continues where this process left it (`agents/consumer/retained`). When Kafka did not
+A partition that comes back continues where this process left it (`agents/consumer/lost_partitions`). When Kafka did not
 answer for a while, probably every member has lost its partitions, and each knows offsets that are not committed. Not
 every member can see this: one that is new, or that had no partitions, only finds that its join took long.
 
@@ -30,8 +30,8 @@ from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
 from agents.consumer.group_consumer import GroupConsumer
+from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.membership import JoinWatch
-from agents.consumer.retained import RetainedOffsets, handed_over
 from agents.consumer.start_offsets import committed_offsets, log_start
 from agents.ordering.partition import PartitionState
 from knative.contract.records import Subscription
@@ -83,7 +83,7 @@ class Rebalance:
         self._thread = thread
         self._observe = observe
         self._stop = thread.stopping
-        self._retained = RetainedOffsets()
+        self._lost = LostPartitions()
         self._deferred: dict[int, TopicPartition] = {}  # assigned, to be opened when the hand-over is over
         self.stop_drain_s = math.inf  #: the limit of a drain, once the thread is to stop
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
@@ -108,15 +108,15 @@ class Rebalance:
         """Open the partitions that this process knows best; defer those of which other members may know more."""
         if consumer.expelled_idle:
             self._join_watch.expelled()
-        handover = self._retained.joining
+        handover = self._lost.joining
         self._join_watch.joined(time.monotonic(), handover=handover)
-        if handover and self._hand_over(consumer, self._retained.joined([where.partition for where in assigned])):
-            self._retained.handed_over()  # else it is tried again with the next assignment
+        if handover and self._hand_over(consumer, self._lost.joined([where.partition for where in assigned])):
+            self._lost.handed_over()  # else it is tried again with the next assignment
         if not assigned:
             return
         self.counts["assigned"] += 1
         if time.monotonic() < self._join_watch.handover_until:
-            self._defer(consumer, [where for where in assigned if not self._retained.knows(where.partition)])
+            self._defer(consumer, [where for where in assigned if not self._lost.knows(where.partition)])
         self._open(consumer, [where for where in assigned if where.partition not in self._deferred])
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
@@ -140,7 +140,7 @@ class Rebalance:
         for partition in mine:
             self._backpressure.forget(consumer, partition)
         self._thread.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        self._retained.keep(mine, hand_over=silent or self._commits.silent)
+        self._lost.keep(mine, hand_over=silent or self._commits.silent)
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
         # minutes.
         self.stuck = self._commits.in_flight
@@ -160,7 +160,7 @@ class Rebalance:
     def open_deferred(self, consumer: Consumer, now: float) -> None:
         """Open the deferred partitions if they are due; `now`: monotonic seconds."""
         if self._join_watch.rests(now):
-            self._retained.rest()
+            self._lost.rest()
         if not self._deferred or now < self._join_watch.handover_until:
             return
         due = list(self._deferred.values())
@@ -192,7 +192,7 @@ class Rebalance:
         # Removed from `partitions` before the commit: a request for a commit that is still waiting is then not sent.
         refused = commit_now(consumer, self._thread.call(offsets, partitions), self._label)
         left = [partition for partition in partitions if partition.number in refused]
-        self._retained.keep(left, hand_over=silent or self._commits.silent)
+        self._lost.keep(left, hand_over=silent or self._commits.silent)
 
     def client_failed(self) -> None:
         """For the next client it is as after a loss, also if this one owned nothing."""
@@ -205,7 +205,7 @@ class Rebalance:
         self.partitions.clear()
         if left:
             self._thread.call(self._listener.dropped, left)
-            self._retained.keep(left, hand_over=silent)
+            self._lost.keep(left, hand_over=silent)
 
     # -- steps
 
@@ -218,7 +218,7 @@ class Rebalance:
             if start < 0:  # nothing is committed
                 low, high = consumer.get_watermark_offsets(found, timeout=10.0)
                 start = log_start(self._label, found.partition, low, high, self._observe)
-            opened.append(self._retained.opened(found.topic, found.partition, start, metadata_of(found)))
+            opened.append(self._lost.opened(found.topic, found.partition, start, metadata_of(found)))
         # The loop must know the partitions before the client can fetch their records, hence the order of these calls.
         self._thread.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)

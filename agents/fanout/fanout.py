@@ -198,7 +198,7 @@ class TopicFanout:
     async def hand_over(self, numbers: Sequence[int]) -> bool:
         async with self._lock:
             await at_most(asyncio.gather(*(one.hand_over(numbers) for one in self._all())), _HANDOVER_LIMIT_S)
-            return not any(one.retained.joining for one in self._all())
+            return not any(one.lost.joining for one in self._all())
 
     def _all(self) -> list[FanoutMember]:
         return [*self._members, *self._leaving]

@@ -19,9 +19,9 @@ import structlog
 from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.consumer.commits import Commits, offsets
+from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.memory_budget import RECORDS_MAX
 from agents.consumer.rebalance import RebalanceListener
-from agents.consumer.retained import RetainedOffsets, handed_over
 from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
 from agents.fanout.ranges import Range, covers
 from agents.ordering.partition import Batch, Delivery, PartitionState
@@ -100,7 +100,7 @@ class FanoutMember:
     ) -> None:
         self.subscription = subscription
         self.client_name = client_name
-        self.retained = RetainedOffsets()
+        self.lost = LostPartitions()
         self.states: dict[int, PartitionState] = {}
         self.positions: dict[int, int] = {}  #: partition -> the first offset that it has not taken
         self._config = config
@@ -254,9 +254,7 @@ class FanoutMember:
     def open(self, numbers: Sequence[int], found: Mapping[int, GroupOffset]) -> None:
         """These partitions were assigned; `found`: what the group has committed."""
         topic = self.subscription.topic
-        opened = [
-            self.retained.opened(topic, number, found[number].offset, found[number].metadata) for number in numbers
-        ]
+        opened = [self.lost.opened(topic, number, found[number].offset, found[number].metadata) for number in numbers]
         self._listener.opened(opened)
         for state in opened:
             self.positions[state.number] = state.tracker.committable
@@ -285,7 +283,7 @@ class FanoutMember:
                 refused = await self._commit_now(mine)
                 left = [state for state in mine if state.number in refused]
                 silent = silent or self.commits.silent
-                self.retained.keep(left, hand_over=silent)
+                self.lost.keep(left, hand_over=silent)
             return silent and bool(left)
 
     async def _commit_now(self, states: list[PartitionState]) -> set[int]:
@@ -303,7 +301,7 @@ class FanoutMember:
         for state in mine:
             self._pop(state)
         silent = self.commits.silent
-        self.retained.keep(mine, hand_over=silent)
+        self.lost.keep(mine, hand_over=silent)
         # Only after the drain: it ends `waiting`, and first attempts would start again.
         if not self.states:
             self.commits.forget()
@@ -311,9 +309,9 @@ class FanoutMember:
 
     async def hand_over(self, assigned: Sequence[int]) -> None:
         """Commit what this process knows of lost partitions that others own now, unless others have committed since."""
-        known = self.retained.joined(assigned)
+        known = self.lost.joined(assigned)
         if not known:
-            self.retained.handed_over()
+            self.lost.handed_over()
             return
         label, numbers = self.subscription.label, [state.number for state in known]
         try:
@@ -331,7 +329,7 @@ class FanoutMember:
         done = [state.number for state in wanted if state.number not in refused]
         log.info("offsets handed over", subscription=label, partitions=done)
         if not refused:
-            self.retained.handed_over()
+            self.lost.handed_over()
 
     def fail(self, number: int, reason: str) -> None:
         """Stop serving this partition, although it is owned; the status reports the reason."""

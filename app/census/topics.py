@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from knative.errors import PenstockError, UsageError
@@ -83,6 +84,14 @@ class Topics:
         """Describe these topics. Raises NoSuchTopicError if one does not exist."""
         self.names()  # raises a clear error when Kafka does not answer
         return [self._described(name) for name in names]
+
+    def all(self) -> list[Topic]:
+        """Describe all topics except Kafka's own."""
+        found = []
+        for name in self.names():
+            with suppress(NoSuchTopicError):  # it was deleted meanwhile
+                found.append(self._described(name))
+        return found
 
     def _described(self, name: str) -> Topic:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +14,10 @@ from confluent_kafka import Producer
 
 from analytics.census.generator import Recipe, write
 from analytics.census.plain import count_files, same
+from app.census.topics import Topics
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.topic_reader import TopicReader
-from tests.support.processes import REPOSITORY, Child, free_port, get, wait_until
+from tests.support.processes import Child, free_port, get, run, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -36,8 +37,7 @@ class Census:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """To its end, which must be `code`; its output, or what it complained of."""
-        command = [*_CENSUS, *arguments, "--kafka", self.kafka]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY)
+        done = run([*_CENSUS, *arguments, "--kafka", self.kafka], os.environ, _LIMIT_S)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 
@@ -115,6 +115,19 @@ def test_topics(census: Census, tmp_path: Path) -> None:
     assert "no topic" in census.run("offsets", "--topic", census.compute, code=1)
 
 
+def test_a_topic_that_goes_while_all_are_listed_is_left_out(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    class Listing(Topics):
+        def names(self) -> list[str]:
+            return [*super().names(), "has-gone"]
+
+    topic = make_topic(2)
+    found = {one.name: one.partitions for one in Listing({"bootstrap.servers": kafka.bootstrap}).all()}
+    assert found[topic] == 2
+    assert "has-gone" not in found
+
+
 def test_read_shows_its_metrics_while_it_runs(census: Census, tmp_path: Path) -> None:
     """What it has downloaded, from a real server, and what Kafka has acknowledged so far."""
     write(tmp_path / "site", 2019, "jan", Recipe(2_000))
@@ -147,7 +160,7 @@ def test_read_without_kafka_is_not_ready(tmp_path: Path) -> None:
     file = write(tmp_path, 2019, "jan", Recipe(3)).path
     command = [*_CENSUS, "read", "--years", "2019", "--from-file", str(file)]
     command += ["--kafka", f"127.0.0.1:{free_port()}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY)
+    done = run(command, os.environ, _LIMIT_S)
     assert done.returncode == 3
     assert "penstock kafka up" in done.stderr
 

@@ -59,7 +59,7 @@ async def test_the_next_client_waits_for_the_rest_of_a_handover(
     monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     owner, settings = Settler(), settings_of(kafka.bootstrap)
     consumer = start(owner, make_topic(), settings, 1.0)
-    consumer._rebalance._retained.joining = True
+    consumer._rebalance._lost.joining = True
     try:
         for number in (1, 2, 3):  # so that the second has done all that it does
             await owner.until(partial(assigned, consumer, number))

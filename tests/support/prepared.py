@@ -30,28 +30,15 @@ from typing import Any
 
 from app.local.kafka.processes import die_with_parent
 
+_COMMANDS = (
+    "census.compute census.read census.results census.topics configuration dlq doctor explain lag receive remove seek send"
+    " status tail topology traffic validate"
+)
 #: What each of these modules imports when it runs, or most of it.
 _IMPORTS: Mapping[str, tuple[str, ...]] = {
     "faust": ("faust.cli.faust", "app.compose"),
-    "app.cli": tuple(
-        f"app.cli.{name}"
-        for name in (
-            "configuration",
-            "dlq",
-            "doctor",
-            "explain",
-            "lag",
-            "receive",
-            "remove",
-            "seek",
-            "send",
-            "status",
-            "tail",
-            "topology",
-            "traffic",
-            "validate",
-        )
-    ),
+    "app.cli": tuple(f"app.cli.{name}" for name in _COMMANDS.split()),
+    "tests.integration.controller_process": (),
     "benchmarks.sink": (),
     "benchmarks.load": (),
 }

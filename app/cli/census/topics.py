@@ -44,10 +44,9 @@ def topiclist(kafka: Kafka = "", output: Views = View.TABLE) -> None:
       penstock census topiclist
       penstock census topiclist -o name
     """
-    found = _topics(kafka)
     rows = [
         {"topic": one.name, "partitions": one.partitions, "replicas": one.replicas, "id": one.id}
-        for one in found.describe(found.names())
+        for one in _topics(kafka).all()
     ]
     _TOPICS.show(rows, output)
 

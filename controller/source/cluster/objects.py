@@ -221,7 +221,7 @@ def plan_finalizers(ours: Iterable[Known], in_kafka: frozenset[str]) -> list[Fin
     return changes
 
 
-def plan_handover(former: Iterable[Known], listed: Collection[str], in_kafka: Collection[str]) -> list[FinalizerChange]:
+def plan_releases(former: Iterable[Known], listed: Collection[str], in_kafka: Collection[str]) -> list[FinalizerChange]:
     """Which Subscriptions core has: those that it has written into a channel (`listed`: uids), because their group goes
     with their entry; and those that have nothing in Kafka."""
     return [_without(one) for one in former if one.uid in listed or one.uid not in in_kafka]

@@ -31,7 +31,7 @@ from controller.source.cluster.objects import (
     owns_something,
     path_of,
     plan_finalizers,
-    plan_handover,
+    plan_releases,
     read_object,
     served_of,
     trimmed,
@@ -302,7 +302,7 @@ class ClusterSource:
             for store in self._stores(kind):
                 store.deleted &= in_kafka
         released = [one for one in plan_finalizers(self._ours, in_kafka) if not one.adds]
-        await self._carry_out([*released, *plan_handover(self._former, self._listed(), in_kafka)])
+        await self._carry_out([*released, *plan_releases(self._former, self._listed(), in_kafka)])
 
     async def _carry_out(self, changes: Sequence[FinalizerChange]) -> None:
         limit = asyncio.Semaphore(WRITES_MAX)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.consumer.retained import resumed
+from agents.consumer.lost_partitions import resumed
 from agents.ordering.offset_metadata import read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState

@@ -14,7 +14,7 @@ from controller.source.cluster.objects import (
     ours_of,
     path_of,
     plan_finalizers,
-    plan_handover,
+    plan_releases,
     read_object,
     served_of,
     trimmed,
@@ -208,7 +208,7 @@ def test_core_has_what_it_has_written_into_a_channel(
     channel = known(spec={}, finalizers=[FINALIZER])
     assert former_of([channel, of_core, former], core=False) == []
     assert former_of([channel, of_core, former], core=True) == [former]
-    changes = plan_handover([former], listed.split(), in_kafka.split())
+    changes = plan_releases([former], listed.split(), in_kafka.split())
     assert [one.finalizers for one in changes] == ([("core.example/x",)] if goes else [])
 
 

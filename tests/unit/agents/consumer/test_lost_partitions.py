@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.consumer.retained import RetainedOffsets, handed_over, resumed
+from agents.consumer.lost_partitions import LostPartitions, handed_over, resumed
 from agents.ordering.offset_metadata import OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
@@ -81,59 +81,59 @@ def test_settled_by_either_owner_is_never_delivered_and_nothing_else_is_left_out
 
 
 def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
-    retained = RetainedOffsets()
+    lost = LostPartitions()
     mine, said, unsaid = (
         partition(0, {100}, 101),
         partition(1, {100}, 101, committed=True),
         partition(2, {100}, 101),
     )
-    retained.keep([mine, said, unsaid], hand_over=True)
-    assert retained.joined([0]) == [unsaid]
-    assert retained.joined([3]) == [unsaid], "Kafka did not answer the first time"
-    assert retained.joining
-    retained.handed_over()
-    assert (retained.joining, retained.joined([])) == (False, [])
-    assert retained.opened("t", 0, 100, "").tracker.committable == 101
-    assert retained.opened("t", 2, 100, "").tracker.committable == 101, "it may still come back"
-    assert retained.opened("t", 2, 100, "").tracker.committable == 100, "what was kept is used up"
+    lost.keep([mine, said, unsaid], hand_over=True)
+    assert lost.joined([0]) == [unsaid]
+    assert lost.joined([3]) == [unsaid], "Kafka did not answer the first time"
+    assert lost.joining
+    lost.handed_over()
+    assert (lost.joining, lost.joined([])) == (False, [])
+    assert lost.opened("t", 0, 100, "").tracker.committable == 101
+    assert lost.opened("t", 2, 100, "").tracker.committable == 101, "it may still come back"
+    assert lost.opened("t", 2, 100, "").tracker.committable == 100, "what was kept is used up"
 
 
 def test_what_failed_to_be_handed_over_and_came_back_is_not_handed_over() -> None:
-    retained = RetainedOffsets()
-    retained.keep([partition(0, {100}, 101), partition(1, {100}, 101)], hand_over=True)
-    assert len(retained.joined([])) == 2
-    assert [one.number for one in retained.joined([0])] == [1]
-    retained.opened("t", 1, 100, "")
-    assert retained.joined([]) == []
+    lost = LostPartitions()
+    lost.keep([partition(0, {100}, 101), partition(1, {100}, 101)], hand_over=True)
+    assert len(lost.joined([])) == 2
+    assert [one.number for one in lost.joined([0])] == [1]
+    lost.opened("t", 1, 100, "")
+    assert lost.joined([]) == []
 
 
 def test_others_may_know_more_of_what_was_lost_long_ago() -> None:
-    retained = RetainedOffsets()
+    lost = LostPartitions()
     first, second, third = (partition(number, set(), 100) for number in (0, 1, 2))
-    retained.keep([first, second])
-    retained.keep([third])
-    assert all(map(retained.knows, (0, 1, 2))), "one loss, in two parts"
-    retained.opened("t", 0, 100, "")
-    assert [retained.knows(number) for number in (0, 1, 2)] == [False, True, True]
-    retained.rest()
-    retained.keep([first])
-    assert [retained.knows(number) for number in (0, 1, 2)] == [True, False, False]
-    assert retained.opened("t", 1, 100, "").acknowledged == 100
+    lost.keep([first, second])
+    lost.keep([third])
+    assert all(map(lost.knows, (0, 1, 2))), "one loss, in two parts"
+    lost.opened("t", 0, 100, "")
+    assert [lost.knows(number) for number in (0, 1, 2)] == [False, True, True]
+    lost.rest()
+    lost.keep([first])
+    assert [lost.knows(number) for number in (0, 1, 2)] == [True, False, False]
+    assert lost.opened("t", 1, 100, "").acknowledged == 100
 
 
 def test_a_process_that_was_frozen_hands_nothing_over() -> None:
     """Others have been at work since: its position may be beyond theirs, and theirs would then go back."""
-    retained = RetainedOffsets()
-    retained.keep([partition(0, {100}, 101)])
-    assert (retained.joining, retained.joined([])) == (False, [])
-    assert retained.opened("t", 0, 100, "").tracker.committable == 101
+    lost = LostPartitions()
+    lost.keep([partition(0, {100}, 101)])
+    assert (lost.joining, lost.joined([])) == (False, [])
+    assert lost.opened("t", 0, 100, "").tracker.committable == 101
 
 
 def test_a_partition_that_was_never_owned_starts_where_kafka_says() -> None:
-    retained = RetainedOffsets()
-    assert not retained.knows(3)
+    lost = LostPartitions()
+    assert not lost.knows(3)
     known = OffsetTracker(7, OffsetMetadata(frozenset({9})))
-    opened = retained.opened("t", 3, 7, known.metadata())
+    opened = lost.opened("t", 3, 7, known.metadata())
     assert (opened.tracker.settled, opened.acknowledged, opened.requested) == ({9}, 7, 7)
 
 

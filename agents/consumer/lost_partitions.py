@@ -51,7 +51,7 @@ def handed_over(lost: PartitionState, committed: int, metadata: str | None) -> O
     return resumed(committed, read(committed, metadata), lost.tracker, lost.acknowledged)
 
 
-class RetainedOffsets:
+class LostPartitions:
     """Partitions that one consumer has lost. Consumer's thread only."""
 
     def __init__(self) -> None:

@@ -239,7 +239,7 @@ def settle(whole: World) -> None:
         except KafkaException:  # a coordinator that has just moved
             return False
 
-    wait_until(f"both subscriptions have settled everything, up to {ends}", settled, SETTLE_LIMIT_S, poll_s=0.25)
+    wait_until(f"both subscriptions have settled everything, up to {ends}", settled, SETTLE_LIMIT_S, poll_s=0.5)
     for worker in list(whole.beside):
         whole.leave(worker)
     with whole.fault("term"):

@@ -132,7 +132,7 @@ class Installation:
                 f"{name} has settled everything, up to {ends}",
                 lambda name=name: self.position(name) == ends,  # type: ignore[misc]  # bound at once
                 limit_s,
-                poll_s=0.25,
+                poll_s=0.5,
             )
 
     def store(self, events: int, limit_s: float) -> None:

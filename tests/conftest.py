@@ -93,12 +93,16 @@ def kafka_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 
 
 _KAFKA_PORT = "kafka_port"
+_HEAP = "640m"
 _RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
-_shared: list[EmbeddedKafka] = []  # in the process that starts others: the one that all of them use
+_shared: list[KafkaCluster] = []  # in the process that starts others: the one broker that all of them use
+#: On a busy machine a broker may hear nothing of itself for more than the 4 s after which an embedded one is fenced. For
+#: half a minute then, no group has a coordinator and no event is stored.
+_PATIENT = {"broker.session.timeout.ms": "60000"}
 
 
 def _kafka(folder: Path) -> EmbeddedKafka:
-    return EmbeddedKafka(folder, port=free_port(), heap="640m", jars_root=_REPOSITORY / ".penstock" / "kafka")
+    return EmbeddedKafka(folder, port=free_port(), heap=_HEAP, jars_root=_REPOSITORY / ".penstock" / "kafka")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -106,9 +110,10 @@ def pytest_configure_node(node: Any) -> None:
     """Start one Kafka for all processes of a run: a start and the first minutes of each would take 20 s of CPU."""
     if any(_RINGS_WITH_KAFKA & set(Path(where.partition("::")[0]).parts) for where in node.config.args):
         if not _shared:
-            _shared.append(_kafka(Path(tempfile.mkdtemp(prefix="penstock-tests-"))))
-            _shared[0].start(180.0)
-        node.workerinput[_KAFKA_PORT] = _shared[0].port
+            folder = Path(tempfile.mkdtemp(prefix="penstock-tests-"))
+            _shared.append(KafkaCluster(folder, brokers=1, heap=_HEAP, also=lambda _: _PATIENT))
+            _shared[0].start()
+        node.workerinput[_KAFKA_PORT] = int(_shared[0].direct.rpartition(":")[2])
 
 
 def pytest_unconfigure() -> None:
@@ -116,7 +121,7 @@ def pytest_unconfigure() -> None:
     while _shared:
         shared = _shared.pop()
         shared.stop()
-        shutil.rmtree(shared.data_dir, ignore_errors=True)
+        shutil.rmtree(shared.brokers[0].data_dir.parent, ignore_errors=True)
 
 
 _of_group: dict[str, KafkaCluster] = {}  # by fixture: those that run, for the files of a group

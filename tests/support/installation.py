@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from knative.delivery.policy import DeliveryOrder
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Sent
@@ -124,13 +126,19 @@ class Installation:
         """What a Subscription's group has committed."""
         return reader.position(self.bootstrap, self.group(name), self.resources.topic, self.partitions)
 
+    def _stands_at(self, name: str, ends: Mapping[int, int]) -> bool:
+        try:
+            return self.position(name) == ends
+        except KafkaException:  # no coordinator answers now
+            return False
+
     def wait_settled(self, names: Iterable[str], limit_s: float) -> None:
         """Until each group's commits have reached the ends that the topic has now."""
         ends = self.ends()
         for name in names:
             wait_until(
                 f"{name} has settled everything, up to {ends}",
-                lambda name=name: self.position(name) == ends,  # type: ignore[misc]  # bound at once
+                lambda name=name: self._stands_at(name, ends),  # type: ignore[misc]  # bound at once
                 limit_s,
                 poll_s=0.5,
             )

@@ -96,8 +96,8 @@ _KAFKA_PORT = "kafka_port"
 _HEAP = "640m"
 _RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
 _shared: list[KafkaCluster] = []  # in the process that starts others: the one broker that all of them use
-#: On a busy machine a broker may hear nothing of itself for more than the 4 s after which an embedded one is fenced. For
-#: half a minute then, no group has a coordinator and no event is stored.
+#: On a busy machine a broker may hear nothing of itself for more than the 4 s after which an embedded one is fenced.
+#: For half a minute then, no group has a coordinator and no event is stored.
 _PATIENT = {"broker.session.timeout.ms": "60000"}
 
 

@@ -87,9 +87,9 @@ class Broker:
         """Make its data directory and format its storage, when that has not been done."""
         make_folder(self.data_dir)
         path = prepare(self.data_dir, self._cluster, self._node, self._java)
-        path.write_text(path.read_text() + self._settings())
+        path.write_text(path.read_text() + self._listeners())
 
-    def _settings(self) -> str:
+    def _listeners(self) -> str:
         """Of a setting that is there twice Kafka takes the last."""
         node, clients = self._node, f"CLIENTS://{LOOPBACK}"
         between = f"PLAINTEXT://{LOOPBACK}:{node.port}"
@@ -99,8 +99,6 @@ class Broker:
             "advertised.listeners": f"{between},{clients}:{self.proxy.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
-            # At rest, a third less CPU: followers ask again only when there is something, or after so long.
-            "replica.fetch.wait.max.ms": "5000",
         }
         settings |= self._also(settings)
         return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException
-
 from tests.chaos.disks import SmallDisk
 from tests.support.installation import Installation
 from tests.support.kafka_cluster import KafkaCluster
@@ -230,16 +228,7 @@ def load(whole: World, pace: Pace) -> LoadProcess:
 
 def settle(whole: World) -> None:
     """Until everything is delivered and committed; then all workers end in order, and so does the subscriber."""
-    watching = replace(whole.installation, bootstrap=whole.cluster.direct)
-    ends = watching.ends()
-
-    def settled() -> bool:
-        try:
-            return all(watching.position(order) == ends for order in ORDERS)
-        except KafkaException:  # a coordinator that has just moved
-            return False
-
-    wait_until(f"both subscriptions have settled everything, up to {ends}", settled, SETTLE_LIMIT_S, poll_s=0.5)
+    replace(whole.installation, bootstrap=whole.cluster.direct).wait_settled(ORDERS, SETTLE_LIMIT_S)
     for worker in list(whole.beside):
         whole.leave(worker)
     with whole.fault("term"):

@@ -129,7 +129,7 @@ class Installation:
     def _stands_at(self, name: str, ends: Mapping[int, int]) -> bool:
         try:
             return self.position(name) == ends
-        except KafkaException:  # no coordinator answers now
+        except KafkaException:  # the coordinator has just moved, or is away
             return False
 
     def wait_settled(self, names: Iterable[str], limit_s: float) -> None:

@@ -4,9 +4,7 @@ and a broker of the same installation. An ingress with TLS, and a second process
 from __future__ import annotations
 
 import itertools
-import os
 import ssl
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from app.local.kafka import EmbeddedKafka
 from tests.support.certificates import Authority
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import Worker, get, run, wait_until
+from tests.support.processes import Worker, get, penstock, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
 
@@ -34,7 +32,7 @@ NEVER: dict[str, Any] = {"retry": 0}
 
 def _command(env: dict[str, str], *arguments: str) -> str:
     """What a command prints."""
-    done = run([sys.executable, "-m", "app.cli", *arguments], {**os.environ, **env}, LIMIT_S)
+    done = penstock(*arguments, settings=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

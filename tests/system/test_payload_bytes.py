@@ -6,7 +6,6 @@ Also what ingress answers with a real Kafka behind it, and an event of the great
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASO
 from tests.support import librdkafka
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import Worker, run, wait_until
+from tests.support.processes import Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import Request, ScriptedSubscriber, says
 from tests.system.rejected_requests import LIMIT_BYTES, REFUSED, event
@@ -361,10 +360,9 @@ def test_a_record_with_undecodable_header_names_is_dead_lettered(running: Runnin
     for letter in letters():
         assert letter[UNREADABLE_NAME] == UNREADABLE_REASON
         assert UNREADABLE_REASON in letter["penstock-reason"]
-    environment = {**os.environ, "PENSTOCK_KAFKA": installation.bootstrap, "PENSTOCK_INSTANCE": installation.name}
     channel = f"{NAMESPACE}/{installation.resources.channel}"
     for command in (["tail", channel, "--last", "1000", "--no-follow", "-o", "json"], ["dlq", "list"]):
-        looked = run([sys.executable, "-m", "app.cli", *command], environment)
+        looked = installation.penstock(*command)
         assert looked.returncode == 0, looked.stderr
         assert UNREADABLE_REASON in looked.stdout
     assert running.worker.running

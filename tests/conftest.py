@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 import os
 import shutil
@@ -16,13 +18,14 @@ import pytest
 
 from analytics.spark.session import NO_GENERATED_CODE, SparkOptions, spark_session
 from app.local.kafka import EmbeddedKafka, storage
+from app.local.kafka.ports import is_open
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
 from tests.support.formatted_storage import formatted_once
 from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prepared import prepared
-from tests.support.processes import free_port
+from tests.support.processes import free_port, wait_until
 from tests.support.secured_kafka import SecuredKafka
 
 if TYPE_CHECKING:
@@ -45,16 +48,34 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests stay to the end. To look through them for garbage took a fifth of the CPU of the unit tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _processes_are_prepared() -> Iterator[None]:
     with prepared(True):
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _storages_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@contextlib.contextmanager
+def _copied_storages(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "_format", formatted_once(storage._format, tmp_path_factory.mktemp("formatted")))
+        patch.setattr(storage, "_format", formatted_once(storage._format, folder))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _storages_are_copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    shared = getattr(request.config, "workerinput", {}).get(_FORMATTED)
+    with _copied_storages(Path(shared) if shared is not None else tmp_path_factory.mktemp("formatted")):
         yield
 
 
@@ -72,7 +93,8 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     shared = getattr(request.config, "workerinput", {}).get(_KAFKA_PORT)
     folder = tmp_path_factory.mktemp("kafka")
     if shared is not None:
-        yield EmbeddedKafka(folder, port=shared)  # another process has started it
+        wait_until("the Kafka that another process has started serves", lambda: is_open(shared), 300.0)
+        yield EmbeddedKafka(folder, port=shared)
     else:
         with _kafka(folder) as own:
             yield own
@@ -92,7 +114,7 @@ def kafka_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
         yield own
 
 
-_KAFKA_PORT = "kafka_port"
+_KAFKA_PORT, _FORMATTED = "kafka_port", "formatted_storages"
 _HEAP = "640m"
 _RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
 _shared: list[KafkaCluster] = []  # in the process that starts others: the one broker that all of them use
@@ -112,8 +134,15 @@ def pytest_configure_node(node: Any) -> None:
         if not _shared:
             folder = Path(tempfile.mkdtemp(prefix="penstock-tests-"))
             _shared.append(KafkaCluster(folder, brokers=1, heap=_HEAP, also=lambda _: _PATIENT))
-            _shared[0].start()
+            with _copied_storages(_formatted(_shared[0])):
+                _shared[0].spawn()
         node.workerinput[_KAFKA_PORT] = int(_shared[0].direct.rpartition(":")[2])
+        node.workerinput[_FORMATTED] = str(_formatted(_shared[0]))
+
+
+def _formatted(shared: KafkaCluster) -> Path:
+    """The folder of storages that all processes copy."""
+    return shared.brokers[0].data_dir.parent / "formatted"
 
 
 def pytest_unconfigure() -> None:
@@ -218,7 +247,7 @@ _GROUPS = {
         "test_topology_demo",
     ),
     "chaos": ("test_chaos_workers", "test_chaos_network"),
-    "proxied": ("test_handover", "test_new_clients"),
+    "proxied": ("test_kafka_failures", "test_handover", "test_new_clients", "test_group_admin", "test_group_client"),
     "secured": (
         "test_secured_kafka",
         "test_broker_secrets",
@@ -247,7 +276,7 @@ _ORDER = (
     "test_cli_dlq",
     "test_consumer_backpressure",
     "test_controller_retained",
-    "test_kafka_failures",
+    "proxied",
     "test_ledger",
     "test_up",
     "test_urls_are_secret",
@@ -255,7 +284,6 @@ _ORDER = (
     "test_graceful_shutdown",
     "test_subscriber_answers",
     "test_ledger_triggers",
-    "proxied",
     "test_idle_worker",
     "test_wheel",
     "test_cli_inspect",

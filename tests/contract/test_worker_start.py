@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -11,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka.ports import LOOPBACK
-from tests.support.processes import free_port
+from tests.support import processes
+from tests.support.processes import clean_environment, free_port
 
-_REPOSITORY = Path(__file__).parents[2]
-_LIMIT_S = 120
 _NO_KAFKA = f"{LOOPBACK}:1"
 _PENSTOCK = ["-m", "app.cli", "worker"]
 _FAUST = ["-m", "faust", "-A", "app", "worker", "-l", "info"]
@@ -22,13 +20,9 @@ _FAUST = ["-m", "faust", "-A", "app", "worker", "-l", "info"]
 
 def run(arguments: list[str], **variables: object) -> subprocess.CompletedProcess[str]:
     """One command of this Python, with only these settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
     ports = {"PENSTOCK_HTTP_PORT": free_port(), "PENSTOCK_ADMIN_PORT": 0, "PENSTOCK_KAFKA": _NO_KAFKA}
     given = {name: str(value) for name, value in (ports | variables).items()}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=_REPOSITORY, env=kept | given,
-    )  # fmt: skip
+    return processes.run([sys.executable, *arguments], clean_environment() | given)
 
 
 def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -105,6 +99,7 @@ def test_faust_send_says_what_to_use_instead(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("started_from_scratch")
 def test_faust_tables_lists_them() -> None:
     done = run(["-m", "faust", "-A", "app", "tables"], PENSTOCK_INSTANCE="mine")
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -78,34 +77,34 @@ def test_a_kafka_that_does_not_run_is_named() -> None:
         groups.delete("g")
 
 
-def test_connections_that_break_end_no_process(tmp_path: Path, topic_name: Callable[[], str]) -> None:
+def test_connections_that_break_end_no_process(proxied: KafkaCluster, topic_name: Callable[[], str]) -> None:
     """Reset in the middle of requests, from several threads; librdkafka's client has ended processes so."""
-    topic, names = topic_name(), [f"g-{number}" for number in range(8)]
-    with KafkaCluster(tmp_path, 1) as single:
-        single.create_topic(topic, 1)
-        admin = KafkaAdmin({"bootstrap.servers": single.bootstrap}, _LIMIT_S)
-        for name in names:
-            admin.groups.commit(name, {(topic, 0): 7})
-        wrong: list[object] = []
+    topic = topic_name()
+    names = [f"{topic}-{number}" for number in range(8)]
+    proxied.create_topic(topic, 1)
+    admin = KafkaAdmin({"bootstrap.servers": proxied.bootstrap}, _LIMIT_S)
+    for name in names:
+        admin.groups.commit(name, {(topic, 0): 7})
+    wrong: list[object] = []
 
-        def ask() -> None:
-            for _ in range(_ROUNDS):
-                found = admin.groups.describe_all(names)
-                offsets = admin.groups.committed_by(dict.fromkeys(names))
-                if found != dict.fromkeys(names, GroupInfo("Empty", 0)):
-                    wrong.append(found)
-                if offsets != {name: {(topic, 0): GroupOffset(7, "")} for name in names}:
-                    wrong.append(offsets)
+    def ask() -> None:
+        for _ in range(_ROUNDS):
+            found = admin.groups.describe_all(names)
+            offsets = admin.groups.committed_by(dict.fromkeys(names))
+            if found != dict.fromkeys(names, GroupInfo("Empty", 0)):
+                wrong.append(found)
+            if offsets != {name: {(topic, 0): GroupOffset(7, "")} for name in names}:
+                wrong.append(offsets)
 
-        proxy = single.brokers[0].proxy
-        proxy.reset(every_s=0.02)
-        threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(_LIMIT_S)
-        assert not any(thread.is_alive() for thread in threads), "requests hang"
-        assert wrong == []
-        proxy.forward()
-        assert admin.groups.describe_all(names) == dict.fromkeys(names, GroupInfo("Empty", 0))
-        admin.close()
+    proxy = proxied.brokers[0].proxy
+    proxy.reset(every_s=0.02)
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_LIMIT_S)
+    assert not any(thread.is_alive() for thread in threads), "requests hang"
+    assert wrong == []
+    proxy.forward()
+    assert admin.groups.describe_all(names) == dict.fromkeys(names, GroupInfo("Empty", 0))
+    admin.close()

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -134,28 +133,27 @@ async def test_a_kafka_that_is_not_there_is_an_error_in_time() -> None:
         assert refused.value.args[0].code() == KafkaError._TRANSPORT
 
 
-async def test_connections_that_break_are_made_again(tmp_path: Path, topic_name: Callable[[], str]) -> None:
+async def test_connections_that_break_are_made_again(proxied: KafkaCluster, topic_name: Callable[[], str]) -> None:
     """Reset in the middle of requests, refused for a while, let through again: the last commit stands."""
     topic = topic_name()
-    with KafkaCluster(tmp_path, 1) as single:
-        single.create_topic(topic, 1)
-        proxy, failed = single.brokers[0].proxy, 0
-        async with client_of(single.bootstrap) as client:
-            await client.fetch("g", topic, [0], _LIMIT_S)
-            proxy.reset(every_s=0.02)
-            for offset in range(300):
+    proxied.create_topic(topic, 1)
+    proxy, failed = proxied.brokers[0].proxy, 0
+    async with client_of(proxied.bootstrap) as client:
+        await client.fetch(topic, topic, [0], _LIMIT_S)
+        proxy.reset(every_s=0.02)
+        for offset in range(300):
+            try:
+                await client.commit(topic, places(topic, offset), lambda: True)
+            except KafkaException:
+                failed += 1
+        await asyncio.to_thread(proxy.refuse)
+        with pytest.raises(KafkaException):
+            await client.commit(topic, places(topic, 1_000), lambda: True)
+        await asyncio.to_thread(proxy.forward)
+        async with asyncio.timeout(_LIMIT_S):
+            while (await client.fetch(topic, topic, [0], _LIMIT_S))[0].offset != 2_000:
                 try:
-                    await client.commit("g", places(topic, offset), lambda: True)
+                    await client.commit(topic, places(topic, 2_000), lambda: True)
                 except KafkaException:
-                    failed += 1
-            await asyncio.to_thread(proxy.refuse)
-            with pytest.raises(KafkaException):
-                await client.commit("g", places(topic, 1_000), lambda: True)
-            await asyncio.to_thread(proxy.forward)
-            async with asyncio.timeout(_LIMIT_S):
-                while (await client.fetch("g", topic, [0], _LIMIT_S))[0].offset != 2_000:
-                    try:
-                        await client.commit("g", places(topic, 2_000), lambda: True)
-                    except KafkaException:
-                        await asyncio.sleep(0.1)
-        assert failed > 0, "nothing was broken"
+                    await asyncio.sleep(0.1)
+    assert failed > 0, "nothing was broken"

@@ -1,10 +1,11 @@
 """Storages of embedded brokers as copies of one that Kafka has formatted: saves a JVM for each Kafka of a test.
 
-What `penstock` starts formats its own.
+What `penstock` starts formats its own. Several processes may use one folder.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -26,7 +27,12 @@ def formatted_once(really: Format, folder: Path) -> Format:
         kept, storage = folder / node, data_dir / "storage"
         if not kept.exists():
             really(command, data_dir)
-            shutil.copytree(storage, kept)
+            new = folder / f"{node}.{os.getpid()}"
+            shutil.copytree(storage, new)
+            try:
+                new.rename(kept)
+            except OSError:  # another process was first
+                shutil.rmtree(new)
             return
         shutil.copytree(kept, storage, dirs_exist_ok=True)
         meta = (kept / _META).read_text()

@@ -182,11 +182,16 @@ class KafkaCluster(StartedByWith):
 
     def start(self) -> None:
         """Format, start and wait until it is healthy."""
+        self.spawn()
+        self.heal()
+
+    def spawn(self) -> None:
+        """Format and start. It serves only some seconds later."""
         with ThreadPoolExecutor(len(self.brokers)) as threads:
             list(threads.map(Broker.prepare, self.brokers))
         for broker in self.brokers:
             broker.proxy.start()
-        self.heal()
+            broker.spawn()
 
     def stop(self) -> None:
         """Kill all brokers and end the proxies; the data is not used again."""

@@ -166,7 +166,7 @@ class Child:
         self.name = name
         self.log = folder / f"{name}-{next(_numbers)}.log"
         self._out = self.log.with_suffix(".out")
-        whole = {**_clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)}
+        whole = {**clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)}
         with self.log.open("wb") as log, self._out.open("wb") as out:
             self.process = _start(command, whole, folder, out, log)
 
@@ -361,7 +361,7 @@ class LoadProcess(Child):
         return result
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """Ours without Penstock's settings, so that a developer's shell does not change a test."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_") and name != "PORT"}
 
@@ -370,7 +370,7 @@ def penstock(*arguments: str, settings: Mapping[str, str] | None = None) -> subp
     """Run `penstock ARGUMENT...` to its end, for at most three minutes. `settings`: all that it has of Penstock's; None
     = those of this process."""
     command = [sys.executable, "-m", "app.cli", *arguments]
-    env = os.environ if settings is None else {**_clean_environment(), **settings}
+    env = os.environ if settings is None else {**clean_environment(), **settings}
     return run(command, env)
 
 

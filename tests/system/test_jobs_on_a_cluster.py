@@ -51,7 +51,9 @@ pytestmark = pytest.mark.system
 _LIMIT_S = 900.0  #: a minute where there is nothing else to do
 _BEGIN_S = int(time.time()) // 60 * 60 - 3600  # Kafka drops what is older than its retention
 _RECORDS = 3000
-_CONF_OPTIONS = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
+#: For jobs that are killed: one executor, which takes half of the CPU. The run that goes on after them has two.
+_ONE_EXECUTOR = {**CONF, "spark.cores.max": "1"}
+_CONF_OPTIONS = [text for name, value in _ONE_EXECUTOR.items() for text in ("--conf", f"{name}={value}")]
 _SECOND_RUN = """
 import json, sys
 from dataclasses import replace

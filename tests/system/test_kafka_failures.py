@@ -25,20 +25,17 @@ def _waiting(worker: Worker) -> set[str]:
 
 
 @pytest.mark.parametrize("is_broker", [False, True], ids=["channel", "broker"])
-def test_a_frozen_kafka_is_shown_and_repeats_nothing(tmp_path: Path, is_broker: bool) -> None:
+def test_a_frozen_kafka_is_shown_and_repeats_nothing(proxied: KafkaCluster, tmp_path: Path, is_broker: bool) -> None:
     """The worker loses all partitions when its session ends, has them again, and goes on where it was."""
-    with (
-        KafkaCluster(tmp_path / "kafka", brokers=1) as cluster,
-        world(cluster, tmp_path, subscriber=HALF.slow, is_broker=is_broker) as whole,
-    ):
+    with world(proxied, tmp_path, subscriber=HALF.slow, is_broker=is_broker) as whole:
         with load(whole, HALF) as sending:
             whole.wait_flow()
             with whole.fault("kafka"):
                 began_s = time.monotonic()
-                cluster.brokers[0].pause()
+                proxied.brokers[0].pause()
                 wait_until("both subscriptions wait for Kafka", lambda: len(_waiting(whole.first)) == 2, LIMIT_S)
                 time.sleep(max(0.0, began_s + FROZEN_S - time.monotonic()))
-                cluster.brokers[0].resume()
+                proxied.brokers[0].resume()
             wait_until("they wait no more", lambda: not _waiting(whole.first), LIMIT_S)
             whole.wait_flow()
             sending.process.terminate()

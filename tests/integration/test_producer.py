@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
@@ -275,6 +275,8 @@ async def _the_second_overtakes(cluster: KafkaCluster) -> tuple[dict[str, Produc
         cluster.set_topic_config(topic, "min.insync.replicas", 3)
         cluster.others(leader)[0].kill()
         await until(lambda: cluster.in_sync(topic, partition) == 2)
+        # The leader may learn it later. What it takes until then it neither stores for good nor refuses.
+        await until(lambda: _refuses(cluster.direct, topic, partition))
         await asyncio.to_thread(leader.proxy.hold)
         send("refused", partition)
         await until(lambda: leader.proxy.held > 0)
@@ -292,6 +294,16 @@ async def _the_second_overtakes(cluster: KafkaCluster) -> tuple[dict[str, Produc
 
 def _ids(cluster: KafkaCluster, topic: str) -> set[str]:
     return {fact.id for fact in reader.stored(cluster.direct, topic)}
+
+
+def _refuses(bootstrap: str, topic: str, partition: int) -> bool:
+    """Whether Kafka refuses a record of another client because too few replicas are in sync."""
+    reported: list[KafkaError | None] = []
+    once = {"retries": 0, "request.timeout.ms": 2_000, "log_level": 0}
+    other = Producer({"bootstrap.servers": bootstrap, **once})
+    other.produce(topic, b"x", b"k", partition, lambda error, _: reported.append(error), headers=[("ce_id", b"other")])
+    assert not other.flush(LIMIT_S)
+    return reported[0] is not None and reported[0].code() == KafkaError.NOT_ENOUGH_REPLICAS
 
 
 def _stores(bootstrap: str, topic: str, partition: int) -> bool:

@@ -20,7 +20,7 @@ from analytics.spark.session import NO_GENERATED_CODE, SparkOptions, spark_sessi
 from app.local.kafka import EmbeddedKafka, storage
 from app.local.kafka.ports import is_open
 from app.operations.spark_jars import jar_places
-from tests.support import profiles
+from tests.support import profiles, scheduling
 from tests.support.formatted_storage import formatted_once
 from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.kafka_cluster import KafkaCluster
@@ -196,7 +196,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     try:
         return (yield)
     finally:
-        if nextitem is None or _GROUP_OF.get(nextitem.path.stem) != _GROUP_OF.get(item.path.stem):
+        if nextitem is None or scheduling.group_of(nextitem.path) != scheduling.group_of(item.path):
             while _of_group:
                 _of_group.popitem()[1].stop()
 
@@ -228,89 +228,6 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
     return make
 
 
-#: Files whose tests run one after the other in one process, which shares one Spark session or one cluster; and what
-#: takes both cores for minutes, of which there is one at a time.
-_GROUPS = {
-    "spark": (
-        "test_jobs_on_a_cluster",
-        "test_topology_job",
-        "test_topology_engines",
-        "test_topology_frames",
-        "test_traffic_job",
-        "test_traffic_topics",
-        "test_secured_spark",
-    ),
-    "spark-processes": (
-        "test_spark_connect",
-        "test_spark_shutdown",
-        "test_spark_entrypoint",
-        "test_topology_demo",
-    ),
-    "chaos": ("test_chaos_workers", "test_chaos_network"),
-    "proxied": ("test_kafka_failures", "test_handover", "test_new_clients", "test_group_admin", "test_group_client"),
-    "secured": (
-        "test_secured_kafka",
-        "test_broker_secrets",
-        "test_kafka_secret",
-        "test_kafka_credentials",
-        "test_broker_secret",
-    ),
-    "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),
-}
-#: The longest files and groups in the order in which they begin. Those that compute and those that wait take turns, so
-#: that the cores are never idle and never needed by all; and none is alone at the end.
-_ORDER = (
-    "spark",
-    "spark-processes",
-    "chaos",
-    "test_controller_failover",
-    "test_census",
-    "test_outages",
-    "test_seek",
-    "cluster",
-    "secured",
-    "test_own_token",
-    "test_triggers_come_and_go",
-    "test_examples",
-    "test_controller",
-    "test_cli_dlq",
-    "test_consumer_backpressure",
-    "test_controller_retained",
-    "proxied",
-    "test_ledger",
-    "test_up",
-    "test_urls_are_secret",
-    "test_seek_failover",
-    "test_graceful_shutdown",
-    "test_subscriber_answers",
-    "test_ledger_triggers",
-    "test_idle_worker",
-    "test_wheel",
-    "test_cli_inspect",
-    "test_fanout_expelled",
-    "test_cli_beside_worker",
-    "test_acceptance",
-    "test_tracing",
-    "test_traffic",
-    "test_doctor",
-    "test_consumer",
-    "test_report_page",
-    "test_payload_bytes",
-    "test_triggers",
-    "test_brokers",
-    "test_worker_metrics",
-)
-_RANKS = {name: rank for rank, name in enumerate(itertools.chain(*(_GROUPS.get(one, (one,)) for one in _ORDER)))}
-_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
-_GROUPS_OF_FIXTURE = {
-    "spark": ("spark",),
-    "engine": ("spark",),
-    "cluster": ("cluster",),
-    "proxied": ("chaos", "proxied"),
-    "secured_kafka": ("secured",),
-}
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadfile`: one process for each group, and for the tests of any other file. Not `loadgroup`: xdist
@@ -322,7 +239,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return _GROUP_OF.get(Path(file).stem, file)
+            return scheduling.group_of(Path(file)) or file
 
     return Groups(config, log) if config.getvalue("dist") == "loadfile" else None
 
@@ -330,13 +247,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first. PySpark closes none of the sockets that results come by; that is held against our own code
     only."""
-    items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
+    items.sort(key=lambda item: scheduling.rank(item.path))
     for item in items:
-        for name in _GROUPS_OF_FIXTURE.keys() & getattr(item, "fixturenames", ()):
-            if _GROUP_OF.get(item.path.stem) not in (groups := _GROUPS_OF_FIXTURE[name]):
-                where = " or ".join(f"_GROUPS[{group!r}]" for group in groups)
-                raise pytest.UsageError(f"{item.path} uses {name!r}; name it in {where} of {__file__}")
-        if not {"spark", "engine"}.isdisjoint(getattr(item, "fixturenames", ())):
+        fixtures = frozenset(getattr(item, "fixturenames", ()))
+        if (why := scheduling.misplaced(item.path, fixtures)) is not None:
+            raise pytest.UsageError(why)
+        if not {"spark", "engine"}.isdisjoint(fixtures):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 

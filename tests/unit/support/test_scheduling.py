@@ -1,0 +1,40 @@
+"""What is written about the files of tests is about files that there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support import scheduling
+from tests.support.processes import REPOSITORY
+
+FILES = {path.stem for path in (REPOSITORY / "tests").glob("*/test_*.py")}
+GROUPED = [name for names in scheduling._GROUPS.values() for name in names]
+
+
+@pytest.mark.parametrize("name", [*GROUPED, *(name for name in scheduling._ORDER if name not in scheduling._GROUPS)])
+def test_a_file_is_there(name: str) -> None:
+    assert name in FILES
+
+
+def test_a_file_is_in_one_group_and_begins_once() -> None:
+    assert Counter(GROUPED).most_common(1)[0][1] == 1
+    assert Counter(scheduling._ORDER).most_common(1)[0][1] == 1
+    assert not set(GROUPED) & set(scheduling._ORDER)
+
+
+def test_groups_begin_in_their_order() -> None:
+    ranks = [
+        scheduling.rank(Path(f"tests/{name}.py")) for name in (*scheduling._GROUPS["spark"], "test_seek", "test_new")
+    ]
+    assert ranks == sorted(ranks)
+
+
+def test_a_fixture_of_a_group_is_for_its_files() -> None:
+    why = scheduling.misplaced(Path("tests/system/test_seek.py"), {"cluster", "tmp_path"})
+    assert why is not None
+    assert "test_seek.py uses 'cluster'; name it in _GROUPS['cluster'] of" in why
+    assert scheduling.misplaced(Path("tests/system/test_chaos_kafka.py"), {"cluster"}) is None
+    assert scheduling.misplaced(Path("tests/system/test_seek.py"), {"tmp_path"}) is None

@@ -21,7 +21,7 @@ from tests.support.processes import Child, free_port, get, run, wait_until
 
 pytestmark = pytest.mark.integration
 
-_LIMIT_S = 120.0
+_LIMIT_S = 300.0
 _CENSUS = [sys.executable, "-m", "app.cli", "census"]
 _CHUNKS = "kafka_scale_chunks_written"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from tests.support.processes import free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
-_LIMIT_S = 120.0
+_LIMIT_S = 300.0
 _ROUNDS = 15
 
 
@@ -96,15 +97,15 @@ def test_connections_that_break_end_no_process(proxied: KafkaCluster, topic_name
             if offsets != {name: {(topic, 0): GroupOffset(7, "")} for name in names}:
                 wrong.append(offsets)
 
-    proxy = proxied.brokers[0].proxy
-    proxy.reset(every_s=0.02)
     threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(_LIMIT_S)
-    assert not any(thread.is_alive() for thread in threads), "requests hang"
+    until_s, gap_s = time.monotonic() + _LIMIT_S, 0.02
+    while any(thread.is_alive() for thread in threads):
+        assert time.monotonic() < until_s, "requests hang"
+        proxied.brokers[0].proxy.reset()
+        time.sleep(gap_s)
+        gap_s *= 1.02  # on a busy machine no answer would ever come in the time of the first ones
     assert wrong == []
-    proxy.forward()
     assert admin.groups.describe_all(names) == dict.fromkeys(names, GroupInfo("Empty", 0))
     admin.close()

@@ -21,7 +21,7 @@ from tests.support.processes import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
-_LIMIT_S = 120.0
+_LIMIT_S = 300.0
 
 
 @asynccontextmanager

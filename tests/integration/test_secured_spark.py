@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 RECORDS = 20
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 TOPIC = "read-by-spark"
 Connect = Callable[[SecuredKafka, Path], tuple[str, Path]]
 

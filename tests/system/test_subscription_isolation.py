@@ -21,7 +21,7 @@ from tests.system.test_worker_metrics import metrics
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 EVENTS = 300
 EVERY_S = 10.0  #: a subscription may write so often of one kind
 HEALTHY = {"ordered": "ordered", "keyed": "key-ordered", "unordered": "unordered"}

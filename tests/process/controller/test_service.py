@@ -25,7 +25,7 @@ from tables.status_table import StatusTable
 from tests.support.fakes import CountingObserve
 from tests.support.processes import free_port
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 class OneChannel(FileSource):

@@ -25,7 +25,7 @@ print(json.dumps(sorted(sys.modules)))
 
 def _imported(*arguments: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", _MODULES, *arguments], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _MODULES, *arguments], capture_output=True, text=True, check=True, timeout=180
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
 

@@ -32,7 +32,7 @@ def test_up_obeys_the_settings_of_the_ports(
         monkeypatch.setenv(name, value.format(taken=taken))
         command = [sys.executable, "-m", "app.cli", "up", "--subscriber-port", "0", "--home", str(tmp_path)]
         command += ["--data", str(tmp_path / "kafka")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert says.format(taken=taken) in done.stderr
     assert "Stopped." not in done.stderr
     assert done.returncode == (2 if value == "abc" else 1)
@@ -40,7 +40,7 @@ def test_up_obeys_the_settings_of_the_ports(
 
 def test_a_kafka_without_a_port_is_rejected_before_anything_starts() -> None:
     command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode == 2
     assert "PENSTOCK_KAFKA='127.0.0.1' from the command line" in done.stderr
 
@@ -50,7 +50,7 @@ def _up(folder: Path, *options: str, **variables: str) -> subprocess.CompletedPr
     ports = [part for name in ("--http-port", "--admin-port") for part in (name, str(free_port()))]
     command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1:1", "--home", str(folder), *ports]
     return subprocess.run(
-        [*command, "--subscriber-port", "0", *options], capture_output=True, text=True, check=False, timeout=60,
+        [*command, "--subscriber-port", "0", *options], capture_output=True, text=True, check=False, timeout=180,
         env={**os.environ, "PENSTOCK_KAFKA_WAIT_S": "1", **variables}, cwd=folder,
     )  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_a_home_that_cannot_be_created_is_reported_before_kafka_starts(tmp_path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 1
     assert f"cannot be written to {home}" in done.stderr

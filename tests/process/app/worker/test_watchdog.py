@@ -13,7 +13,7 @@ from app.worker.lifecycle import Lifecycle
 from app.worker.watchdog import EXIT_STUCK
 from tests.support.processes import REPOSITORY
 
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 _SCRIPT = """
 import asyncio, time
 from app.worker.watchdog import Watchdog

@@ -16,7 +16,7 @@ from controller.source.cluster.store import ObjectStore
 from controller.source.cluster.watcher import Collection, Watcher
 from tests.support.processes import free_port
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 EVENT = b'{"type": "BOOKMARK", "object": {"kind": "Service", "metadata": {"resourceVersion": "7"}}}\n'
 KUBECONFIG = """
 apiVersion: v1

@@ -14,6 +14,7 @@ from app.worker.watchdog import EXIT_STUCK
 from tests.support.processes import REPOSITORY
 
 LIMIT_S = 180.0
+HANGS_S = 2 * LIMIT_S  # so that it cannot end by itself
 _SCRIPT = """
 import asyncio, time
 from app.worker.watchdog import Watchdog
@@ -27,7 +28,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("do", ["time.sleep(60)", "dog.end_within(0.1); await asyncio.sleep(60)"])
+@pytest.mark.parametrize("do", [f"time.sleep({HANGS_S})", f"dog.end_within(0.1); await asyncio.sleep({HANGS_S})"])
 def test_a_process_that_hangs_is_ended(do: str) -> None:
     script = _SCRIPT.format(do=do)
     ended = subprocess.run(
@@ -47,7 +48,7 @@ def test_a_consumer_that_hangs_is_not_alive(poll_age_s: float, alive: bool) -> N
 
 def test_a_process_with_nothing_left_to_do_is_ended_in_peace() -> None:
     """A thread that was left behind would keep it for ever."""
-    do = "dog.end_within(0.1, code=0); import threading; threading.Thread(target=time.sleep, args=(60,)).start()"
+    do = f"dog.end_within(0.1, code=0); import threading; threading.Thread(target=time.sleep, args=[{HANGS_S}]).start()"
     ended = subprocess.run(
         [sys.executable, "-c", _SCRIPT.format(do=do)], cwd=REPOSITORY, capture_output=True, timeout=LIMIT_S, check=False
     )

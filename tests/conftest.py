@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import itertools
 import os
@@ -10,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Modules and tests stay to the end. To look through them for garbage took a fifth of the CPU of the unit tests."""
+    """Modules and tests stay to the end. To look through them for garbage took a sixth of the CPU of the unit tests."""
     gc.disable()
     try:
         return (yield)
@@ -117,7 +118,7 @@ def kafka_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 _KAFKA_PORT, _FORMATTED = "kafka_port", "formatted_storages"
 _HEAP = "640m"
 _RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
-_shared: list[KafkaCluster] = []  # in the process that starts others: the one broker that all of them use
+_shared_ends = contextlib.ExitStack()  # in the process that starts others: the one broker that all of them use
 #: On a busy machine a broker may hear nothing of itself for more than the 4 s after which an embedded one is fenced.
 #: For half a minute then, no group has a coordinator and no event is stored.
 _PATIENT = {"broker.session.timeout.ms": "60000"}
@@ -131,26 +132,24 @@ def _kafka(folder: Path) -> EmbeddedKafka:
 def pytest_configure_node(node: Any) -> None:
     """Start one Kafka for all processes of a run: a start and the first minutes of each would take 20 s of CPU."""
     if any(_RINGS_WITH_KAFKA & set(Path(where.partition("::")[0]).parts) for where in node.config.args):
-        if not _shared:
-            folder = Path(tempfile.mkdtemp(prefix="penstock-tests-"))
-            _shared.append(KafkaCluster(folder, brokers=1, heap=_HEAP, also=lambda _: _PATIENT))
-            with _copied_storages(_formatted(_shared[0])):
-                _shared[0].spawn()
-        node.workerinput[_KAFKA_PORT] = int(_shared[0].direct.rpartition(":")[2])
-        node.workerinput[_FORMATTED] = str(_formatted(_shared[0]))
+        node.workerinput.update(_shared())
 
 
-def _formatted(shared: KafkaCluster) -> Path:
-    """The folder of storages that all processes copy."""
-    return shared.brokers[0].data_dir.parent / "formatted"
+@functools.cache
+def _shared() -> Mapping[str, int | str]:
+    """What the others are given: the port of that Kafka, and the folder of storages that all of them copy."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-tests-"))
+    _shared_ends.callback(shutil.rmtree, folder, ignore_errors=True)
+    shared, formatted = KafkaCluster(folder, brokers=1, heap=_HEAP, also=lambda _: _PATIENT), folder / "formatted"
+    with _copied_storages(formatted):
+        shared.spawn()
+    _shared_ends.callback(shared.stop)
+    return {_KAFKA_PORT: int(shared.direct.rpartition(":")[2]), _FORMATTED: str(formatted)}
 
 
 def pytest_unconfigure() -> None:
     """Stop it."""
-    while _shared:
-        shared = _shared.pop()
-        shared.stop()
-        shutil.rmtree(shared.brokers[0].data_dir.parent, ignore_errors=True)
+    _shared_ends.close()
 
 
 _of_group: dict[str, KafkaCluster] = {}  # by fixture: those that run, for the files of a group

@@ -44,7 +44,7 @@ class Command:
             "PENSTOCK_INSTANCE": self.instance,
             "PENSTOCK_TRAFFIC_DIR": str(self.folder / "traffic"),
         }
-        return run(command, environment, 120, self.folder)
+        return run(command, environment, folder=self.folder)
 
     def document(self, *arguments: str) -> Topology:
         """What a run that must succeed prints."""

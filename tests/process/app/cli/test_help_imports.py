@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 
 import pytest
@@ -11,6 +11,7 @@ import typer.main
 
 from app.cli import cli
 from tests.support.commands import listed_in
+from tests.support.processes import run
 
 _MODULES = """
 import json, sys
@@ -24,9 +25,8 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def _imported(*arguments: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", _MODULES, *arguments], capture_output=True, text=True, check=True, timeout=180
-    )
+    done = run([sys.executable, "-c", _MODULES, *arguments], os.environ)
+    assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import free_port
+from tests.support.processes import free_port, penstock, run
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,15 @@ def test_up_obeys_the_settings_of_the_ports(
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
         monkeypatch.setenv(name, value.format(taken=taken))
-        command = [sys.executable, "-m", "app.cli", "up", "--subscriber-port", "0", "--home", str(tmp_path)]
-        command += ["--data", str(tmp_path / "kafka")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+        places = ["--home", str(tmp_path), "--data", str(tmp_path / "kafka")]
+        done = penstock("up", "--subscriber-port", "0", *places)
     assert says.format(taken=taken) in done.stderr
     assert "Stopped." not in done.stderr
     assert done.returncode == (2 if value == "abc" else 1)
 
 
 def test_a_kafka_without_a_port_is_rejected_before_anything_starts() -> None:
-    command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+    done = penstock("up", "--kafka", "127.0.0.1")
     assert done.returncode == 2
     assert "PENSTOCK_KAFKA='127.0.0.1' from the command line" in done.stderr
 
@@ -49,10 +47,8 @@ def _up(folder: Path, *options: str, **variables: str) -> subprocess.CompletedPr
     """`penstock up` on a Kafka that does not answer."""
     ports = [part for name in ("--http-port", "--admin-port") for part in (name, str(free_port()))]
     command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1:1", "--home", str(folder), *ports]
-    return subprocess.run(
-        [*command, "--subscriber-port", "0", *options], capture_output=True, text=True, check=False, timeout=180,
-        env={**os.environ, "PENSTOCK_KAFKA_WAIT_S": "1", **variables}, cwd=folder,
-    )  # fmt: skip
+    env = {**os.environ, "PENSTOCK_KAFKA_WAIT_S": "1", **variables}
+    return run([*command, "--subscriber-port", "0", *options], env, folder=folder)
 
 
 def test_a_kafka_that_does_not_answer_is_reported_once_and_is_not_ready(tmp_path: Path) -> None:
@@ -67,14 +63,8 @@ def test_a_home_that_cannot_be_created_is_reported_before_kafka_starts(tmp_path:
     (tmp_path / "file").write_text("")
     home = tmp_path / "file" / "home"
     ports = [part for name in ("--http-port", "--admin-port", "--kafka-port") for part in (name, str(free_port()))]
-    command = [sys.executable, "-m", "app.cli", "up", "--home", str(home), "--data", str(tmp_path / "kafka"), *ports]
-    done = subprocess.run(
-        [*command, "--subscriber-port", str(free_port() if subscriber else 0)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
+    places = ["--home", str(home), "--data", str(tmp_path / "kafka")]
+    done = penstock("up", *places, *ports, "--subscriber-port", str(free_port() if subscriber else 0))
     assert done.returncode == 1
     assert f"cannot be written to {home}" in done.stderr
     assert "Not a directory" in done.stderr

@@ -4,7 +4,7 @@ them where tracing is off."""
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,6 +22,7 @@ from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
 from knative.ports import Headers
 from tests.support.fakes import MemoryProduce
+from tests.support.processes import run
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = (b"traceparent", f"00-{TRACE}-{SPAN}-01".encode())
@@ -219,6 +220,7 @@ def test_a_worker_without_an_endpoint_does_not_import_opentelemetry() -> None:
         "print([m for m in sys.modules if m.startswith('opentelemetry')])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
+    done = run([sys.executable, "-c", code], os.environ)
 
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"

@@ -25,7 +25,7 @@ help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
 	  printf '  make %-15s %s\n' "$$name" "$$words"; done
 
-up: $(STAMP) ## Run everything on this machine: Kafka, worker, example subscribers; Ctrl-C stops it
+up: $(STAMP) ## Run everything on this machine: Kafka, worker, sample subscriber; Ctrl-C stops it
 	@$(BIN)/penstock up
 
 demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line is a JSON summary

@@ -42,12 +42,12 @@ def tail(
     ],
     last: Annotated[
         int | None,
-        typer.Option("--last", min=0, help=f"First the last N events; by default {_LAST}, or none with --since."),
+        typer.Option("--last", min=0, help=f"Start with the last N events; by default {_LAST}, or none with --since."),
     ] = None,
     since: Annotated[
-        str, typer.Option("--since", help="First the events since then: 90s, 10m, 2d ago, or an RFC 3339 time.")
+        str, typer.Option("--since", help="Start with the events since then: 90s, 10m, 2d ago, or an RFC 3339 time.")
     ] = "",
-    until: Annotated[str, typer.Option("--until", help="Events before then, in the same format; then exit.")] = "",
+    until: Annotated[str, typer.Option("--until", help="Only events before then (same format); then exit.")] = "",
     wishes: Annotated[
         list[str] | None,
         typer.Option(

@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     resources: str = _setting(
         "",
         "file:DIR or cluster:[NS,...]",
-        "Source of the resources. file:DIR is a directory of YAML files. It is complete: channels of this instance "
+        "Source of the resources. file:DIR is a directory of YAML files. Channels of this instance "
         "that are not in it are deleted together with their topics. `cluster:` is a Kubernetes cluster, "
         "`cluster:NS,...` some of its namespaces. Empty: this process runs no controller and serves what another one "
         "publishes.",

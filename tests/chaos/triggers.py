@@ -82,7 +82,7 @@ class Held:
 def groups(bootstrap: str) -> frozenset[str]:
     """The consumer groups of this Kafka."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return frozenset(one.group_id for one in admin.list_consumer_groups(request_timeout=30).result().valid)
+    return frozenset(one.group_id for one in admin.list_consumer_groups(request_timeout=180).result().valid)
 
 
 def _text(path: Path) -> str:

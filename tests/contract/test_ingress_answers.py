@@ -64,7 +64,7 @@ class Service:
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, Any, bytes]:
         """-> (status, headers, body) of one request on a connection of its own."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=10)) as client:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=60)) as client:
             client.request(method, path, body, headers)
             answer = client.getresponse()
             return answer.status, answer.headers, answer.read()
@@ -131,7 +131,7 @@ def test_answer(service: Service, row: Row) -> None:
 )
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_a_head_that_is_malformed_is_400(service: Service, method: str, lines: list[tuple[str, bytes]]) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)) as client:
+    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
         client.putrequest(method, URL)
         for name, value in [*((name, text.encode()) for name, text in CE.items()), *lines]:
             client.putheader(name, value)
@@ -150,7 +150,7 @@ def test_a_head_that_is_malformed_is_400(service: Service, method: str, lines: l
 )
 def test_bytes_in_are_bytes_stored(service: Service, data: bytes | None) -> None:
     headers = {**CE, "content-type": "application/json"}
-    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)) as client:
+    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
         client.putrequest("POST", URL)
         for name, value in headers.items():
             client.putheader(name, value)
@@ -164,7 +164,7 @@ def test_bytes_in_are_bytes_stored(service: Service, data: bytes | None) -> None
 
 
 def test_chunked_body(service: Service) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)) as client:
+    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
         client.request("POST", URL, iter([b"ab", b"c" * 1000]), CE, encode_chunked=True)
         assert client.getresponse().status == 202
     assert service.produce.records[0].value == b"ab" + b"c" * 1000
@@ -258,7 +258,7 @@ def held_posts(
     service.produce.holding = True
     clients = []
     for number in range(count):
-        client = http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)
         client.request("POST", URL, body, headers)
         clients.append(client)
         wait_until_held(service, number + 1)
@@ -292,8 +292,8 @@ def test_a_drain_lets_waiting_requests_have_their_answer(service: Service) -> No
     try:
         (client,) = held_posts(draining, 1, b"{}")
         running = draining.running
-        drained = asyncio.run_coroutine_threadsafe(running.web.drain(10.0), running.loop)
-        until = time.monotonic() + 10
+        drained = asyncio.run_coroutine_threadsafe(running.web.drain(60.0), running.loop)
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             try:
                 running.connect().close()
@@ -302,7 +302,7 @@ def test_a_drain_lets_waiting_requests_have_their_answer(service: Service) -> No
         running.call(draining.produce.release)
         assert client.getresponse().status == 202
         client.close()
-        assert drained.result(10) == 0
+        assert drained.result(60) == 0
         assert time.monotonic() < until
     finally:
         draining.running.stop()

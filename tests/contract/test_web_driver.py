@@ -125,7 +125,7 @@ def ask(
     web: RunningWeb, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any, bytes]:
     """-> (status, headers, body)."""
-    with closing(http.client.HTTPConnection("127.0.0.1", web.port, timeout=10)) as client:
+    with closing(http.client.HTTPConnection("127.0.0.1", web.port, timeout=60)) as client:
         client.request(method, path, body, headers or {})
         answer = client.getresponse()
         return answer.status, answer.headers, answer.read()

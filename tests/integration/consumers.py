@@ -118,7 +118,7 @@ def fill(kafka: Bootstrap, topic: str, count: int, partitions: int = 1) -> None:
 
 def committed(kafka: Bootstrap, topic: str, partition: int = 0) -> tuple[int, str]:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
-    found = consumer.committed([TopicPartition(topic, partition)], timeout=20)[0]
+    found = consumer.committed([TopicPartition(topic, partition)], timeout=180)[0]
     consumer.close()
     return found.offset, found.metadata or ""
 

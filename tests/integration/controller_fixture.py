@@ -66,8 +66,8 @@ class ControllerFixture:
         self.status = StatusTable(kafka_names.status_topic(instance), client, self.crashes.append)
         self.producer = KafkaProducer(ProducerConfig(kafka=client, name=instance), CountingObserve())
         self.controller = Controller(self.config, self.contract, self.status, self.producer, self.crashes.append)
-        self.admin = KafkaAdmin(client, 15.0)
-        self.offsets = Offsets(self.admin, 15.0)
+        self.admin = KafkaAdmin(client, 180.0)
+        self.offsets = Offsets(self.admin, 180.0)
 
     async def __aenter__(self) -> ControllerFixture:
         await ensure_internal_topics(self.config)

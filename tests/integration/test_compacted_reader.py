@@ -58,7 +58,7 @@ async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(t
 
 
 def _create(bootstrap: str, topic: str) -> None:
-    KafkaAdmin({"bootstrap.servers": bootstrap}, 30.0).create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
+    KafkaAdmin({"bootstrap.servers": bootstrap}, 180.0).create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
 
 
 @pytest.mark.asyncio

@@ -121,7 +121,7 @@ async def test_retention_is_counted_for_each(kafka: EmbeddedKafka, make_topic: C
     admin.groups.commit(high.subscription.group, {(topic, 0): 90})
     client = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for removed in client.delete_records([TopicPartition(topic, 0, 50)]).values():
-        removed.result(60)
+        removed.result(180)
     async with working(kafka) as worker:
         worker.add(low, high)
         await until("all that is left is read", lambda: len(low.got) == 50 and len(high.got) == 10, worker)

@@ -198,7 +198,7 @@ def test_a_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: i
     body = b"x" * (times * event_bytes_max + 1)
     with serving(_driver_config(Settings(event_bytes_max=event_bytes_max))) as server:
         for _ in range(3):
-            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=20)) as client:
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=60)) as client:
                 client.request("POST", "/channels/demo/orders", body, {"ce-id": "1"})
                 assert client.getresponse().status == 413
 

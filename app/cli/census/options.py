@@ -20,11 +20,11 @@ Chunks = Annotated[int, typer.Option("--chunks", min=-1, help="At most this many
 Delay = Annotated[int, typer.Option("--delay", min=0, help="Milliseconds to wait after each chunk, to watch it work.")]
 Partitions = Annotated[
     int | None,
-    typer.Option("--partitions", "--compute-topic-partitions", min=1, max=1_000, help="Of a topic that is made."),
+    typer.Option("--partitions", "--compute-topic-partitions", min=1, max=1_000, help="Partitions of a new topic."),
 ]
 Replication = Annotated[
     int,
-    typer.Option("--replication-factor", "--compute-topic-replfactor", min=1, max=9, help="Of a topic that is made."),
+    typer.Option("--replication-factor", "--compute-topic-replfactor", min=1, max=9, help="Replicas in a new topic."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the options that would be used, and exit.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more details.")]

@@ -32,7 +32,7 @@ _PORT = 8888
 
 
 def results(
-    port: Annotated[int, typer.Option("--port", "--results-port", min=1, max=65535, help="Of /results.")] = _PORT,
+    port: Annotated[int, typer.Option("--port", "--results-port", min=1, max=65535, help="Port of /results.")] = _PORT,
     kafka: Kafka = "",
     results_topic: ResultsTopic = RESULTS,
     partitions: Partitions = None,

@@ -86,9 +86,9 @@ def redrive(
 ) -> None:
     """Deliver dead letters again, each to the subscriber of its subscription only, with its id and attributes.
 
-    A ledger in Kafka records what was redriven, so an interrupted run continues when it is started again, and no letter
-    is redriven twice. Exit code: 0 if all were delivered, 4 if some were, 1 if none was. A second run waits up to half
-    a minute for the first to end.
+    A ledger in Kafka records what was redriven, so an interrupted run continues when it is started again, and repeats
+    at most what was in flight. Exit code: 0 if all were delivered, 4 if some were, 1 if none was. A second run waits
+    up to half a minute for the first to end.
 
     \b
     Examples:

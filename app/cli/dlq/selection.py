@@ -47,9 +47,7 @@ ChannelOption = Annotated[
     typer.Option("--channel", help="Letters of the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
 ]
 Topic = Annotated[str, typer.Option("--topic", help="Letters in this DLQ topic, for a channel that was deleted.")]
-Reason = Annotated[
-    str, typer.Option("--reason", help="Letters whose reason contains this text, in upper or lower case.")
-]
+Reason = Annotated[str, typer.Option("--reason", help="Letters whose reason contains this text (case-insensitive).")]
 Since = Annotated[str, typer.Option("--since", help="Letters since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
 Until = Annotated[str, typer.Option("--until", help="Letters before then, in the same format.")]
 

@@ -44,12 +44,12 @@ def subscriber() -> Iterator[str]:
 def test_a_reply_is_an_event_of_the_next_type(subscriber: str) -> None:
     headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "order.created", "ce-region": "eu"}
     request = urllib.request.Request(f"{subscriber}/payment", b"{}", {**headers, "content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=180) as answer:
         assert answer.status == 200
         assert answer.headers["ce-type"] == "order.paid"
         assert answer.headers["ce-id"] == "1/payment"
         assert answer.headers["ce-region"] == "eu"
         assert answer.read() == b"{}"
     request = urllib.request.Request(f"{subscriber}/mail", b"", headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=180) as answer:
         assert (answer.status, answer.headers["ce-type"]) == (204, None)

@@ -29,7 +29,7 @@ def _on_a_terminal(*arguments: str, **variables: str) -> bytes:
         while chunk := os.read(ours, 65_536):
             shown += chunk
     os.close(ours)
-    process.wait(60)
+    process.wait(180)
     return shown
 
 

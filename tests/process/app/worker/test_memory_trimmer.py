@@ -52,6 +52,6 @@ def test_old_garbage_is_collected_when_something_is_gone() -> None:
     trimmer.start()
     try:
         trimmer.gone()
-        wait_until("it is collected", lambda: seen() is None, 10.0)
+        wait_until("it is collected", lambda: seen() is None, 180.0)
     finally:
         trimmer.stop()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+BROKER_SESSION_S = 45.0  #: Kafka's default; in the protocol `consumer` the brokers decide
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryConfig:
@@ -27,6 +29,13 @@ class DeliveryConfig:
     reply_depth_max: int = 64  #: how many replies of Triggers may lead to an event
     log_deliveries: bool = False  #: one line at debug for each delivery that succeeds at once
     client: Mapping[str, Any] = field(default_factory=dict)  #: further librdkafka consumer settings
+
+    @property
+    def expelled_after_s(self) -> float:
+        """Kafka gives partitions of a member that is silent to others after this long, and not before."""
+        if self.group_protocol == "classic":
+            return self.session_timeout_s
+        return min(self.session_timeout_s, BROKER_SESSION_S)
 
     @property
     def max_poll_interval_s(self) -> float:

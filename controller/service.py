@@ -338,7 +338,7 @@ class Controller:
         """Decide when to observe Kafka again without a change here."""
         if term.failure:
             log.info("controller has recovered", tries=term.failed_tries)
-            term.failure = ""
+            term.failure = self.problem = ""
         if self._executor.failures:
             return  # `_retry_later` has set the time
         if term.observed is not None and term.observed.unknown:

@@ -25,19 +25,25 @@ def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged
     """
     if found < acknowledged:
         return OffsetTracker(found, known)
-    # Settled by any owner is settled, so the sets are united. Of attempts the higher count is the later one.
+    # Settled by any owner is settled, so the sets are united. Of attempts the higher count is the later one, and the
+    # next attempt is due when that one said.
     start = max(found, kept.committable)
     settled = frozenset(offset for offset in known.settled | kept.settled if offset >= start)
-    attempts = dict(known.attempts)
-    for offset, made in kept.attempts.items():
-        attempts[offset] = max(made, attempts.get(offset, 0))
-    open_ = {offset for offset in attempts if offset >= start and offset not in settled}
-    due = {**known.due, **kept.due}
-    merged = OffsetMetadata(
-        settled,
-        {offset: made for offset, made in attempts.items() if offset in open_},
-        {offset: time for offset, time in due.items() if offset in open_},
-    )
+    attempts: dict[int, int] = {}
+    due: dict[int, float] = {}
+    for offset in known.attempts.keys() | kept.attempts.keys():
+        if offset < start or offset in settled:
+            continue
+        here, there = kept.attempts.get(offset, 0), known.attempts.get(offset, 0)
+        attempts[offset] = max(here, there)
+        times = [
+            side.due[offset]
+            for side, made in ((kept, here), (known, there))
+            if made >= max(here, there) and offset in side.due
+        ]
+        if times:
+            due[offset] = max(times)
+    merged = OffsetMetadata(settled, attempts, due)
     tracker = OffsetTracker(start, merged)
     if (start, merged) != (found, known):
         tracker.changes += 1  # more than Kafka has: to be committed

@@ -14,9 +14,11 @@ from tables.kafka.errors import KafkaFailed
 
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
-#: Time for the other members to join again and commit what they know. They try to connect every 2 s, wait for 1 s if
-#: their client has failed, and a heartbeat informs the members that are there within 1.2 s.
+#: Time for the other members to join again and commit what they know. They try to connect every RECONNECT_MAX_S, wait
+#: for 1 s if their client has failed, and a heartbeat informs the members that are there within HEARTBEAT_MAX_S.
 HANDOVER_S = 5.0
+RECONNECT_MAX_S = 2.0
+HEARTBEAT_MAX_S = 1.2
 
 
 def is_fatal(error: KafkaError) -> bool:

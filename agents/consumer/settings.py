@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from agents.config import DeliveryConfig
+from agents.consumer.membership import HEARTBEAT_MAX_S, RECONNECT_MAX_S
 from tables.kafka.connection.live_settings import present
 
 
 def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
-    """librdkafka's names and values. The user's Kafka settings come last and win.
+    """librdkafka's names and values. Those of the connection come last and win.
 
     `instance_id`: the static member name of this consumer and of those that replace it. With it, a member whose
     heartbeats were missing for a while gets its partitions back as soon as it rejoins. Without it, the group waits for
@@ -18,7 +19,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
     classic = {
         "group.instance.id": instance_id,
         "session.timeout.ms": int(config.session_timeout_s * 1000),
-        "heartbeat.interval.ms": max(500, int(config.session_timeout_s * 150)),
+        "heartbeat.interval.ms": int(min(max(0.5, config.session_timeout_s * 0.15), HEARTBEAT_MAX_S) * 1000),
         "partition.assignment.strategy": "cooperative-sticky",
     }
     return {
@@ -36,7 +37,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
         "message.max.bytes": config.event_bytes_max + 524_288,
         "topic.metadata.refresh.interval.ms": 30_000,
-        "reconnect.backoff.max.ms": 2_000,
+        "reconnect.backoff.max.ms": int(RECONNECT_MAX_S * 1000),
         "group.protocol": config.group_protocol,
         **(classic if config.group_protocol == "classic" else {}),
         **config.client,

@@ -334,14 +334,14 @@ class RetryPath:
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
-            subscription = self._context.subscription
-            sink = subscription.delivery.dead_letter_sink
-            if sink is None:
-                return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
-            async with self._slot(delivery):
-                value = delivery.value
-                request = Request(Recipient.DEAD_LETTER_SINK, sink, subscription, headers, value, made)
-                return await self._post(delivery, request)
+            if self._context.subscription.delivery.dead_letter_sink is not None:
+                async with self._slot(delivery):
+                    # Only now: the contract may change while it waits for the slot.
+                    subscription, value = self._context.subscription, delivery.value
+                    if (sink := subscription.delivery.dead_letter_sink) is not None:
+                        request = Request(Recipient.DEAD_LETTER_SINK, sink, subscription, headers, value, made)
+                        return await self._post(delivery, request)
+            return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
 
         def note(outcome: Outcome, wait_s: float) -> None:
             self._hooks.failed(delivery, outcome, wait_s)

@@ -83,8 +83,9 @@ class CatchUp:
     def wake(self) -> None:
         """A member is behind."""
         if self._thread is None:
-            self._thread = LoopThread(self._run, self._name, self._owner.fatal)
-            self._thread.start()
+            # `stop` may forget the thread before its first line runs, so the thread is given itself.
+            self._thread = thread = LoopThread(lambda: self._run(thread), self._name, self._owner.fatal)
+            thread.start()
 
     async def stop(self) -> None:
         """End the thread."""
@@ -94,9 +95,7 @@ class CatchUp:
 
     # -- thread
 
-    def _run(self) -> None:
-        thread = self._thread
-        assert thread is not None
+    def _run(self, thread: LoopThread) -> None:
         waits_s = doubling_s(*_AGAIN_S)
         while not thread.stopping.is_set():
             kafka = present(self._config.kafka)
@@ -128,17 +127,18 @@ class CatchUp:
             if turn is not None:
                 self._turn(consumer, thread, *turn)
                 idle_since = time.monotonic()
-            elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended):
+            elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended, thread):
                 return True
             else:
                 thread.stopping.wait(_LOOK_S)
         return True
 
-    def _ended(self) -> bool:
+    def _ended(self, thread: LoopThread) -> bool:
         """On the event loop, so that no `wake` comes between the look and the end."""
         if self._owner.any_behind:
             return False
-        self._thread = None
+        if self._thread is thread:
+            self._thread = None
         return True
 
     def _turn(self, consumer: Consumer, thread: LoopThread, number: int, position: int) -> None:

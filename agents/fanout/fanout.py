@@ -67,7 +67,7 @@ class TopicFanout:
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
         # How long a confirmation holds: others own nothing before a session ends.
-        self._confirmed_s = config.session_timeout_s / 2
+        self._confirmed_s = config.expelled_after_s / 2
         self._confirmed_at = -self._confirmed_s
         self._confirmation = asyncio.Event()  # the next one
         self._renewed_at = time.monotonic()
@@ -147,6 +147,7 @@ class TopicFanout:
         finally:  # also when it takes too long and is cut off
             self._leaving.remove(member)
             member.close()
+            self._turns = {turn: last for turn, last in self._turns.items() if turn[0] != member.subscription.uid}
             if not self._members and not self._leaving:
                 self._emptied(self)
 

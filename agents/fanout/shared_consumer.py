@@ -377,7 +377,8 @@ class SharedConsumer:
         end, renewed = time.monotonic() + drain_s + 2 * LOOP_S, True
         while renewed and not drained.done():
             try:
-                return drained.result(self._config.session_timeout_s / 4)
+                # Half of the time for which a confirmation holds: it is renewed before it ends.
+                return drained.result(self._config.expelled_after_s / 4)
             except TimeoutError:
                 renewed = time.monotonic() < end and self._check.ask_now(consumer, positions(going))
         return drained.result(max(0.0, end - time.monotonic()))

@@ -17,8 +17,6 @@ from typing import Protocol
 from analytics.census.model import CODES, Problem
 
 CODE_FROM, CODE_TO = 30, 32
-_LEAST_BYTES = CODE_TO + 2  # from here on a line is long enough, whatever its end
-
 #: How much of a line is kept; the code is before that.
 LINE_BYTES_MAX = 65_536
 
@@ -40,13 +38,14 @@ def _known() -> dict[bytes, int | Problem]:
     return known
 
 
+# All that `int` takes in two bytes: the plain count calls `int`, and both must agree.
 _NUMERIC = "0123456789 +-\t\r\v\f"
 _BY_TEXT = _known()
 
 
 def code_of(line: bytes) -> int | Problem:
     """The line's code, or why it has none. The line may include its end."""
-    if len(line) < _LEAST_BYTES and len(line.rstrip(b"\r\n")) < CODE_TO:
+    if len(line) < CODE_TO or (line[CODE_TO - 1] in b"\r\n" and len(line.rstrip(b"\r\n")) < CODE_TO):
         return Problem.SHORT
     return _BY_TEXT.get(line[CODE_FROM:CODE_TO], Problem.NO_CODE)
 

@@ -14,6 +14,7 @@ from controller.model import Key
 from controller.plan.actions import WriteStatus
 from controller.plan.channels import kafka_unavailable
 from controller.plan.seek_status import PARTS as _STEPS
+from controller.plan.specs import SECRET_READY
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
 from knative.resources.conditions import Condition, ConditionStatus, conditions_of, ready
 
@@ -22,13 +23,15 @@ _SINK = "DeadLetterSinkResolved"
 #: Kind -> the parts of its `Ready`.
 _PARTS = {
     CHANNEL: (*_TOPICS, "SubscribersReady", _SINK),
-    BROKER: (*_TOPICS, _SINK),
+    BROKER: (*_TOPICS, SECRET_READY, _SINK),
     SUBSCRIPTION: ("ReferencesResolved", "AddedToChannel", "ChannelReady"),
     TRIGGER: ("BrokerReady", "SubscriberResolved", _SINK, "Subscribed", "DependencyReady"),
     "ResetOffset": _STEPS,
 }
-#: Those that do not depend on Kafka.
-_STAY = frozenset({"Addressable", _SINK, "ReferencesResolved", "SubscriberResolved", "DependencyReady"})
+#: Those that an object need not have.
+_PERHAPS = frozenset({SECRET_READY})
+#: Those that do not depend on Kafka, or are what was found before.
+_STAY = frozenset({SECRET_READY, "Addressable", _SINK, "ReferencesResolved", "SubscriberResolved", "DependencyReady"})
 
 
 def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], why: str) -> WriteStatus | None:
@@ -36,7 +39,8 @@ def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], 
     present one, and if that says all of it, there is none to write; `why`: Kafka is away."""
     current = live.get("observedGeneration") == generation
     before = {one.type: one for one in conditions_of(live)}
-    parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in _PARTS[key[0]])
+    types = [one for one in _PARTS[key[0]] if one in before or one not in _PERHAPS]
+    parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in types)
     body = {name: value for name, value in live.items() if name not in ("observedGeneration", "conditions")}
     if rows := body.get("subscribers"):
         away = kafka_unavailable("Ready", why)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from knative.resources.brokers import (
     BROKER,
     BROKER_CLASS,
+    DEPENDENCY,
     EXTERNAL_TOPIC,
     TRIGGER,
     read_broker,
@@ -23,7 +24,7 @@ from knative.resources.brokers import (
 )
 from knative.resources.channels import KAFKA_CHANNEL, SUBSCRIPTION, read_channel, read_subscription
 from knative.resources.destination import LABEL_PATTERN, NAME_CHARS_MAX, NAME_HINT, NAME_PATTERN, NO_NAME
-from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, ORDER, START
+from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, ORDER, SHARED_CONSUMER, START
 from knative.resources.object_reader import FieldProblem, ObjectReader
 from knative.resources.reset_offsets import RESET_OFFSET, read_reset_offset
 from knative.resources.schema import Kind
@@ -31,7 +32,9 @@ from knative.resources.values import Resource
 from knative.urls import quoted
 
 #: Annotations that count as part of the spec: a change of one is a new generation.
-SPEC_ANNOTATIONS = frozenset((ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, BROKER_CLASS, EXTERNAL_TOPIC))
+SPEC_ANNOTATIONS = frozenset(
+    (ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, SHARED_CONSUMER, BROKER_CLASS, EXTERNAL_TOPIC, DEPENDENCY)
+)
 
 #: Fields of `metadata` that are ignored. The API server and tools set most of them.
 METADATA = (

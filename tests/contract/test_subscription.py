@@ -87,6 +87,39 @@ async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
             assert len(right.requests) == 1
 
 
+async def test_a_dead_letter_that_waits_for_a_slot_goes_to_the_sink_that_counts_when_it_has_one() -> None:
+    judge, let_go = asyncio.Event(), asyncio.Event()
+
+    async def judging(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await judge.wait()
+        writer.write(answer(400))
+        return True
+
+    async def holding(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await let_go.wait()
+        writer.write(answer(200))
+        return True
+
+    async with (
+        ScriptedServer(judging) as subscriber,
+        ScriptedServer(holding) as former,
+        ScriptedServer(reply(answer(200))) as present,
+    ):
+        delivery = DeliverySpec(dead_letter_sink=Addressable(former.url()))
+        before = wanted(subscriber.url(), delivery, concurrency=2)
+        async with serving(before, MemoryProduce()) as runner:
+            partition = feed(runner, 0, 2)
+            await until(lambda: len(subscriber.requests) == 2)
+            runner.update(narrow := replace(before, generation=2, concurrency=1))
+            judge.set()
+            await until(lambda: len(former.requests) == 1 and len(runner.dispatcher.scheduler.ready) == 1)
+            delivery = replace(delivery, dead_letter_sink=Addressable(present.url()))
+            runner.update(replace(narrow, generation=3, delivery=delivery))
+            let_go.set()
+            await until(lambda: partition.tracker.committable == 2)
+            assert (len(former.requests), len(present.requests)) == (1, 1)
+
+
 async def test_a_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
     produce = MemoryProduce()
     produce.failing = ProduceProblem.UNAVAILABLE

@@ -51,6 +51,7 @@ class Referred:
     ) -> None:
         """Watch what these need, and `ours`, and nothing else."""
         self._refs, self._config_maps = refs, config_maps
+        self._parsed = {name: known for name, known in self._parsed.items() if name in config_maps}
         await self._look_up({(ref.api_version, ref.kind) for ref in refs})
         wanted: dict[Collection, Trim] = dict(ours)
         for kind in self._used():

@@ -10,6 +10,7 @@ from controller.plan.actions import WriteStatus
 from knative import timefmt
 from knative.resources.conditions import Condition, ConditionStatus, conditions_of, with_transitions
 
+_NOTE_BYTES_MAX = 1000  # the API server takes 1,024
 READY = "Ready"  #: reason of the Event when a resource becomes ready without another reason
 
 
@@ -62,7 +63,7 @@ def event_object(
         "action": "Reconcile",
         "reason": draft.reason,
         "type": "Warning" if draft.warning else "Normal",
-        "note": draft.note[:1000],
+        "note": draft.note.encode()[:_NOTE_BYTES_MAX].decode(errors="ignore"),
         "regarding": {
             "apiVersion": api_version,
             "kind": status.kind,

@@ -59,6 +59,16 @@ def test_attempts_and_their_times_survive() -> None:
     assert (mark.attempts, mark.due) == ({100: 3, 101: 1}, {100: 50.0})
 
 
+def test_the_time_of_the_next_attempt_is_the_one_of_the_owner_that_made_the_last() -> None:
+    kept = partition(0, set(), 105)
+    for offset, made, due in ((100, 1, 50.0), (101, 2, 50.0), (102, 2, 50.0), (103, 2, 50.0)):
+        kept.tracker.failed(offset, made, due)
+    known = OffsetMetadata(attempts={100: 2, 101: 2, 102: 1, 103: 3}, due={100: 900.0, 101: 900.0, 102: 900.0})
+    mark = resumed(100, known, kept.tracker, 100)
+    assert mark.attempts == {100: 2, 101: 2, 102: 2, 103: 3}
+    assert mark.due == {100: 900.0, 101: 900.0, 102: 50.0}, "of 103 all attempts are used up"
+
+
 @given(
     first=st.sets(st.integers(100, 100 + SPAN)),
     second=st.sets(st.integers(100, 100 + SPAN)),

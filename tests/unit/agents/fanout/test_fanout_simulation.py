@@ -338,7 +338,7 @@ def test_an_old_confirmation_counts_no_more() -> None:
     async def main() -> None:
         world = World({0: "a"}, [0])
         seen = [world.fanout.confirmed_lately]
-        for age_s in (0.0, DeliveryConfig({}).session_timeout_s / 2):
+        for age_s in (0.0, DeliveryConfig({}).expelled_after_s / 2):
             world.fanout.confirmed(now_s() - age_s)
             seen.append(world.fanout.confirmed_lately)
         assert seen == [False, True, False]

@@ -43,6 +43,8 @@ HEAD = b"0" * 30
         (HEAD + b"1", Problem.SHORT),
         (HEAD + b"1\n", Problem.SHORT),
         (HEAD + b"1\r\n", Problem.SHORT),
+        (HEAD + b"1\r\r\r\n", Problem.SHORT),
+        (HEAD + b"1\r\r\rx", 1),
         (HEAD, Problem.SHORT),
         (b"", Problem.SHORT),
         (b"\n", Problem.SHORT),
@@ -190,6 +192,20 @@ def test_the_generator_makes_what_it_says(tmp_path: Path) -> None:
     assert found == made.kinds
     assert found.keys() == {*CODES, *Problem}
     assert list((tmp_path / "a" / "2019").iterdir()) == [made.path]
+
+
+@given(
+    st.lists(
+        st.binary(max_size=4).map(lambda end: HEAD + end) | st.sampled_from([b"1", b"1\r\r\r", b"\r1"]), max_size=9
+    )
+)
+def test_the_plain_count_agrees_on_any_line(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    path = tmp_path_factory.mktemp("any") / "lines.gz"
+    path.write_bytes(gzip.compress(b"\n".join(lines)))
+    plain = count_files([(2019, path)])
+    with gzip.open(path) as stream:
+        found = Counter(code_of(line) for line in lines_of(stream))
+    assert found == Counter(plain.years[2019]) + Counter(plain.problems)
 
 
 def test_the_plain_count_agrees_with_chunk_by_chunk(tmp_path: Path) -> None:

@@ -17,7 +17,14 @@ SINCE = "2026-11-01T00:00:00Z"
 WHY = "kafka:9092: connection refused"
 AWAY = ("Unknown", "KafkaUnavailable")
 #: Conditions that say nothing of Kafka.
-STAY = {"Addressable", "DeadLetterSinkResolved", "ReferencesResolved", "SubscriberResolved", "DependencyReady"}
+STAY = {
+    "KafkaSecretReady",
+    "Addressable",
+    "DeadLetterSinkResolved",
+    "ReferencesResolved",
+    "SubscriberResolved",
+    "DependencyReady",
+}
 KINDS = sorted(_PARTS.keys() - {"ResetOffset"})
 
 
@@ -48,6 +55,12 @@ def test_what_an_object_says_of_kafka_is_not_known_any_more(kind: str) -> None:
 def test_conditions_of_another_generation_are_not_those_of_this_one(kind: str) -> None:
     assert set(said(decide(kind, live(kind, generation=2))).values()) == {AWAY}
     assert set(said(decide(kind, {})).values()) == {AWAY}, "a new object"
+
+
+def test_a_broker_without_a_secret_of_its_own_says_nothing_of_one() -> None:
+    status = live("Broker")
+    status["conditions"] = [one for one in status["conditions"] if one["type"] != "KafkaSecretReady"]
+    assert said(decide("Broker", status)).keys() == {"Ready", *_PARTS["Broker"]} - {"KafkaSecretReady"}
 
 
 def test_a_false_condition_that_says_nothing_of_kafka_decides() -> None:

@@ -61,3 +61,10 @@ def test_an_event_names_its_object() -> None:
         "uid": "u",
     }
     assert (found["type"], found["reason"], len(found["note"])) == ("Warning", "TopicDiffers", 1000)
+
+
+def test_the_note_of_an_event_is_cut_to_bytes() -> None:
+    """The API server counts bytes."""
+    status = WriteStatus("KafkaChannel", "ns", "orders", "u", 2, (), {})
+    found = event_object(EventDraft(True, "TopicDiffers", "é" * 499 + "€" * 9), status, "v1", "e", 1.0, "me")
+    assert found["note"] == "é" * 499, "of the next one there is room for two of three bytes"

@@ -30,7 +30,7 @@ class SubscriberDetails:
     heads: tuple[tuple[str, FailingDelivery], ...]  #: (worker, head), most attempts first
     next_attempt: float | None  #: the earliest of the waiting deliveries
     last_error: tuple[str, LastError] | None  #: (worker, its latest failed attempt)
-    throttled: tuple[str, ...]  #: workers in which its attempts wait, see `Progress`
+    throttled: tuple[str, ...]  #: workers in which its attempts wait, see `SubscriptionStats`
     as_of: float | None  #: time of the oldest record that this is made of
 
 

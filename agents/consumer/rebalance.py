@@ -233,6 +233,8 @@ class Rebalance:
             return
         self._deferred.update((where.partition, TopicPartition(where.topic, where.partition)) for where in assigned)
         found = committed_offsets(consumer, assigned, self._stop)
+        # Any valid offset will do, because they are paused and assigned again when they open. Without a committed one
+        # the offset is negative, and would be an error.
         consumer.incremental_assign(
             [TopicPartition(where.topic, where.partition, max(where.offset, 0)) for where in found]
         )

@@ -69,7 +69,9 @@ class Dispatcher:
         if self._on_started is not None:
             self._on_started(delivery)
         tracker = delivery.partition.tracker
-        if delivery.offset in tracker.due:  # failed at an earlier owner: its wait may not be over
+        # It failed at an earlier owner, and its wait may not be over. Not `attempts`: when all are used up, there is
+        # nothing to wait for. If that owner ended before the dead letter was stored, one more attempt is made.
+        if delivery.offset in tracker.due:
             self._retry_path.inherited(delivery)
             return
         headers: Headers = delivery.headers

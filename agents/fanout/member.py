@@ -206,6 +206,8 @@ class FanoutMember:
             elif filtered is not None:
                 filtered(record.headers)
         self.positions[number] = end
+        # With a batch still queued, an empty one queues behind it: `skip_to` would pass the batch, and its events would
+        # count as fetched and be lost.
         if deliveries or self._queued:
             state.fetched_count += len(deliveries)
             state.fetched_bytes += size

@@ -153,4 +153,5 @@ class Throttle:
             budget -= granted - self.left
         waiting.extend(self._waiting)  # these had their share and want more: behind those that had none
         self._waiting = waiting
+        # While others queue, only a fraction stays: a whole start left here would go to one that did not queue.
         self.left = budget % 1.0 if waiting else min(budget, self._starts)

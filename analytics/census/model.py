@@ -1,6 +1,6 @@
 """The values that the parts of the census demo exchange: housing unit codes, the place of a chunk, its result.
 
-    chunk (topic compute)  --counted by analytics/census-->  result (topic results)  --summed by tables/results
+    chunk (topic compute)  --counted by analytics/census-->  result (topic results)  --summed by analytics/census/totals
 
 The place of a chunk is its identity: a chunk that is counted twice has the same place, and counts once. Results are
 JSON; input that is not readable raises an error with a sentence.

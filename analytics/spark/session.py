@@ -1,6 +1,6 @@
 """One Spark session, created the same way for every job: local, on a cluster, over Spark Connect, or by spark-submit.
 
-    with spark_session(SparkOptions(app_name="penstock topology", jars=(folder,))) as spark:   # or .stop() it yourself
+    with spark_session(SparkOptions(app_name="penstock topology", jars=(folder,))) as spark:
         ...
 
     SparkOptions()                         local[*], in this process's own JVM

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 
 from analytics.topology.engines.double_delivery import DoubleDelivery
 from analytics.topology.engines.queries import GraphAnswers, Loop, listed
-from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
+from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, edge_id
 from analytics.topology.model.facts import CHAIN_NAMED_MAX, Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
 from knative.delivery.verdicts import REPLY_LOOP
@@ -51,7 +51,7 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[Find
         *_orphans(inputs, facts),
         *_lost(facts),
         *_twice(walks),
-        *_cuts(facts, walks),
+        *_cuts(walks),
     ]
     if inputs.namespace:
         found = [one for one in found if _concerns(one, inputs.namespace)]
@@ -330,14 +330,14 @@ def _failing(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
 def _orphans(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     for id_ in facts.joins.unread:
         events = facts.accepted.get(id_, (0, 0))[0]
-        count = f"{events} events were accepted in the window." if inputs.tier is not Tier.NONE else ""
+        count = f"{events} events were accepted in the window." if inputs.counted else ""
         yield Finding(
             f"unread:{id_}",
             "unread",
             Severity.WARNING if events else Severity.INFO,
             f"{name(id_)} has no subscription",
             (id_,),
-            tuple(part for part in ("No subscription reads this channel.", count if inputs.counted else "") if part),
+            tuple(part for part in ("No subscription reads this channel.", count) if part),
             "Add a subscription, or delete the channel; its events expire unread.",
         )
     for id_ in facts.joins.unsent:
@@ -367,7 +367,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _cuts(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
+def _cuts(walks: GraphAnswers) -> Iterator[Finding]:
     for id_, (vertices, channels) in sorted(walks.articulation_points.items()):
         if is_single_point(id_, channels):
             yield Finding(

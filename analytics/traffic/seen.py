@@ -14,7 +14,7 @@ from typing import Any
 
 Range = tuple[int, int]  #: first and last number, both counted
 
-#: No record lies in the traffic topic for longer (its retention is seven days).
+#: No record lies in the traffic topic for longer, with the default retention of seven days.
 FORGET_S = 8 * 86_400
 
 

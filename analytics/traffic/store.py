@@ -157,6 +157,7 @@ class QueryStore:
         with (staging / WINDOWS).open("rb") as written:
             os.fsync(written.fileno())
         _write(staging / FACTS, json.dumps(facts, separators=(",", ":")).encode())
+        # What is there is of the same batch: after a kill before Spark's commit, the batch is repeated.
         shutil.rmtree(target, ignore_errors=True)
         staging.rename(target)
         _sync_folder(self.parts_folder)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.traffic.windows import KEYS, SCHEMA, Window, merge, windows_of
+from analytics.traffic.windows import KEYS, SCHEMA, Window, merge, table_of, windows_of
 
-_FIRST, _LAST = 0, 1
 Line = tuple[str, str, str, str]  #: kind, namespace, channel, subscription
 
 
@@ -33,8 +32,6 @@ class Totals:
         for name in ("type", "source"):
             place = SCHEMA.get_field_index(name)
             flat = flat.set_column(place, SCHEMA.field(name), pa.array([""] * table.num_rows, pa.string()))
-        from analytics.traffic.windows import table_of
-
         known = [window for window in self.windows.values() if window.size == size]
         self.windows = {
             (one.kind, one.namespace, one.channel, one.subscription): one

@@ -136,11 +136,13 @@ def _older(channel: Object[ChannelSpec], published: records.Channel) -> Conditio
 
 def topic_configs(channel: ChannelSpec, config: ControllerConfig) -> Configs:
     """The managed configs of a channel's topic."""
+    # Room for the largest head that ingress accepts (128 KiB), and for a key of 64 KiB, which a record has twice.
     return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s, channel.topic_configs)
 
 
 def dlq_configs(config: ControllerConfig) -> Configs:
     """The managed configs of a DLQ topic: a dead letter is larger than its event, and is kept longer."""
+    # As much as the producer allows: a dead letter that one of the two refuses cannot be stored.
     return _configs(config.event_bytes_max + 512 * KIB, config.dlq_retention_s)
 
 

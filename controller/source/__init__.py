@@ -1,1 +1,1 @@
-"""Where resources come from: a directory of YAML files."""
+"""Where resources come from: a directory of YAML files, or a cluster."""

@@ -246,6 +246,8 @@ class Directory:
         """The file whose problems keep an object that is missing since scan `vanished`; "" = none."""
         if missing.file in with_problems and missing.file in self._files:
             return missing.file
+        # It may have moved into a file that can no longer be read: since this scan, or since the one before, if that
+        # fell between two saves. A file with older problems holds nothing back.
         moved = (name for name, file in self._files.items() if file.problems and file.since >= vanished - 1)
         return min(moved, default="")
 

@@ -21,7 +21,9 @@ from knative.contract.leader_state import Identity, LeaderState
 from knative.contract.records import Subscription
 from knative.resources.values import KafkaChannel, Resource
 
-_NEVER_PUBLISHED = "ConfigMap"  #: brokers read it, and nothing else remembers it
+#: Brokers read it, and nothing else remembers it. A ResetOffset is in no contract either, but is remembered: its uid is
+#: the id of its seek, and with a new one the next leader would move the offsets again.
+_NEVER_PUBLISHED = "ConfigMap"
 
 
 def _random_uid() -> str:
@@ -83,6 +85,7 @@ class Identities:
     ) -> tuple[AnyObject, ...]:
         """The snapshot's objects with identity. `removing`: uids whose removal cannot be cancelled any more."""
         entries = _entries(snapshot)
+        # An entry of a channel may have the name of a Subscription, which must not get the entry's uid.
         records: Mapping[Key, Record] = {
             _key(record): record
             for record in sorted(published, key=lambda one: one.uid)

@@ -1,1 +1,1 @@
-"""Writes the status of resources: to files, and to the status topic."""
+"""Writes the status of resources: to files or to the API server, and to the status topic."""

@@ -115,6 +115,7 @@ class TrafficCounter:
             return
         row = self._row(headers)
         row.bytes += len(value or b"")
+        # All attempts failed, and the first was no retry. A delivered event has one attempt more.
         row.retried += max(0, failed - 1)
         if settled is Settled.DEAD_LETTERED:
             row.dead += 1

@@ -1,6 +1,6 @@
 """Traffic deltas: what one process did in one second for one channel or subscription, type and source of events.
 
-    ingress, dispatcher --one Delta per second and key--> topic <instance>.traffic --> tables/traffic, analytics
+    ingress, dispatcher --one Delta per second and key--> topic <instance>.traffic --> tables/traffic_windows, analytics
 
 `(by, number)` is unique, so readers recognize a record that comes twice. Numbers count events. `accepted` counts what
 ingress stored; `settled` counts what a subscription is done with, each event once however often it was attempted:

@@ -71,4 +71,5 @@ def quantile(sketch: Mapping[int, int], q: float) -> float | None:
         seen += sketch[bucket]
         if seen >= rank:
             break
+    # The harmonic mean of the bucket's bounds: the relative error is the same at both of them, 4.8 %.
     return bound_s(bucket) * 2.0 / (1.0 + GROWTH)

@@ -1,7 +1,7 @@
-"""Cycles inside a loop: the shortest through each channel, each cycle once, at most CIRCLES_MAX.
+"""Cycles inside a loop: the shortest through each channel, each cycle once, at most CYCLES_MAX.
 
 The number of all cycles grows exponentially. The shortest ones through each channel are those that a user has to break,
-and unless there are more than CIRCLES_MAX, they cover every channel of the loop.
+and unless there are more than CYCLES_MAX, they cover every channel of the loop.
 """
 
 from __future__ import annotations

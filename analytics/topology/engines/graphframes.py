@@ -3,7 +3,7 @@
 Its Python half is a dependency. Its JVM half is two jars, with which the Spark session must start. `missing` says in
 one sentence whether they are absent or of another release, and how to add them.
 
-    islands    GraphFrames' connected components            loops      trimmed on Spark, the core finished here
+    islands    by contraction, in rounds of joins           loops      trimmed on Spark, the core finished here
     influence  rounds of joins, as long as something comes  hops       what starts reach is fetched, and walked here
 
 GraphFrames has no articulation points: those are computed in this process too.

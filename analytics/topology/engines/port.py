@@ -35,10 +35,6 @@ class Graph:
         given = np.ones(len(both)) if weights is None else np.array(weights, dtype=np.float64)
         return cls(size, both[:, 0].copy(), both[:, 1].copy(), given)
 
-    def turned(self) -> Graph:
-        """The same graph with every edge reversed."""
-        return Graph(self.size, self.tails, self.heads, self.weights)
-
     def only(self, kept: NDArray[np.bool_]) -> Graph:
         """The same vertices with only these edges."""
         return Graph(self.size, self.heads[kept], self.tails[kept], self.weights[kept])

@@ -49,7 +49,6 @@ class GraphAnswers:
     engine: str
     island_of: dict[str, int]  #: id -> number of its island
     islands: tuple[Island, ...]  #: the largest first, bounded
-    islands_count: int
     loops: tuple[Loop, ...]  #: by deliveries and replies
     dead_loops: tuple[Loop, ...]  #: with at least one dead letter edge
     double_deliveries: DoubleDeliveries
@@ -74,7 +73,6 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
         engine=engine.name,
         island_of=island_of,
         islands=islands,
-        islands_count=count,
         loops=loops,
         dead_loops=_dead_loops(numbered, engine),
         double_deliveries=met,

@@ -95,7 +95,6 @@ class Joins:
 
     unread: tuple[str, ...] = ()  #: channels without subscriptions
     unsent: tuple[str, ...] = ()  #: channels to which nothing was sent, and no edge leads
-    self_replies: tuple[tuple[str, str], ...] = ()  #: (consumer, its own channel, to which it replies or delivers)
     doubles: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  #: (channel, destination, consumers: two or more)
     ignoring: tuple[str, ...] = ()  #: consumers that drop failed events
     chains: tuple[ReplyChain, ...] = ()  #: by broker
@@ -136,9 +135,6 @@ def facts_of(inputs: Inputs) -> Facts:
     joins = Joins(
         unread=tuple(sorted(own - {one.channel for one in consumers})),
         unsent=_unsent(inputs, own, consumers, accepted),
-        self_replies=tuple(
-            sorted((one.id, one.channel) for one in consumers if one.channel in (one.reply, one.target))
-        ),
         doubles=_doubles(consumers),
         ignoring=tuple(sorted(one.id for one in consumers if one.ignores)),
         chains=_chains(consumers),

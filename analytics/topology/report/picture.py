@@ -220,7 +220,7 @@ def _drawn(parts: Sequence[_Part], lines: Sequence[Line], swimlanes: Sequence[st
     single = [place for place in range(len(parts)) if place not in numbers]
     width, height = _grid(parts, single, widths, arrangement, shapes)
     arrows = [
-        _arrow(line, label, route, arrangement, links[place])
+        _arrow(line, label, route, links[place])
         for place, (line, label, route) in enumerate(zip(lines, labels, arrangement.routes, strict=True))
     ]
     bands = tuple(
@@ -274,7 +274,7 @@ def _grid(
     return round(max(width, 320.0), 1), round(max(bottom, 80.0), 1)
 
 
-def _arrow(line: Line, label: str, route: Route, arrangement: Arrangement, link: Link) -> Arrow:
+def _arrow(line: Line, label: str, route: Route, link: Link) -> Arrow:
     idle = line.rate == 0 or line.health is Health.IDLE
     health = Health.IDLE if idle and line.health in HEALTHS[2:] else line.health
     x, y = route.label or route.points[0]

@@ -160,7 +160,7 @@ def reply_chains(frames: FactFrames, most: int | None = None) -> list[ReplyChain
 
 
 def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
-    """Values as a traffic frame: for tests, and for sums that are already here."""
+    """Values as a traffic frame: for sums that are here, and if there are none, an empty one."""
     rows = [
         (
             one.accepted,
@@ -243,18 +243,16 @@ def _of_consumers(
 
 
 def with_joins(consumers: DataFrame) -> DataFrame:
-    """Adds `back` (it sends to its own channel) and `twins` (consumers of the same channel and destination, itself
-    included).
-    """
+    """Adds `twins`: the consumers of the same channel and destination, itself included."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     twins = f.count("id").over(Window.partitionBy("channel_id", "target"))
-    return consumers.withColumns({"back": f.expr("channel_id = reply or channel_id = target"), "twins": twins})
+    return consumers.withColumn("twins", twins)
 
 
 def _odd(window_s: float) -> Column:
-    """Where fan-out times accepted differs from delivered + filtered + dropped + dead-lettered."""
+    """Where more or less came than was settled and still waits, by more than the slack."""
     from pyspark.sql import functions as f
 
     if window_s <= 0:
@@ -282,15 +280,13 @@ def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row], ch
     for row in rows:
         if row["twins"] > 1:
             doubles[row["channel_id"], row["target"]].append(row["id"])
-    back = ((row["id"], row["channel_id"]) for row in rows if row["back"])
-    return joins_of(inputs.counted, rows, channels, back, doubles, chains)
+    return joins_of(inputs.counted, rows, channels, doubles, chains)
 
 
 def joins_of(
     counted: bool,
     consumers: Sequence[Row],
     channels: Iterable[Row],
-    back: Iterable[tuple[str, str]],
     doubles: Mapping[tuple[str, str], Sequence[str]],
     chains: Sequence[ReplyChain],
 ) -> Joins:
@@ -300,7 +296,6 @@ def joins_of(
     return Joins(
         unread=tuple(row["id"] for row in own if not row["read"]),
         unsent=tuple(silent) if counted else (),
-        self_replies=tuple(back),
         doubles=tuple(sorted((*pair, tuple(ids)) for pair, ids in doubles.items())),
         ignoring=tuple(row["id"] for row in consumers if row["ignores"]),
         chains=tuple(chains),

@@ -100,18 +100,6 @@ def _edges(facts: FactFrames, vertices: DataFrame, counted: bool) -> DataFrame:
     return of_consumers.unionAll(published.select("src", "dst", "kind", "weight"))
 
 
-def self_replies(map_: MapFrames) -> DataFrame:
-    """(consumer, channel): a motif of an edge from a channel to a consumer, and one back."""
-    from pyspark.sql import functions as f
-
-    back = map_.of_kind(Flow.DELIVERS, Flow.REPLIES).join(
-        _channels(map_), f.col("dst") == f.col("channel"), "left_semi"
-    )
-    found = _motif(map_, [map_.of_kind(Flow.SUBSCRIBES), back], "(c)-[takes]->(u); (u)-[back]->(c)")
-    found = found.where(f"takes.kind = {PLACE[Flow.SUBSCRIBES]} and back.kind <> {PLACE[Flow.SUBSCRIBES]}")
-    return found.select(f.col("u.id").alias("consumer"), f.col("c.id").alias("channel")).distinct()
-
-
 def doubles(map_: MapFrames) -> DataFrame:
     """(channel, target, consumer): paths of two edges, where another one joins the same channel and target."""
     from pyspark.sql import Window
@@ -123,10 +111,6 @@ def doubles(map_: MapFrames) -> DataFrame:
     )
     twins = f.count("consumer").over(Window.partitionBy("channel", "target"))
     return found.withColumn("twins", twins).where("twins > 1").drop("twins")
-
-
-def _channels(map_: MapFrames) -> DataFrame:
-    return map_.vertices.where("channel").selectExpr("id as channel")
 
 
 def _motif(map_: MapFrames, edges: Iterable[DataFrame], pattern: str) -> DataFrame:

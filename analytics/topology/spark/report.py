@@ -1,6 +1,6 @@
 """One run on Spark: facts and graph stay DataFrames, and only the document's part of them is fetched.
 
-    FactFrames --map_frames--> graph --SparkWalks, motifs--> answers --selection--> rows --facts_of_rows--> Facts
+    FactFrames --map_frames--> graph --SparkAnswers, motifs--> answers --selection--> rows --facts_of_rows--> Facts
     Facts, answers --put_together--> Topology
 
 Of a map of up to WHOLE_EDGES_MAX edges, the document has everything, and equals that of the local engine. Of a larger
@@ -77,13 +77,12 @@ class _Run:
     def report(self, resources: Resources, notes: Iterable[str]) -> Topology:
         """Answer all questions, then fetch the document's part of the map."""
         place, walks = self._walked()
-        back = self._pairs(spark_graph.self_replies(self._map))
         self._doubles = self._doubled()
         self._chains = reply_chains(self._facts, None if self._whole else MARKED_MAX)
         rows = self._shown_rows(walks)
         channels, subscriptions, states = resources(None if self._whole else rows.uids())
         inputs = replace(self._inputs, channels=channels, subscriptions=subscriptions, states=states)
-        joins = joins_of(inputs.counted, rows.consumers, rows.channels, back, self._doubles, self._chains)
+        joins = joins_of(inputs.counted, rows.consumers, rows.channels, self._doubles, self._chains)
         facts = facts_of_rows(inputs, rows.arrivals, rows.consumers, rows.channels, joins)
         walks = replace(walks, island_of=self._islands_of(place, rows))
         with collector_at_rest():
@@ -101,7 +100,6 @@ class _Run:
             engine=GraphFramesEngine.name,
             island_of={},
             islands=islands,
-            islands_count=count,
             loops=loops,
             dead_loops=ask.dead_loops(),
             double_deliveries=met,
@@ -123,11 +121,6 @@ class _Run:
         for row in rows:
             groups[names[row["channel"]], names[row["target"]]].append(names[row["consumer"]])
         return {pair: sorted(ids) for pair, ids in groups.items()}
-
-    def _pairs(self, found: DataFrame) -> list[tuple[str, str]]:
-        rows = (found if self._whole else found.limit(MARKED_MAX)).collect()
-        names = self._asking.names_of(number for row in rows for number in row)
-        return sorted((names[row[0]], names[row[1]]) for row in rows)
 
     def _shown_rows(self, walks: GraphAnswers) -> Rows:
         if self._whole:

@@ -1,6 +1,6 @@
 """Selects the part of a large map that is in the document: vertices with findings, first in a ranking, or the busiest.
 
-    marks on FactFrames, answers of SparkWalks --> names --> their rows, which alone come here
+    marks on FactFrames, answers of SparkAnswers --> names --> their rows, which alone come here
 
 Every mark has a limit, and a sentence if it was met. A mark may select more than its rule, as `findings` decides later.
 """

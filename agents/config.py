@@ -32,7 +32,8 @@ class DeliveryConfig:
 
     @property
     def expelled_after_s(self) -> float:
-        """Kafka gives partitions of a member that is silent to others after this long, and not before."""
+        """Kafka gives the partitions of a silent member to nobody else before this. A lower bound: in the protocol
+        `consumer` the brokers decide."""
         if self.group_protocol == "classic":
             return self.session_timeout_s
         return min(self.session_timeout_s, BROKER_SESSION_S)

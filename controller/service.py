@@ -196,6 +196,10 @@ class Controller:
         if self._contract.loaded and self._status.loaded:  # else it went away before this process knew anything
             await self._source.prepare()
             world = replace(self._world(_Term(0, scan=scan)), unavailable=why)
+            try:
+                world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
+            except TimeoutError:
+                return  # the files cannot be read now
             statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
             statuses += self._source.statuses()
         statuses += self._source.outage_statuses(why, {status.uid for status in statuses})
@@ -338,7 +342,7 @@ class Controller:
         """Decide when to observe Kafka again without a change here."""
         if term.failure:
             log.info("controller has recovered", tries=term.failed_tries)
-            term.failure = self.problem = ""
+        term.failure = self.problem = ""
         if self._executor.failures:
             return  # `_retry_later` has set the time
         if term.observed is not None and term.observed.unknown:

@@ -203,8 +203,8 @@ class StatusTable:
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a worker serves other subscriptions or secrets or is gone, when a removal or a seek is
-        requested, or when another leader begins."""
+        """Call `listener` when what a worker reports of its subscriptions or secrets changes or it is gone, when a
+        removal or a seek is requested, or when a leader records something."""
         self._listeners.append(listener)
 
     def start(self) -> None:

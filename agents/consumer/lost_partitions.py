@@ -25,8 +25,8 @@ def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged
     """
     if found < acknowledged:
         return OffsetTracker(found, known)
-    # Settled by any owner is settled, so the sets are united. Of attempts the higher count is the later one, and the
-    # next attempt is due when that one said.
+    # Settled by any owner is settled, so the sets are united. Of attempts the higher count is the later one, and its
+    # time counts; of equal counts the later time.
     start = max(found, kept.committable)
     settled = frozenset(offset for offset in known.settled | kept.settled if offset >= start)
     attempts: dict[int, int] = {}
@@ -34,13 +34,9 @@ def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged
     for offset in known.attempts.keys() | kept.attempts.keys():
         if offset < start or offset in settled:
             continue
-        here, there = kept.attempts.get(offset, 0), known.attempts.get(offset, 0)
-        attempts[offset] = max(here, there)
-        times = [
-            side.due[offset]
-            for side, made in ((kept, here), (known, there))
-            if made >= max(here, there) and offset in side.due
-        ]
+        sides: tuple[OffsetMetadata | OffsetTracker, ...] = (kept, known)
+        attempts[offset] = made = max(one.attempts.get(offset, 0) for one in sides)
+        times = [one.due[offset] for one in sides if one.attempts.get(offset) == made and offset in one.due]
         if times:
             due[offset] = max(times)
     merged = OffsetMetadata(settled, attempts, due)

@@ -15,7 +15,8 @@ from tables.kafka.errors import KafkaFailed
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
 #: Time for the other members to join again and commit what they know. They try to connect every RECONNECT_MAX_S, wait
-#: for 1 s if their client has failed, and a heartbeat informs the members that are there within HEARTBEAT_MAX_S.
+#: for 1 s if their client has failed, and a heartbeat informs the members that are there within HEARTBEAT_MAX_S. (In
+#: the protocol `consumer` the brokers set the heartbeat, by default 5 s: some may be late, which costs duplicates.)
 HANDOVER_S = 5.0
 RECONNECT_MAX_S = 2.0
 HEARTBEAT_MAX_S = 1.2

@@ -19,7 +19,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
     classic = {
         "group.instance.id": instance_id,
         "session.timeout.ms": int(config.session_timeout_s * 1000),
-        "heartbeat.interval.ms": int(min(max(0.5, config.session_timeout_s * 0.15), HEARTBEAT_MAX_S) * 1000),
+        "heartbeat.interval.ms": round(min(config.session_timeout_s * 0.15, HEARTBEAT_MAX_S) * 1000),
         "partition.assignment.strategy": "cooperative-sticky",
     }
     return {
@@ -37,7 +37,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
         "message.max.bytes": config.event_bytes_max + 524_288,
         "topic.metadata.refresh.interval.ms": 30_000,
-        "reconnect.backoff.max.ms": int(RECONNECT_MAX_S * 1000),
+        "reconnect.backoff.max.ms": round(RECONNECT_MAX_S * 1000),
         "group.protocol": config.group_protocol,
         **(classic if config.group_protocol == "classic" else {}),
         **config.client,

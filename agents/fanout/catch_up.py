@@ -83,7 +83,7 @@ class CatchUp:
     def wake(self) -> None:
         """A member is behind."""
         if self._thread is None:
-            # `stop` may forget the thread before its first line runs, so the thread is given itself.
+            # As an argument: `stop` may set `_thread` to None before the first line of `_run`.
             self._thread = thread = LoopThread(lambda: self._run(thread), self._name, self._owner.fatal)
             thread.start()
 

@@ -38,7 +38,7 @@ def _known() -> dict[bytes, int | Problem]:
     return known
 
 
-# All that `int` takes in two bytes: the plain count calls `int`, and both must agree.
+# All that `int` takes in two bytes, except `\n`, which ends a line: the plain count calls `int`, and both must agree.
 _NUMERIC = "0123456789 +-\t\r\v\f"
 _BY_TEXT = _known()
 

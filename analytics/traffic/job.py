@@ -241,8 +241,8 @@ class TrafficJob:
         began = time.monotonic()
         state = store.state_before(number)
         batch = self._records(frame, state) if name == RECORDS else self._deltas(frame, state)
-        # After the sums, when all of the batch has been read, and before they are written: a batch of a topic and of
-        # the one that replaced it is never stored.
+        # After all of the batch was read and before it is written, so that no stored batch mixes a topic with the one
+        # that replaced it.
         self._same(name)
         ids = {**state.get("ids", {}), **self._ids.get(name, {})}
         store.write(number, batch.table, {**batch.facts, "ids": {topic: id_ for topic, id_ in ids.items() if id_}})

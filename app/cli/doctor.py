@@ -34,8 +34,8 @@ def doctor(
     Resources are a directory or a cluster, as PENSTOCK_RESOURCES says. In a cluster it also checks the CRDs, who
     resolves Subscriptions, and whether the user of the kubeconfig may do what the controller does: run it as that user.
 
-    It takes up to ten seconds, because it waits for reports of all workers. It changes nothing: for the clock of
-    Kafka it commits an offset in a group of its own, which it deletes again.
+    It takes up to ten seconds, because it waits for reports of all workers. It changes nothing, except that
+    it commits an offset, for the clock of Kafka, in a group of its own, which it deletes again.
 
     \b
     Examples:

@@ -70,8 +70,8 @@ def up(
     With another --subscriber-port, it serves a copy of the example, in
     the folder `quickstart` of --home; your changes to its files are kept.
 
-    The resources directory is the whole list: channels of the same
-    PENSTOCK_INSTANCE that are not in it are deleted with their topics.
+    Channels of the same PENSTOCK_INSTANCE that are in no file of the
+    resources directory are deleted with their topics.
     On a shared Kafka, choose an instance and a topic template of your own.
 
     The settings of `penstock config show` apply, except PENSTOCK_ROLE,

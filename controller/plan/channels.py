@@ -136,7 +136,8 @@ def _older(channel: Object[ChannelSpec], published: records.Channel) -> Conditio
 
 def topic_configs(channel: ChannelSpec, config: ControllerConfig) -> Configs:
     """The managed configs of a channel's topic."""
-    # Room for the largest head that ingress accepts (128 KiB), and for a key of 64 KiB, which a record has twice.
+    # Room for the largest head that ingress accepts (128 KiB), and again for the attribute that is the key, which may
+    # be nearly all of it.
     return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s, channel.topic_configs)
 
 

@@ -28,8 +28,6 @@ _PARTS = {
     TRIGGER: ("BrokerReady", "SubscriberResolved", _SINK, "Subscribed", "DependencyReady"),
     "ResetOffset": _STEPS,
 }
-#: Those that an object need not have.
-_PERHAPS = frozenset({SECRET_READY})
 #: Those that do not depend on Kafka, or are what was found before.
 _STAY = frozenset({SECRET_READY, "Addressable", _SINK, "ReferencesResolved", "SubscriberResolved", "DependencyReady"})
 
@@ -39,7 +37,8 @@ def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], 
     present one, and if that says all of it, there is none to write; `why`: Kafka is away."""
     current = live.get("observedGeneration") == generation
     before = {one.type: one for one in conditions_of(live)}
-    types = [one for one in _PARTS[key[0]] if one in before or one not in _PERHAPS]
+    # A Broker has it only with a Secret of its own.
+    types = [one for one in _PARTS[key[0]] if one in before or one != SECRET_READY]
     parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in types)
     body = {name: value for name, value in live.items() if name not in ("observedGeneration", "conditions")}
     if rows := body.get("subscribers"):

@@ -135,7 +135,7 @@ class StatusReporter:
         if not self._table.loaded:
             return
         uids = tuple(sorted(foreign))[:FOREIGN_MAX]
-        # The uids are in the same record: 36 characters each, with quotes and separator.
+        # The uids are in the same record: 36 characters each, plus quotes and separator.
         found, left_out = fitting(resource_problems(statuses, problems, notes), RECORD_BYTES_MAX - 40 * len(uids))
         last = self._table.report
         report = ControllerReport(time.time(), found, left_out, uids, self._version)

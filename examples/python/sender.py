@@ -18,7 +18,7 @@ from cloudevents.core.bindings.http import to_binary_event
 from cloudevents.core.v1.event import CloudEvent
 
 TRIES = 5
-TRY_AGAIN = (0, 429, 500, 502, 503, 504)  #: 0 = no answer
+TRY_AGAIN = (0, 408, 429, 500, 502, 503, 504)  #: 0 = no answer
 
 
 def order_placed(customer: str, amount: float) -> CloudEvent:

@@ -31,7 +31,8 @@ from knative.resources.schema import Kind
 from knative.resources.values import Resource
 from knative.urls import quoted
 
-#: Annotations that count as part of the spec: a change of one is a new generation.
+#: Annotations that count as part of the spec. A change of one is a new generation of a resource from a file. In a
+#: cluster, whose generations do not count annotations, the hash shows that it has changed.
 SPEC_ANNOTATIONS = frozenset(
     (ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, SHARED_CONSUMER, BROKER_CLASS, EXTERNAL_TOPIC, DEPENDENCY)
 )

@@ -2,7 +2,7 @@
 
     deltas (topic) --Summing--\
                                   > Traffic, one for each kind, channel, subscription and source
-    windows (Parquet) --Summing-/
+    windows (Parquet) --Summing--/
 
 The caller reads all of it. Each delta counts once.
 """

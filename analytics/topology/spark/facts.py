@@ -109,7 +109,7 @@ def collect(inputs: Inputs, frames: FactFrames) -> Facts:
     return facts_of_rows(
         inputs,
         sorted(frames.arrivals.collect()),
-        sorted(with_joins(frames.consumers).collect(), key=_by_id),
+        sorted(frames.consumers.collect(), key=_by_id),
         sorted(frames.channels.collect(), key=_by_id),
         chains=reply_chains(frames),
     )
@@ -242,15 +242,6 @@ def _of_consumers(
     )
 
 
-def with_joins(consumers: DataFrame) -> DataFrame:
-    """Adds `twins`: the consumers of the same channel and destination, itself included."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    twins = f.count("id").over(Window.partitionBy("channel_id", "target"))
-    return consumers.withColumn("twins", twins)
-
-
 def _odd(window_s: float) -> Column:
     """Where more or less came than was settled and still waits, by more than the slack."""
     from pyspark.sql import functions as f
@@ -276,10 +267,10 @@ def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame)
 def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row], chains: Sequence[ReplyChain]) -> Joins:
     """The joins from rows with marks, sorted by id."""
     rows = list(consumers)
-    doubles: dict[tuple[str, str], list[str]] = defaultdict(list)
+    twins: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
-        if row["twins"] > 1:
-            doubles[row["channel_id"], row["target"]].append(row["id"])
+        twins[row["channel_id"], row["target"]].append(row["id"])
+    doubles = {pair: ids for pair, ids in twins.items() if len(ids) > 1}
     return joins_of(inputs.counted, rows, channels, doubles, chains)
 
 

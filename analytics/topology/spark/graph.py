@@ -4,15 +4,14 @@
     consumers, arrivals --their ends as numbers-->                edges (src, dst, kind, weight)
 
 Vertices are numbered in the order of their ids, as in `graph_index.number`, but with gaps. Weights and kinds are those
-of `graph_index` too. Of the questions, only the motifs are here, which are joins.
+of `graph_index` too. Of the questions, one is here: a motif, which is a join.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analytics.topology.engines.graph_index import PLACE, WEIGHED_BY
 from analytics.topology.model.document import Flow
@@ -102,21 +101,14 @@ def _edges(facts: FactFrames, vertices: DataFrame, counted: bool) -> DataFrame:
 
 def doubles(map_: MapFrames) -> DataFrame:
     """(channel, target, consumer): paths of two edges, where another one joins the same channel and target."""
+    from graphframes import GraphFrame
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    ways = _motif(map_, [map_.of_kind(Flow.SUBSCRIBES, Flow.DELIVERS)], "(c)-[takes]->(u); (u)-[gives]->(t)")
+    edges = map_.of_kind(Flow.SUBSCRIBES, Flow.DELIVERS).select("src", "dst", "kind")
+    ways = GraphFrame(map_.vertices.select("id"), edges).find("(c)-[takes]->(u); (u)-[gives]->(t)")
     found = ways.where(f"takes.kind = {PLACE[Flow.SUBSCRIBES]} and gives.kind = {PLACE[Flow.DELIVERS]}").select(
         f.col("c.id").alias("channel"), f.col("t.id").alias("target"), f.col("u.id").alias("consumer")
     )
     twins = f.count("consumer").over(Window.partitionBy("channel", "target"))
     return found.withColumn("twins", twins).where("twins > 1").drop("twins")
-
-
-def _motif(map_: MapFrames, edges: Iterable[DataFrame], pattern: str) -> DataFrame:
-    from graphframes import GraphFrame
-    from pyspark.sql import DataFrame
-
-    some: Any = reduce(DataFrame.unionAll, edges).select("src", "dst", "kind")
-    found: DataFrame = GraphFrame(map_.vertices.select("id"), some).find(pattern)
-    return found

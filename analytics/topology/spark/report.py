@@ -1,6 +1,6 @@
 """One run on Spark: facts and graph stay DataFrames, and only the document's part of them is fetched.
 
-    FactFrames --map_frames--> graph --SparkAnswers, motifs--> answers --selection--> rows --facts_of_rows--> Facts
+    FactFrames --map_frames--> graph --SparkAnswers, motif--> answers --selection--> rows --facts_of_rows--> Facts
     Facts, answers --put_together--> Topology
 
 Of a map of up to WHOLE_EDGES_MAX edges, the document has everything, and equals that of the local engine. Of a larger

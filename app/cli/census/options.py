@@ -24,7 +24,9 @@ Partitions = Annotated[
 ]
 Replication = Annotated[
     int,
-    typer.Option("--replication-factor", "--compute-topic-replfactor", min=1, max=9, help="Replicas in a new topic."),
+    typer.Option(
+        "--replication-factor", "--compute-topic-replfactor", min=1, max=9, help="Replication factor of a new topic."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the options that would be used, and exit.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more details.")]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from agents.config import DeliveryConfig
-from agents.consumer.membership import HANDOVER_S
+from agents.consumer.membership import _REJOIN_S, HANDOVER_S
 from agents.consumer.settings import consumer_settings
 
 
-@pytest.mark.parametrize("session_timeout_s", [2.0, 8.0, 30.0, 300.0])
+@pytest.mark.parametrize("session_timeout_s", [6.0, 8.0, 30.0, 300.0])
 def test_members_hear_of_a_rebalance_in_the_time_for_hand_overs(session_timeout_s: float) -> None:
     settings = consumer_settings(DeliveryConfig({}, session_timeout_s=session_timeout_s), "g", "c", "i")
     heartbeat_s = settings["heartbeat.interval.ms"] / 1000
-    assert settings["reconnect.backoff.max.ms"] / 1000 + 1.0 + heartbeat_s < HANDOVER_S
+    assert settings["reconnect.backoff.max.ms"] / 1000 + _REJOIN_S[0] + heartbeat_s < HANDOVER_S
     assert heartbeat_s < session_timeout_s / 3, "a heartbeat may be lost"
 
 
@@ -21,8 +21,6 @@ def test_members_hear_of_a_rebalance_in_the_time_for_hand_overs(session_timeout_
     ("protocol", "session_timeout_s", "expelled_after_s"),
     [("classic", 8.0, 8.0), ("classic", 120.0, 120.0), ("consumer", 8.0, 8.0), ("consumer", 120.0, 45.0)],
 )
-def test_the_brokers_decide_when_a_member_of_the_protocol_consumer_is_expelled(
-    protocol: str, session_timeout_s: float, expelled_after_s: float
-) -> None:
+def test_no_member_is_expelled_sooner(protocol: str, session_timeout_s: float, expelled_after_s: float) -> None:
     config = DeliveryConfig({}, session_timeout_s=session_timeout_s, group_protocol=protocol)
     assert config.expelled_after_s == expelled_after_s

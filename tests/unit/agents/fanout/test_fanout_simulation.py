@@ -346,6 +346,21 @@ def test_an_old_confirmation_counts_no_more() -> None:
     run(main())
 
 
+def test_nothing_stays_of_the_turns_of_a_trigger_that_left() -> None:
+    async def main() -> None:
+        world = World(dict.fromkeys(range(100), "a"), [0, 0])
+        await world.assign()
+        world.position = 90
+        world.head(5)  # which leaves both behind
+        for _ in range(4):
+            world.catch_up(5)
+        assert {uid for uid, _ in world.fanout._turns} == {"u0", "u1"}
+        await world.agents[0].member.stop(0.0)
+        assert {uid for uid, _ in world.fanout._turns} == {"u1"}
+
+    run(main())
+
+
 def test_a_trigger_whose_leave_is_cut_off_is_gone_all_the_same() -> None:
     async def main() -> None:
         world = World({0: "a"}, [0])

@@ -137,6 +137,17 @@ def test_what_a_worker_cannot_use(age_s: float, expected: tuple[Any, str]) -> No
         assert message(status, READY) == "w: wrong password"
 
 
+def test_without_kafka_what_workers_said_last_still_counts() -> None:
+    """They cannot report, and the Secret is not better for that."""
+    kafka = kafka_with_secrets()
+    kafka.settle(BROKER, secret())
+    wrong = {"default/shop": SecretProblem(INVALID, "wrong password")}
+    workers = {"w": WorkerStatus("w", NOW - 3600.0, "all", secrets=wrong)}
+    status = kafka.status(BROKER, secret(), workers=workers, unavailable="no broker answers")
+    assert condition(status, READY) == (FALSE, INVALID)
+    assert condition(status)[0] is FALSE
+
+
 @pytest.mark.parametrize("name", ["../till", "a/b", "UP", ".", "x" * 254])
 def test_a_name_that_is_not_valid(name: str) -> None:
     kafka = kafka_with_secrets()

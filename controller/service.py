@@ -93,8 +93,7 @@ class Controller:
         self._status = status
         self._crashed = crashed
         self._wake = asyncio.Event()
-        self._contract_changed = self._status_changed = False
-        self._stopping = False
+        self._contract_changed = self._status_changed = self._stopping = False
         self.settled = asyncio.Event()  #: set when everything was as the resources say, at least once
         self._outage_due_s = 0.0
         self.problem = ""  #: why there was no progress at the last try
@@ -195,11 +194,8 @@ class Controller:
         statuses: list[WriteStatus] = []
         if self._contract.loaded and self._status.loaded:  # else it went away before this process knew anything
             await self._source.prepare()
-            world = replace(self._world(_Term(0, scan=scan)), unavailable=why)
-            try:
-                world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
-            except TimeoutError:
-                return  # the files cannot be read now
+            world = self._world(_Term(0, scan=scan))
+            world = replace(world, unavailable=why, secrets=await self._broker_secrets.latest(world.objects))
             statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
             statuses += self._source.statuses()
         statuses += self._source.outage_statuses(why, {status.uid for status in statuses})

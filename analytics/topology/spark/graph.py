@@ -106,7 +106,7 @@ def doubles(map_: MapFrames) -> DataFrame:
     from pyspark.sql import functions as f
 
     edges = map_.of_kind(Flow.SUBSCRIBES, Flow.DELIVERS).select("src", "dst", "kind")
-    ways = GraphFrame(map_.vertices.select("id"), edges).find("(c)-[takes]->(u); (u)-[gives]->(t)")
+    ways: DataFrame = GraphFrame(map_.vertices.select("id"), edges).find("(c)-[takes]->(u); (u)-[gives]->(t)")
     found = ways.where(f"takes.kind = {PLACE[Flow.SUBSCRIBES]} and gives.kind = {PLACE[Flow.DELIVERS]}").select(
         f.col("c.id").alias("channel"), f.col("t.id").alias("target"), f.col("u.id").alias("consumer")
     )

@@ -123,8 +123,8 @@ image-spark: $(STAMP) ## Build the image of the jobs on Spark, likewise
 	@images/build spark
 
 clean: ## Remove everything that make created: environment, caches, the embedded Kafka and its data
-	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || true; fi
-	rm -rf $(VENV) .penstock penstock-data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || [ $$? -ne 2 ]; fi
+	rm -rf $(VENV) .penstock build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,7 +1,7 @@
 """Composition root: builds the worker's Faust app from the settings, with everything registered on it.
 
 The app's own Kafka consumer and producer are switched off: `agents/` consumes and commits, `app/worker/producer`
-stores. Building does no I/O; connections are opened when the worker starts.
+stores. Building reads the files of secrets and certificates; connections are opened when the worker starts.
 """
 
 from __future__ import annotations

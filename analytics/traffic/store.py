@@ -294,6 +294,12 @@ def hold(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def continues(folder: Path) -> bool:
+    """Whether the tables are of a job that continues where it ended, and not the count of a time range: that has no
+    checkpoint."""
+    return any(folder.glob("*/checkpoint/offsets"))
+
+
 def wipe(folder: Path) -> None:
     """Delete checkpoints and tables together. Raises UsageError for a folder without tables of Penstock."""
     if not folder.exists():

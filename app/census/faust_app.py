@@ -75,6 +75,7 @@ class FollowingApp(OffsetControlApp):
 
     def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
         """Not beyond what the follower has stored."""
+        # Unknown counts as nothing stored, and 0 is not committed: what Faust proposes could skip records.
         stored = {tp: self.follower.storable(tp.partition) or 0 for tp in offsets if tp.topic == self.followed.name}
         safe = {tp: min(offset, stored.get(tp, offset)) for tp, offset in offsets.items()}
         return {tp: offset for tp, offset in safe.items() if offset > 0}

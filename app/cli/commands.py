@@ -2,7 +2,8 @@
 
     group (names and summaries) -- `penstock status` --> import app.cli.status --> a command from its function `status`
 
-penstock --show-completion        for the shell that runs the command penstock --show-completion zsh    for this one
+penstock --show-completion        for the shell that runs the command
+penstock --show-completion zsh    for this one
 """
 
 from __future__ import annotations

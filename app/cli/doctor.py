@@ -49,7 +49,12 @@ def doctor(
     except UsageError as error:  # no setting can be trusted, so there is nothing else to look at
         checks = [failure(SETTINGS, error)]
     else:
-        checks = examine(settings, kafka_client(kafka), context)
+        try:
+            client = kafka_client(kafka)
+        except UsageError as error:  # of the Kafka secret: the rest can be looked at
+            checks = [failure("Kafka secret", error), *examine(settings, None, context)]
+        else:
+            checks = examine(settings, client, context)
     _show(checks, output)
     bad = [one for one in checks if one.level is Level.PROBLEM]
     if output in (View.TABLE, View.WIDE):

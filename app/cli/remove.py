@@ -76,8 +76,8 @@ def remove(
     if not yes:
         print_table(_COLUMNS, rows, "")
         raise UsageError("Nothing was removed: this deletes them and all records in these topics.", "Say --yes.")
-    _ask(client, instance, doomed)
     try:
+        _ask(client, instance, doomed)
         _wait(client, instance, doomed, limit_s)
     except KeyboardInterrupt:
         _take_back(client, instance, doomed)
@@ -111,6 +111,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
                 "Delete it from its file; the controller then removes it.",
             )
     _check_readers(contract, {records[name].uid for name in names})
+    # "." is the note that there are foreign resources: it is there whenever something can be removed.
     bad = [one for one in report.problems if one.kind == "File" and one.name != "."]
     if bad:
         raise NotReadyError(
@@ -155,8 +156,14 @@ def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarge
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     """Withdraw the requests, so that nothing is removed after this command has ended."""
+    try:
+        store_requests(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
+    except NotReadyError as problem:
+        raise NotReadyError(
+            f"Not completed, and the request could not be withdrawn: {problem}",
+            "A controller may still carry it out within two minutes: see `penstock status` after that.",
+        ) from problem
     note("Not completed. The request is withdrawn; what is already removed stays removed.")
-    store_requests(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
 
 
 def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget], limit_s: float) -> None:

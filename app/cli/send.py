@@ -26,6 +26,7 @@ from cloudevents.core.v1.event import CloudEvent
 from app.cli.output.format import Format, Output, print_json, print_table
 from app.settings import load_settings
 from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.urls import quoted
 
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
 _ROWS_SHOWN = 20
@@ -173,9 +174,16 @@ def _channel_url(channel: str, server: str, kind: str) -> str:
 
 
 def _target(url: str) -> Target:
-    parts = urlsplit(url)
+    like = "Write it like http://localhost:8080/channels/ns/name."
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # raises ValueError
+    except ValueError as problem:
+        raise UsageError(f"{quoted(url)} is not a valid URL: {problem}.", like) from None
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"{url!r} is not a valid URL.", "Write it like http://localhost:8080/channels/ns/name.")
+        raise UsageError(f"{quoted(url)} is not a valid URL.", like)
+    if "@" in parts.netloc:
+        raise UsageError("The URL has a user or a password, which an ingress does not read.", like)
     return Target(
         parts.scheme == "https", parts.netloc, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     )
@@ -238,8 +246,8 @@ def _post_all(
             f"No worker answers at {target.address} ({_why(problem)}).",
             "Start one with `penstock up`, or name a running one with --server or --url.",
         ) from problem
-    except ValueError as problem:  # a header with a line break, or an invalid port
-        raise UsageError(f"The request cannot be sent: {problem}.", "Fix the header or the address.") from problem
+    except ValueError:  # a header with a line break; the reason would quote it, and it may be a token
+        raise UsageError("A header or the path has a character that HTTP does not allow.", "Fix --header.") from None
     finally:
         connection.close()
 

@@ -66,14 +66,16 @@ def token(
 def _append(file: Path, text: str) -> None:
     """Raises UsageError; a file that is not valid, or would not be, stays as it is."""
     try:
-        before = file.read_text() if file.exists() else ""
-        if file.exists():
+        before = file.read_text("utf-8") if file.exists() else ""
+        if before.strip() == "[]":
+            before = ""
+        elif any(line.strip() and not line.lstrip().startswith("#") for line in before.splitlines()):
             read_tokens(file)
         after = before + ("" if before.endswith("\n") or not before else "\n") + text
         if len(yaml.safe_load(after)) <= len(yaml.safe_load(before) or []):
             raise yaml.YAMLError
         new = file.with_name(f".{file.name}.new")
-        new.write_text(after)
+        new.write_text(after, "utf-8")
         if file.exists():
             shutil.copymode(file, new)
         new.replace(file)  # a worker must never read half of it
@@ -81,5 +83,10 @@ def _append(file: Path, text: str) -> None:
         raise UsageError(
             f"{file} cannot be written ({problem.strerror}).", "Name another one: --file FILE."
         ) from problem
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8.", "Name another one: --file FILE.") from None
     except yaml.YAMLError:
-        raise UsageError(f"An entry cannot be added at the end of {file}.", f"Add it by hand:\n{text}") from None
+        raise UsageError(
+            f"An entry cannot be added at the end of {file}.",
+            "Run the command without --file, and add the entry that it prints by hand.",
+        ) from None

@@ -1,6 +1,6 @@
 """`penstock topology`: who sends what to whom, and what is wrong with it, as a report.
 
-Uses Spark only for `--engine graphframes`. `analytics/topology` finds everything.
+Uses Spark only for `--engine graphframes`, and with `auto` for the largest maps. `analytics/topology` finds everything.
 """
 
 from __future__ import annotations

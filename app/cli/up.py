@@ -24,6 +24,7 @@ from app.local.quickstart import resources_of_up
 from app.local.stack import FIXED, Stack, StackConfig
 from app.settings.describe import plain
 from app.settings.load import Settings, load_settings
+from knative.errors import UsageError
 
 _POLL_S = 0.2
 _SUBSCRIBER_PORT = 8090
@@ -116,7 +117,14 @@ def up(
 
 
 def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
-    """Sentences: which settings `up` ignores, and which one names the resources (if not `chosen` by --resources)."""
+    """Sentences: which settings `up` ignores, and which one names the resources (if not `chosen` by --resources).
+    Raises UsageError if that names a cluster: a controller of the example would compete with the one there."""
+    if settings.namespaces is not None and not chosen:
+        raise UsageError(
+            f"PENSTOCK_RESOURCES (from the {settings.sources['resources']}) is a cluster, and `penstock up` serves a "
+            "directory.",
+            "Name one with --resources DIR, or start `penstock worker`.",
+        )
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [
         f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) is ignored by `penstock up`, which uses {value}."

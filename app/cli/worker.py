@@ -40,6 +40,7 @@ def worker(
     for name, value in overrides.items():
         os.putenv(f"PENSTOCK_{name.upper()}", value)
     command = python_module("app", "worker", "-l", settings.log_level)
+    # In place of this process: SIGTERM from a supervisor must reach the worker, which then drains.
     os.execv(command[0], command)
 
 

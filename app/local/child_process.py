@@ -52,6 +52,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=None if log_file is None else subprocess.PIPE,
             stderr=None if log_file is None else subprocess.STDOUT,
+            # Ctrl-C at the terminal must not reach the sample subscriber: the worker delivers to it while it drains.
             start_new_session=True,
             preexec_fn=die_with_parent(),
         )

@@ -122,6 +122,7 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
     live = sorted(worker.worker for worker in contract.workers if abs(now - worker.time) <= FRESH_S)
     if live:
         raise NotReadyError(f"Worker {live[0]} runs{when or ', but no controller'}.", f"To seek, {_START}.")
+    # The group of a Trigger never has members. Workers join that of the fan-out, so Kafka would take the commit.
     for group in (one.group, *([fanout_group(at.instance, one.topic)] if one.in_fanout else [])):
         try:
             found = at.admin.groups.describe(group)
@@ -130,7 +131,7 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
         if found is not None and found.members:
             raise NotReadyError(
                 f"Group {group} has members{when}.",
-                f"If a worker runs, {_START}. If it was killed, Kafka forgets it within half a minute: try again then.",
+                f"If a worker runs, {_START}. If it was killed, try again when its session has ended.",
             )
 
 
@@ -150,14 +151,25 @@ def seek_by_controller(
             return seek
         waits = _waits(at, one, seek)
     except (KeyboardInterrupt, PenstockError):
-        at.withdraw(request.id)
+        _withdraw(at, request.id)
         raise
-    at.withdraw(request.id)
+    _withdraw(at, request.id)
     # Offsets may have been moved until this moment. What the controller makes of the withdrawal says whether they were.
     seek = _wait(at, request.id, _WITHDRAWAL_S, progress, seek)
     if seek is not None and seek.is_over and seek.reason != WITHDRAWN:
         return seek
     raise too_late(seek, limit_s, waits)
+
+
+def _withdraw(at: Installation, id_: str) -> None:
+    try:
+        at.withdraw(id_)
+    except NotReadyError as problem:
+        # Not "try again", as that says: a second seek by a number of events would come on top of the first.
+        raise NotReadyError(
+            f"The request could not be withdrawn, and may still be carried out: {problem}",
+            "Check `penstock lag` after two minutes, before you seek again.",
+        ) from problem
 
 
 def _wait(

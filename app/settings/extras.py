@@ -26,7 +26,7 @@ MODULES = {
         "opentelemetry.instrumentation.aiohttp_server",
     ),
 }
-#: Modules that `penstock topology` needs; it needs Spark only with the options for Spark.
+#: Modules that `penstock topology` needs; it needs Spark only for `--engine graphframes`.
 REPORT_MODULES = ("jinja2", "numpy", "pyarrow", "scipy")
 #: Modules that a Spark job needs on this machine.
 SPARK_MODULES = ("pyarrow", "pyspark")

@@ -172,6 +172,7 @@ class Settings(BaseSettings):
     idle_timeout_s: float = _setting(75.0, "seconds", "How long a keep-alive connection may be idle.", ge=1, le=3600)
 
     event_bytes_max: int = _setting(MIB, "bytes", "Largest body of an event; above it 413.", ge=65_536, le=256 * MIB)
+    # Not larger: topics have no room for more beside the body, and Kafka would reject what ingress accepts.
     header_bytes_max: int = _setting(
         131_072, "bytes", "All header lines of a request together; above it 431.", ge=4_096, le=131_072
     )
@@ -211,7 +212,7 @@ class Settings(BaseSettings):
         "How often offsets are committed. After a kill, what was settled in this time, and in one round trip of a "
         "commit, is delivered again.",
         ge=0.1,
-        le=0.5,
+        le=0.5,  # README promises that a kill repeats half a second at most
     )
     commit_timeout_s: float = _setting(
         2.0, "seconds", "When Kafka has not confirmed a commit for this time, new events wait: they might be delivered "

@@ -34,6 +34,7 @@ ROUND_MAX = 20_000  #: letters read in one round: limits the CPU time that the e
 LETTERS_MAX = 1_000_000  #: in memory; further ones are not counted
 _ASK_LIMIT_S = 10.0
 _READ_LIMIT_S = 15.0
+#: More than all waits of a round together. Its thread goes on after this, and two at once would count letters twice.
 _ROUND_LIMIT_S = 60.0
 _POLL_S = 0.1
 _LEADS_S = 1.0  #: between looks whether this process leads by now: a leader counts at once, not after 30 s

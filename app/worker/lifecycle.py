@@ -153,6 +153,7 @@ class Lifecycle:
         if parts.dlq_sizes is not None:
             parts.dlq_sizes.start()
         if parts.secrets is not None:
+            # Before the contract is read: otherwise the worker would be ready before any Secret was tried.
             parts.secrets.start()
         parts.contract.on_change(self._show_topics)
         parts.contract.start()
@@ -225,6 +226,7 @@ class Lifecycle:
             await parts.supervisor.stop(drain_s)
         await asyncio.wait({ingress}, timeout=drain_s + 5)
         if self._publisher is not None:
+            # First: a status after the goodbye would show this worker as serving for ten seconds.
             self._publisher.cancel()
             await self._say_goodbye()
         if parts.dlq_sizes is not None:

@@ -165,7 +165,7 @@ def _spark(role: ComputeRole, options: JobOptions, checkpoint: Path, metrics: Ce
 
     signal.signal(signal.SIGTERM, interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-census-") as passing:
-        folder = Path(passing) if role.results is None else checkpoint  # a bounded read does not remember its place
+        folder = Path(passing) if role.results is None else checkpoint  # without a results topic, no place is kept
         spark = session("penstock census compute", options)
         note(f"Counting chunks of {role.compute.name} with Spark." + ("" if role.once else " Press Ctrl-C to stop."))
         try:

@@ -149,6 +149,9 @@ def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int 
         note("Nothing was sent. Run it without --dry-run to redrive them.")
 
 
+_TAKEN = "another redrive has taken its place"
+
+
 async def _run(
     where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
 ) -> Summary:
@@ -156,10 +159,13 @@ async def _run(
     settings = load_settings()
     await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
     run: Redrive | None = None
+    is_lost = False
 
     def lost() -> None:
+        nonlocal is_lost
+        is_lost = True
         if run is not None:
-            run.stop("another redrive has taken its place")
+            run.stop(_TAKEN)
 
     def report(letter: DeadLetter, reason: str) -> None:
         text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
@@ -174,6 +180,8 @@ async def _run(
         pools = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
         config = replace(config, reply_depth_max=settings.reply_depth_max)
         run = Redrive(config, pools, where.contract.subscriptions, ledger, writer, report)
+        if is_lost:  # while the ledger was read
+            run.stop(_TAKEN)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")

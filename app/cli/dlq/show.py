@@ -86,7 +86,7 @@ def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
     lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]
     for name, value in [*attributes.items(), *others.items()]:
         if name != "knativeerrordata" or letter.answer is None:
-            lines.append(f"  {name}: {_one_line(value)}")
+            lines.append(_one_line(f"  {name}: {value}"))
     for name, data in (("answer", letter.answer), ("data", letter.record.value)):
         if data:
             lines.append(f"  {name}:")

@@ -118,7 +118,7 @@ def _print(console: Console, text: str, severity: Severity | str = "") -> None:
 
 
 def _plain(text: str) -> str:
-    """Do not wrap long lines: evidence lists paths through many channels."""
+    """In pieces, because `plain` cuts a long text, and evidence lists paths through many channels."""
     return "".join(plain(part) for part in (text[place : place + 100] for place in range(0, len(text), 100)))
 
 

@@ -40,7 +40,7 @@ _HOW = "Create it with `penstock dlq show LETTER -o json`, then edit `attributes
 
 
 def edit(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:
-    """The letter as edited in `document`. `shown`: the output of `dlq show -o json` for it. Raises UsageError."""
+    """The letter as edited in `document`. `shown`: `as_json` of its record. Raises UsageError."""
     before, after = shown["attributes"], document["attributes"]
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     for name in sorted(changed):

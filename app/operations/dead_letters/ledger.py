@@ -132,13 +132,10 @@ class LedgerWriter:
         """Returns when Kafka has acknowledged the entry. Raises NotReadyError when it does not."""
         self._store(letter.ref, encode(entry))
 
-    def forget_expired(self, ledger: Ledger, topic: str, starts: Mapping[int, int]) -> int:
-        """Remove the entries of letters that retention has removed, and return how many. `starts`: first offset by
-        partition."""
-        expired = ledger.below(topic, starts)
-        for ref in expired:
+    def forget_expired(self, ledger: Ledger, topic: str, starts: Mapping[int, int]) -> None:
+        """Remove the entries of letters that retention has removed. `starts`: first offset by partition."""
+        for ref in ledger.below(topic, starts):
             self._store(ref, None)
-        return len(expired)
 
     def store_reply(self, topic: str, reply: Reply, headers: Headers) -> ProduceFailure | None:
         """Store the reply of a Trigger's subscriber in the broker's topic; None = Kafka has acknowledged it."""
@@ -146,6 +143,11 @@ class LedgerWriter:
 
     def _store(self, ref: str, value: bytes | None) -> None:
         problem = self._produce(self.topic, ref.encode(), value)
+        if problem is not None and value is None:
+            raise NotReadyError(
+                f"The entry of {ref}, which retention has removed, stays in {self.topic} ({problem.message}).",
+                "Nothing is to be done: the next run removes it.",
+            )
         if problem is not None:
             raise NotReadyError(
                 f"{ref} was delivered, but {self.topic} could not record that ({problem.message}).",

@@ -215,7 +215,7 @@ class Redrive:
             return Outcome(verdict, topic, number, time.time(), 0.0, recipient=Recipient.REPLY)
 
         def spec() -> DeliverySpec:
-            # Evaluated before each retry: after a stop there are none, so the letters in flight end soon.
+            # Evaluated before each retry: after a stop at most one is left, so the letters in flight end soon.
             return replace(subscription.delivery, retry=0 if self._stop.is_set() else self._config.retries)
 
         def failed(outcome: Outcome, wait_s: float) -> None:

@@ -24,9 +24,12 @@ _POLL_S = 0.5
 SETTINGS, INSTALLATION, RESOURCES = "settings", "installation", "resources"
 
 
-def examine(settings: Settings, client: Mapping[str, Any], context: str) -> list[Check]:
-    """All checks. `context`: of the kubeconfig; given = look at a cluster whatever the settings say."""
-    checks = [*_settings(settings), *_kafka(settings, client, context)]
+def examine(settings: Settings, client: Mapping[str, Any] | None, context: str) -> list[Check]:
+    """All checks; without a client, those that need no Kafka. `context`: of the kubeconfig; given = look at a cluster
+    whatever the settings say."""
+    checks = _settings(settings)
+    if client is not None:
+        checks += _kafka(settings, client, context)
     if context or settings.namespaces is not None:
         from app.operations.doctor.ask_cluster import ask_cluster  # takes a second
         from app.operations.doctor.cluster import cluster_checks

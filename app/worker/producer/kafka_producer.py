@@ -324,6 +324,7 @@ class KafkaProducer:
         """No record is out: serve errors, and check whether Kafka is reachable again."""
         client.poll(0)
         self._work.clear()
+        # Before `len` is asked: `send` queues first and looks here then, so one of the two sees the record.
         self._resting = True
         if not len(client) and not self._stopping:
             if self._former:

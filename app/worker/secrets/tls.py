@@ -38,7 +38,7 @@ class ServerTls:
 
 def _load(context: ssl.SSLContext, both: bytes) -> None:
     # The files may change at any time, and a context that fails half-way would have one of the two. OpenSSL wants a
-    # file.
+    # file. Without a password, it would ask for that of an encrypted key at the terminal, and wait.
     context.load_cert_chain(MemoryFile(both), password="")
 
 

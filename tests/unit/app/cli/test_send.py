@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli import cli
 from app.cli.send import guess_content_type, unknown_channel
+from knative.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,20 @@ def test_an_unknown_channel(known: list[str] | None, says: str) -> None:
 )
 def test_content_types_are_guessed(body: bytes, kind: str) -> None:
     assert guess_content_type(body) == kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--server", "localhost:abc", "--channel", "a/b"], "is not a valid URL: Port could not be cast"),
+        (["--url", "http://[::1/x"], "is not a valid URL: Invalid IPv6 URL"),
+        (["--url", "ftp://h/x"], "is not a valid URL."),
+        (["--url", "http://someone:hidden@127.0.0.1:1/"], "has a user or a password"),
+        (["--url", "http://127.0.0.1:1/", "-H", "Authorization: Bearer hidden\nx"], "does not allow"),
+    ],
+)
+def test_what_cannot_be_sent_is_a_sentence_without_secrets(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(cli, ["send", *arguments])
+    assert isinstance(done.exception, UsageError)
+    assert says in str(done.exception)
+    assert "hidden" not in str(done.exception) + done.output

@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli import cli
 from app.cli.up import command_here, settings_notes
 from app.settings.load import load_settings
+from knative.errors import UsageError
 
 
 def test_the_command_named_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +45,10 @@ def test_up_names_the_settings_it_ignores(monkeypatch: pytest.MonkeyPatch) -> No
     *others, last = settings_notes(load_settings(), chosen=False)
     assert others == reported
     assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) is set")
+
+
+def test_up_does_not_serve_the_example_beside_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_RESOURCES", "cluster:shop")
+    done = CliRunner().invoke(cli, ["up"])
+    assert isinstance(done.exception, UsageError)
+    assert "PENSTOCK_RESOURCES (from the environment) is a cluster" in str(done.exception)

@@ -88,6 +88,18 @@ def test_a_request_is_withdrawn_when_the_command_ends_early(problem: BaseExcepti
     assert at.withdrawn == at.asked
 
 
+def test_a_request_that_could_not_be_withdrawn_may_still_be_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error must not say that nothing happened: to seek again would move the offsets twice."""
+
+    def away(self: _Controller, id_: str) -> None:
+        raise NotReadyError("Kafka has not confirmed the request (time limit).", "Try again.")
+
+    monkeypatch.setattr(_Controller, "withdraw", away)
+    with pytest.raises(NotReadyError, match="may still be carried out") as raised:
+        seek_by_controller(_Controller(before=PenstockError("x")), RECORD, "+1", 60.0, lambda _: None)
+    assert "Try again." not in raised.value.hint
+
+
 @pytest.mark.parametrize(
     ("seek", "moved", "says"),
     [

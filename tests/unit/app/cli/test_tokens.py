@@ -1,0 +1,46 @@
+"""`penstock token --file`: the file is valid after it, or as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from app.cli import cli
+from app.worker.secrets.token_file import read_tokens
+
+
+def token(file: Path, name: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["token", name, "--channel", "default/orders", "--file", str(file)])
+    return done.exit_code, str(done.exception or "")
+
+
+@pytest.mark.parametrize("before", [None, "", "[]", "[]\n", "# of the shop\n"], ids=repr)
+def test_an_entry_is_added_to_a_file_without_one(before: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.yaml"
+    if before is not None:
+        file.write_text(before)
+    assert [token(file, name)[0] for name in ("shop", "till")] == [0, 0]
+    read_tokens(file)
+    assert [entry["name"] for entry in yaml.safe_load(file.read_text())] == ["shop", "till"]
+    assert file.read_text().startswith("# of the shop" if before == "# of the shop\n" else "- name: shop")
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        (b"- {name: \xff}", "is not UTF-8"),
+        (b"[{name: shop, sha256: x}]", "tokens.yaml"),
+        (b"a: b\n", "tokens.yaml"),
+        (b"- name: 2024-02-30\n", "not valid; write texts in quotes"),
+    ],
+)
+def test_a_file_that_cannot_have_it_stays_as_it_is(before: bytes, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.yaml"
+    file.write_bytes(before)
+    code, problem = token(file, "till")
+    assert code != 0
+    assert says in problem
+    assert file.read_bytes() == before

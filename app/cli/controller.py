@@ -30,8 +30,10 @@ def controller(
       penstock controller --resources cluster:orders,billing --context production
       penstock controller --once --resources my-resources
     """
-    given = load_settings()
-    resources = resources or given.resources or "cluster:"
+    if resources and not resources.startswith(("file:", "cluster:")):
+        resources = f"file:{resources}"
+    given = load_settings({"resources": resources} if resources else {})
+    resources = given.resources or "cluster:"
     if not once:
         more = [f"kube_context={context}"] if context else []
         worker("controller", kafka, resources, "", log_level, more)
@@ -39,8 +41,6 @@ def controller(
     # An `import` at the top would take a second of each start of a worker.
     from app.worker.controller_once import reconcile_once
 
-    if not resources.startswith(("file:", "cluster:")):
-        resources = f"file:{resources}"
     options = {"resources": resources, "kafka": kafka, "kube_context": context, "log_level": log_level or "warning"}
     settings = load_settings({name: value for name, value in options.items() if value})
     asyncio.run(reconcile_once(settings, timeout_s))

@@ -27,6 +27,8 @@ class Checked(Protocol):
     @property
     def topic_template(self) -> str: ...
     @property
+    def broker_topic_template(self) -> str: ...
+    @property
     def traffic_10s_keep_s(self) -> int: ...
     @property
     def traffic_1m_keep_s(self) -> int: ...
@@ -60,13 +62,17 @@ def contradictions(settings: Checked) -> list[str]:
             f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
             f"{settings.traffic_10s_keep_s}; raise it: windows of a minute are made from windows of 10 s."
         )
-    topic = kafka_names.channel_topic(settings.topic_template, "namespace", "name")
-    if kafka_names.topic_problem(topic, settings.instance) is not None:
-        problems.append(
-            f"PENSTOCK_TOPIC_TEMPLATE={settings.topic_template} gives topics such as {topic}, which look like the "
-            f"internal ones of PENSTOCK_INSTANCE={settings.instance} ({settings.instance}.*); use another prefix, for "
-            f"example {settings.instance}-events.{{namespace}}.{{name}}."
-        )
+    for setting, template in (
+        ("PENSTOCK_TOPIC_TEMPLATE", settings.topic_template),
+        ("PENSTOCK_BROKER_TOPIC_TEMPLATE", settings.broker_topic_template),
+    ):
+        topic = kafka_names.channel_topic(template, "namespace", "name")
+        if kafka_names.topic_problem(topic, settings.instance) is not None:
+            problems.append(
+                f"{setting}={template} gives topics such as {topic}, which look like the internal ones of "
+                f"PENSTOCK_INSTANCE={settings.instance} ({settings.instance}.*); use another prefix, for example "
+                f"{settings.instance}-events.{{namespace}}.{{name}}."
+            )
     if settings.admin_port == settings.http_port:
         problems.append(
             f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."

@@ -27,10 +27,6 @@ _DEFAULTS = {
 }
 
 
-def _ignore(_: str) -> None:
-    """The owner reports a lock that it does not get in time, and needs no reason."""
-
-
 class GroupLock:
     """Tries to get and keep the lock from `start` to `stop`. Callbacks run on the event loop."""
 
@@ -43,7 +39,7 @@ class GroupLock:
         *,
         changed: Callable[[bool], None],
         crashed: Callable[[BaseException], None],
-        failed: Callable[[str], None] = _ignore,
+        failed: Callable[[str], None],
     ) -> None:
         """`topic`: must exist, with one partition. `kafka`: librdkafka client settings.
 

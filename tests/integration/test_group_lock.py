@@ -22,7 +22,7 @@ from tables.kafka.group_lock import GroupLock
 
 async def main():
     kafka = {"bootstrap.servers": sys.argv[1]}
-    lock = GroupLock(sys.argv[2], sys.argv[3], kafka, 6.0, changed=lambda _: None, crashed=print)
+    lock = GroupLock(sys.argv[2], sys.argv[3], kafka, 6.0, changed=lambda _: None, crashed=print, failed=lambda _: None)
     lock.start()
     while not lock.held:
         await asyncio.sleep(0.05)
@@ -51,7 +51,9 @@ async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
     crashes: list[BaseException] = []
     took_over = asyncio.Event()
     client = {"bootstrap.servers": kafka.bootstrap}
-    other = GroupLock(group, topic, client, 6.0, changed=lambda _: took_over.set(), crashed=crashes.append)
+    other = GroupLock(
+        group, topic, client, 6.0, changed=lambda _: took_over.set(), crashed=crashes.append, failed=print
+    )
     try:
         async with asyncio.timeout(180):
             while (await process.stdout.readline()).strip() != b"True":

@@ -34,6 +34,7 @@ async def redrive_lock(
     loop = asyncio.get_running_loop()
     mine = asyncio.Event()
     failures: list[BaseException] = []
+    reasons: list[str] = []  # why the group could not be joined, the last one at the end
 
     def changed(held: bool) -> None:
         if held:
@@ -47,8 +48,9 @@ async def redrive_lock(
         lost()
 
     lock = GroupLock(
-        redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S, changed=changed, crashed=crashed
-    )
+        redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S,
+        changed=changed, crashed=crashed, failed=reasons.append,
+    )  # fmt: skip
     notice = loop.call_later(_SAY_AFTER_S, say, "waiting for another redrive of this instance to end ...")
     lock.start()
     try:
@@ -56,6 +58,11 @@ async def redrive_lock(
             async with asyncio.timeout(limit_s):
                 await mine.wait()
         except TimeoutError:
+            if reasons:
+                raise NotReadyError(
+                    f"The lock for a redrive of instance {instance} could not be taken: {reasons[-1]}.",
+                    "Correct that; or if another redrive is running, start again when it has ended.",
+                ) from None
             raise NotReadyError(
                 f"Another redrive of instance {instance} is running.", "Start again when it has ended, or end it."
             ) from None

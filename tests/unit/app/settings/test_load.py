@@ -250,6 +250,10 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
             {"instance": "mine", "topic_template": "mine.{namespace}.{name}"},
             "for example mine-events",
         ),
+        (
+            {"instance": "mine", "broker_topic_template": "mine.{namespace}.{name}"},
+            "PENSTOCK_BROKER_TOPIC_TEMPLATE=mine.*for example mine-events",
+        ),
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
         ({"own_token": "file:token"}, "PENSTOCK_INGRESS_URL only, which is not set"),
     ],

@@ -72,7 +72,7 @@ def traffic(
     """Count events by channel, subscription, type and source, in windows of a minute and of an hour.
 
     It continues where the last run ended and counts nothing twice, even after a kill. With --since or --until it counts
-    only that time range, into a folder of its own.
+    only that time range, into a folder of its own, and replaces what was counted there before.
 
     \b
     Examples:

@@ -265,7 +265,7 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
     if owner != (instance, cluster):
         raise UsageError(
             f"The tables in {folder} were counted on another Kafka, or for another instance ({owner[0]}).",
-            "Use another folder (--folder DIR), or count again here: --reset.",
+            "Use another folder: --folder DIR.",
         )
     return str(about["id"])
 

@@ -120,6 +120,8 @@ def _cell(value: object) -> str:
     from rich.markup import escape
 
     text = "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+    # Without terminal control sequences: reasons, ids and headers are what others wrote.
+    text = "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
     style = STYLES.get(text)
     return f"[{style}]{text}[/]" if style else escape(text)
 

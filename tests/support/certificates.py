@@ -48,7 +48,11 @@ class Authority:
         (folder / "serial").write_text("01\n")
         self._config.write_text(_CONFIG.format(folder=folder))
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", str(self._key)]
-        self._openssl("req", "-x509", *key, "-out", str(self.certificate), "-subj", "/CN=authority", "-days", "30")
+        # From Python 3.13 on, clients verify strictly: this is the one extension that openssl does not add by itself.
+        usage = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+        self._openssl(
+            "req", "-x509", *key, *usage, "-out", str(self.certificate), "-subj", "/CN=authority", "-days", "30"
+        )
 
     def sign(self, name: str, subject: str = "IP:127.0.0.1,DNS:localhost", *, expired: bool = False) -> Signed:
         """A certificate of `name`, for servers at `subject` and for clients."""

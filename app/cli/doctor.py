@@ -12,7 +12,7 @@ from app.cli.output.format import STYLES, Listing, View, Views, note
 from app.operations.doctor.check import Check, Level, failure
 from app.operations.doctor.examine import SETTINGS, examine
 from app.operations.plural import count
-from app.settings import load_settings
+from app.settings.load import Settings, load_settings
 from knative.errors import UsageError
 
 _LISTING = Listing(
@@ -49,12 +49,7 @@ def doctor(
     except UsageError as error:  # no setting can be trusted, so there is nothing else to look at
         checks = [failure(SETTINGS, error)]
     else:
-        try:
-            client = kafka_client(kafka)
-        except UsageError as error:  # of the Kafka secret: the rest can be looked at
-            checks = [failure("Kafka secret", error), *examine(settings, None, context)]
-        else:
-            checks = examine(settings, client, context)
+        checks = _examined(settings, kafka, context)
     _show(checks, output)
     bad = [one for one in checks if one.level is Level.PROBLEM]
     if output in (View.TABLE, View.WIDE):
@@ -62,6 +57,14 @@ def doctor(
         note(f"{count(len(checks), 'check')}: {count(len(bad), 'problem')}, {count(warnings, 'warning')}.")
     if bad:
         raise typer.Exit(1)
+
+
+def _examined(settings: Settings, kafka: str, context: str) -> list[Check]:
+    try:
+        client = kafka_client(kafka)
+    except UsageError as error:  # the Kafka secret is not valid; settings and resources can be checked without it
+        return [failure("Kafka secret", error), *examine(settings, None, context)]
+    return examine(settings, client, context)
 
 
 def _show(checks: Sequence[Check], output: View) -> None:

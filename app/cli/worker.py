@@ -32,8 +32,7 @@ def worker(
       penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
       penstock worker --web-port 9000 --set drain_s=5
     """
-    if resources and not resources.startswith(("file:", "cluster:")):
-        resources = f"file:{resources}"
+    resources = as_setting(resources)
     options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
     overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
     settings = load_settings(overrides)  # reject wrong values here, in one sentence
@@ -42,6 +41,11 @@ def worker(
     command = python_module("app", "worker", "-l", settings.log_level)
     # In place of this process: SIGTERM from a supervisor must reach the worker, which then drains.
     os.execv(command[0], command)
+
+
+def as_setting(resources: str) -> str:
+    """--resources in the form of PENSTOCK_RESOURCES; "" stays."""
+    return resources if not resources or resources.startswith(("file:", "cluster:")) else f"file:{resources}"
 
 
 def _settings_given(texts: list[str] | None) -> dict[str, str]:

@@ -19,8 +19,8 @@ from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
 
 _LIMIT_S = 2.0
-#: Without the proxy of `http_proxy`, which cannot reach this machine's loopback.
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+#: Opens URLs of this machine without the proxy of `http_proxy`, which cannot reach its loopback.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def probe_worker(base: str) -> str:
@@ -99,7 +99,7 @@ def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str
 def _get(url: str) -> tuple[int, str]:
     """Status and body; status 0 = no answer."""
     try:
-        with _DIRECT.open(url, timeout=_LIMIT_S) as answer:
+        with DIRECT.open(url, timeout=_LIMIT_S) as answer:
             return answer.status, answer.read().decode("utf-8", "replace")
     except urllib.error.HTTPError as answer:
         return answer.code, answer.read().decode("utf-8", "replace")

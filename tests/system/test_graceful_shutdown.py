@@ -89,4 +89,4 @@ def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
                 with LoadProcess(tmp_path, installation.url(worker), events=0, rate=100, keys=10):
                     wait_until("events flow", lambda: sum(s["distinct"] for s in sink.stats().values()) > 100, LIMIT_S)
                     with paused(broker.pid):
-                        assert worker.terminate(limit_s=40.0) == 0, worker.tail()
+                        assert worker.terminate(limit_s=30.0) == 0, worker.tail()

@@ -18,7 +18,6 @@ import subprocess
 import tempfile
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from app.local.kafka import EmbeddedKafka
 from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port
 from app.local.packaged import python_module
+from app.local.probes import DIRECT
 from knative.errors import NotReadyError, PenstockError
 
 _JARS_ROOT = Path(".penstock/kafka")
@@ -41,7 +41,6 @@ _LOGS = Path(".penstock/logs")
 _YEARS, _MONTHS = (2018, 2019), ("jan", "feb")
 _CUT = "mar18pub.dat.gz"
 _WRONG_SHARE = 0.002
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy reaches this machine's loopback
 _LIMIT_S = 900.0  #: Spark starts in seconds, but takes minutes on a machine that is very busy
 _POLL_S = 0.2
 _STOP_S = 20.0
@@ -118,7 +117,7 @@ class _Run:
     def summary(self) -> dict[str, Any]:
         """The answer of /results?wide, or {} if there is none."""
         try:
-            with _DIRECT.open(f"http://{LOOPBACK}:{self.port}/results?wide", timeout=10) as answer:
+            with DIRECT.open(f"http://{LOOPBACK}:{self.port}/results?wide", timeout=10) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except (urllib.error.URLError, OSError, ValueError):

@@ -32,7 +32,7 @@ from app.cli.dlq.selection import (
 )
 from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
-from app.cli.output.format import Format, Output, View, note, print_json
+from app.cli.output.format import Format, Output, View, escaped, note, print_json
 from app.cli.output.records import as_json
 from app.operations.dead_letters.editing import edit, read_edited
 from app.operations.dead_letters.ledger import Ledger, LedgerWriter
@@ -168,8 +168,7 @@ async def _run(
             run.stop(_TAKEN)
 
     def report(letter: DeadLetter, reason: str) -> None:
-        text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
-        note(text if text.isprintable() else ascii(text)[1:-1])
+        note(escaped(f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"))
 
     async with redrive_lock(where.client, where.instance, lost, note):
         # Read it after the lock: then it includes what the previous run has redriven.

@@ -20,7 +20,7 @@ from app.cli.dlq.selection import (
 )
 from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
-from app.cli.output.format import Format, Output, print_json
+from app.cli.output.format import Format, Output, escaped, print_json
 from app.cli.output.records import as_json, bytes_as, printable, split_headers
 from app.cli.output.time import show_time
 from app.operations.dead_letters.ledger import Ledger
@@ -86,13 +86,9 @@ def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
     lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]
     for name, value in [*attributes.items(), *others.items()]:
         if name != "knativeerrordata" or letter.answer is None:
-            lines.append(_one_line(f"  {name}: {value}"))
+            lines.append(escaped(f"  {name}: {value}"))
     for name, data in (("answer", letter.answer), ("data", letter.record.value)):
         if data:
             lines.append(f"  {name}:")
             lines += [f"    {line}" for line in printable(data).splitlines()]
     return lines
-
-
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else ascii(text)[1:-1]

@@ -105,7 +105,7 @@ def traffic(
     options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()))
     options.check()
     plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
-    _run(plan, options, reset=reset, span=span is not None, output=output)
+    _run(plan, options, reset, output)
 
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
@@ -137,7 +137,7 @@ def _plan(
     return replace(found, traffic=job)
 
 
-def _run(plan: Plan, options: JobOptions, *, reset: bool, span: bool, output: Format) -> None:
+def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
     from analytics.traffic.job import TrafficJob
     from analytics.traffic.store import check_tables, continues, hold, wipe
 
@@ -145,12 +145,12 @@ def _run(plan: Plan, options: JobOptions, *, reset: bool, span: bool, output: Fo
         note(sentence)
     job = plan.traffic
     with hold(job.folder):
-        if span and continues(job.folder):
+        if job.is_span and continues(job.folder):
             raise UsageError(
                 f"{job.folder} has the tables of a job without --since, which would be deleted.",
                 "Name another --folder, or none.",
             )
-        if reset or span:
+        if reset or job.is_span:
             wipe(job.folder)
         check_tables(job.folder, job.instance, job.cluster)  # before Spark takes seconds to start
         with session("penstock job traffic", options) as spark:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.cli.output.format import escaped
 from knative.delivery.policy import DeliveryOrder
 from knative.filters import Part
 
@@ -54,7 +55,7 @@ def as_lines(one: Explanation) -> list[str]:
     if one.parts:
         lines += ["", *tree(one.parts)]
     lines += ["", f"order: {order(one)}"]
-    return [line if line.isprintable() else ascii(line)[1:-1] for line in lines]  # no terminal control sequences
+    return [escaped(line) for line in lines]
 
 
 def reason(one: Explanation) -> str:

@@ -116,12 +116,16 @@ class Listing:
         return {**self.columns, **self.wide} if view is View.WIDE else self.columns
 
 
+def escaped(line: str) -> str:
+    """A line of what others wrote, such as a reason, an id or a header, without terminal control sequences."""
+    return line if line.isprintable() else ascii(line)[1:-1]
+
+
 def _cell(value: object) -> str:
     from rich.markup import escape
 
     text = "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-    # Without terminal control sequences: reasons, ids and headers are what others wrote.
-    text = "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
+    text = "\n".join(map(escaped, text.split("\n")))
     style = STYLES.get(text)
     return f"[{style}]{text}[/]" if style else escape(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime
 
+from app.cli.output.format import escaped
 from tables.kafka.topic_reader import StoredRecord
 
 _DATA_CHARS = 120
@@ -34,7 +35,7 @@ def as_lines(record: StoredRecord) -> list[str]:
     lines = [f"{_time(record)} {record.partition}/{record.offset}{key} {who} {_short(record.value)}"]
     lines += [f"    {name}: {value}" for name, value in attributes.items() if name.startswith("knativeerror")]
     lines += [f"    {name}: {value}" for name, value in others.items() if name.startswith("penstock-")]
-    return [line if line.isprintable() else ascii(line)[1:-1] for line in lines]  # no terminal control sequences
+    return [escaped(line) for line in lines]
 
 
 def split_headers(record: StoredRecord) -> tuple[dict[str, str], dict[str, str]]:

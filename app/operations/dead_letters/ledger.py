@@ -130,29 +130,27 @@ class LedgerWriter:
 
     def record(self, letter: DeadLetter, entry: LedgerEntry) -> None:
         """Returns when Kafka has acknowledged the entry. Raises NotReadyError when it does not."""
-        self._store(letter.ref, encode(entry))
+        problem = self._produce(self.topic, letter.ref.encode(), encode(entry))
+        if problem is not None:
+            raise NotReadyError(
+                f"{letter.ref} was delivered, but {self.topic} could not record that ({problem.message}).",
+                "Start again when Kafka answers; this letter may be delivered a second time.",
+            )
 
     def forget_expired(self, ledger: Ledger, topic: str, starts: Mapping[int, int]) -> None:
-        """Remove the entries of letters that retention has removed. `starts`: first offset by partition."""
+        """Remove the entries of letters that retention has removed. `starts`: first offset by partition. Raises
+        NotReadyError when Kafka does not acknowledge it."""
         for ref in ledger.below(topic, starts):
-            self._store(ref, None)
+            problem = self._produce(self.topic, ref.encode(), None)
+            if problem is not None:
+                raise NotReadyError(
+                    f"The entry of {ref}, which retention has removed, stays in {self.topic} ({problem.message}).",
+                    "Nothing is to be done: the next run removes it.",
+                )
 
     def store_reply(self, topic: str, reply: Reply, headers: Headers) -> ProduceFailure | None:
         """Store the reply of a Trigger's subscriber in the broker's topic; None = Kafka has acknowledged it."""
         return self._produce(topic, reply.key, reply.value, headers)
-
-    def _store(self, ref: str, value: bytes | None) -> None:
-        problem = self._produce(self.topic, ref.encode(), value)
-        if problem is not None and value is None:
-            raise NotReadyError(
-                f"The entry of {ref}, which retention has removed, stays in {self.topic} ({problem.message}).",
-                "Nothing is to be done: the next run removes it.",
-            )
-        if problem is not None:
-            raise NotReadyError(
-                f"{ref} was delivered, but {self.topic} could not record that ({problem.message}).",
-                "Start again when Kafka answers; this letter may be delivered a second time.",
-            )
 
     def _produce(
         self,

@@ -177,8 +177,9 @@ def test_folders_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
     assert open_tables(ours, "penstock", "c") == check_tables(ours, "penstock", "c")
     for instance, cluster in (("other", "c"), ("penstock", "d")):
-        with pytest.raises(UsageError, match="another Kafka"):
+        with pytest.raises(UsageError, match=r"another Kafka.*--folder DIR") as refused:
             check_tables(ours, instance, cluster)
+        assert "--reset" not in str(refused.value), "it would delete them"
     for content in ("", "[]", "{}", json.dumps({"format": 1})):
         (ours / "tables.json").write_text(content)
         with pytest.raises(BrokenTablesError, match=r"cannot be read.*--reset"):

@@ -23,6 +23,6 @@ def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_contin
     (folder / TABLES).write_text("{}")
     plan = Plan(TrafficPlan({}, {}, "", folder, since_s=1.0), ())
     with pytest.raises(UsageError, match="would be deleted") as raised:
-        _run(plan, JobOptions("", "", "", "", ()), reset=False, span=True, output=Format.TABLE)
+        _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
     assert "--folder" in raised.value.hint
     assert kept.is_dir()

@@ -64,13 +64,14 @@ t: $(STAMP) ## Run the unit tests: those that failed last time and those of what
 coverage: $(STAMP) ## Measure which branches the parallel rings run, and compare with the floor in pyproject.toml
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PARALLEL_RINGS)
 
-check: $(STAMP) ## Check format, lint, types, import rules, generated pages and CRDs
+check: $(STAMP) ## Check format, lint, types, import rules, generated pages, CRDs and the subjects of commits
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m app.settings.reference --check
 	$(BIN)/python -m app.operations.manifests --check
+	$(BIN)/python -m tests.support.commit_subjects
 
 format: $(STAMP) ## Format the sources
 	$(BIN)/ruff format .

@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +33,18 @@ WITHOUT_SOCKETS = [
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
+#: Loops whose variable is `one`: it should be the noun of the collection. No package may have more than these.
+LOOPS_OVER_ONE = {
+    "knative": 30,
+    "tables": 28,
+    "agents": 24,
+    "web": 3,
+    "controller": 128,
+    "analytics": 152,
+    "app": 169,
+    "tests": 538,
+    "benchmarks": 25,
+}
 
 #: Ways to open a connection; what listens (web/) or speaks Kafka's protocol is not among them.
 _CONNECTING_MODULES = ("socket", "http.client", "urllib.request", "ftplib", "smtplib", "requests", "httpx")
@@ -79,6 +92,7 @@ class _Facts:
     imported: frozenset[str]
     called: frozenset[str]
     long_functions: dict[str, int]
+    loops_over_one: int
 
 
 @cache
@@ -91,7 +105,15 @@ def _facts(path: Path) -> _Facts:
         frozenset(_imported(nodes)),
         frozenset(_called(nodes)),
         {name: count for name, count in lengths if count > FUNCTION_LINES_MAX},
+        sum("one" in _variables(node) for node in nodes),
     )
+
+
+def _variables(node: ast.AST) -> set[str]:
+    """The variables of a loop, comprehensions included."""
+    if not isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        return set()
+    return {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
 
 
 def _beyond_the_library(path: Path) -> set[str]:
@@ -127,6 +149,13 @@ def test_only_the_sender_opens_connections_to_subscribers() -> None:
 def test_functions_and_files_stay_short() -> None:
     assert _offenders(ALL, lambda path: _facts(path).long_functions) == {}
     assert _offenders(ALL, lambda path: max(0, _facts(path).lines - FILE_LINES_MAX)) == {}
+
+
+def test_no_new_loop_has_a_variable_that_says_nothing() -> None:
+    counts = Counter[str]()
+    for path in ALL:
+        counts[path.relative_to(ROOT).parts[0]] += _facts(path).loops_over_one
+    assert all(counts[package] <= most for package, most in LOOPS_OVER_ONE.items()), counts
 
 
 def test_our_names_are_ours() -> None:

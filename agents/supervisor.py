@@ -56,7 +56,7 @@ class Contract(Protocol):
 def beyond(wanted: Collection[Subscription], held: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
     """The subscriptions, by uid, that cannot be started, because the process would have more than `most` clients; those
     in a fan-out share theirs. `held`: those that run, or have not left yet. Pure."""
-    own = [one.uid for one in wanted if not one.in_fanout and not one.stopped]
+    own = [one.uid for one in wanted if not one.in_fanout and one.is_served]
     fanouts, secrets = {one.topic for one in wanted if one.in_fanout}, {one.secret for one in wanted} - {""}
     free = min(MOST, most - len(fanouts) - _CLIENTS_OF_SECRET * len(secrets)) - len(held)
     new = [uid for uid in own if uid not in held]
@@ -176,10 +176,10 @@ class Supervisor:
         without: dict[str, WorkerSubscription] = {}
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
-            if subscription.stopped:
+            if not subscription.is_served:
                 if runner is not None:
                     self._remove(uid, self._context.config.revoke_drain_s)
-                continue  # reported as stopped once it has left
+                continue  # one that is stopped is reported as such once it has left
             # Another topic or group means other offsets: that needs a new consumer, not an update.
             if runner is not None and (_moved(runner.subscription, subscription) or self._outdated(runner)):
                 self._remove(uid, self._context.config.revoke_drain_s)

@@ -48,8 +48,6 @@ class ControllerConfig:
     seek_kept_s: float = 600.0  #: how long the outcome of a seek stays that a command has asked for
     silent_s: float = 11.0  #: a worker whose record has not changed for so long is gone; longer than its session
     session_timeout_s: float = 10.0  #: of the lock group
-    #: how long a new leader keeps what is in no file here, if the last leader had another directory: it may be behind
-    other_directory_s: float = 120.0
     namespaces: tuple[str, ...] = ()  #: of a cluster; () = all
     kubeconfig: str = ""  #: "" = the one of kubectl, or the pod's ServiceAccount
     context: str = ""  #: of the kubeconfig; "" = its current one

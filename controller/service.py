@@ -24,7 +24,7 @@ from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ensure_compacted
 from controller.model import FileProblem, Record
 from controller.place import Place, directory
-from controller.plan.actions import Action, ObservedKafka, RecordCreations, World, WriteStatus
+from controller.plan.actions import Action, DeleteTopic, ObservedKafka, RecordCreations, Retract, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
 from controller.plan.seeks import active
 from controller.source.interface import Scan
@@ -63,8 +63,7 @@ class _Term:
     since: float = field(default_factory=time.time)  #: Unix seconds
     scan: Scan = field(default_factory=Scan)
     begun: bool = False  #: the state that an earlier leader recorded is loaded
-    keep_until: float = 0.0  #: what is in no file here stays so long, because the last leader had another directory
-    wrong_place: tuple[FileProblem, ...] = ()  #: the problem that the contract has foreign resources
+    wrong_place: tuple[FileProblem, ...] = ()  #: the problem that the cluster never had some published resources
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
@@ -211,23 +210,17 @@ class Controller:
         self._wake.clear()
 
     async def _begin(self, term: _Term) -> None:
-        """Take over what the last leader recorded. Raises LeadershipLost, KafkaFailed, UnreadableRecords, and OSError
-        if files of a former version cannot be read."""
+        """Take over what the last leader recorded. Raises LeadershipLost, KafkaFailed, UnreadableRecords."""
         term.begun = False
         await self._executor.confirm()
         # All that the last leader published and recorded must be in the tables before the first decision.
         if not await self._contract.read_to_end(self._config.publish_timeout_s):
             raise KafkaUnavailable("reading the contract topic to its end: Kafka does not answer")
-        saved = await self._sink.load_former()
-        if not await self._state.begin(saved, self._source.place):
+        if not await self._state.begin():
             raise LeadershipLost
         await self._sink.begin()
         self._executor.begin_term()
         self._source.begin(self._state.state)
-        if self._state.last_directory not in ("", self._source.place):
-            wait_s = self._config.other_directory_s
-            term.keep_until = time.monotonic() + wait_s
-            log.info("the last leader had another directory; what is in no file here stays for now", limit_s=wait_s)
         term.begun = True
 
     async def _round(self, term: _Term) -> None:
@@ -267,7 +260,7 @@ class Controller:
         if unread := self._contract.problem or self._contract.unsupported_text:
             raise UnreadableRecords(f"the contract contains records that this version cannot read: {unread}")
         await self._source.prepare()
-        await self._find_foreign(term)
+        self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._world(term)
@@ -290,13 +283,15 @@ class Controller:
                 break
             if due:
                 term.retry_at = float("inf")
+            if any(isinstance(action, Retract | DeleteTopic) for action in actions):
+                # Statuses say that something is no longer served before it is gone.
+                await self._write(term, statuses, world)
             await self._executor.carry_out(actions)
             term.observed = None
             self._contract_changed = False  # our own records are not news, and Kafka is observed again anyway
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
-        retained = [record for record in self._published() if record.uid in world.retained]
-        await self._write(term, [*statuses, *self._source.statuses()], retained)
+        await self._write(term, statuses, world)
         published = {record.uid for record in self._published()}
         held = published | self._executor.removals.keys() | self._executor.creations.keys()
         await self._source.release(frozenset(held))
@@ -319,17 +314,16 @@ class Controller:
                 topics=", ".join(one.topics),
             )
 
-    async def _find_foreign(self, term: _Term) -> None:
-        """Record which resources are foreign before anything is published. Otherwise, after the first publication, the
-        next start would find a resource of this directory in the contract, and remove the others."""
-        published = self._published()
+    def _find_foreign(self, term: _Term) -> None:
+        """Find what is served but not here, and what a person wants to remove."""
         # While a file cannot be read, it may name the resource that a person wants to remove. Requests wait and expire.
         asked = self._reporter.requested(time.time()) if term.scan.complete else frozenset()
         removing = self._executor.removals.keys()
+        published = self._published()
         term.wrong_place = self._source.find_foreign(published, removing, asked)
-        await self._state.write(replace(self._state.state, foreign=self._source.foreign))
         if term.scan.complete:
-            self._reporter.drop_requests()
+            unrecorded = {record.uid for record in published if record.uid not in removing}
+            self._reporter.drop_requests(self._source.released & unrecorded)
 
     def _published(self) -> list[Record]:
         return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
@@ -357,7 +351,7 @@ class Controller:
         removals = self._executor.removals
         retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
         objects = self._source.objects(published, retracted)
-        complete = term.scan.complete and time.monotonic() >= term.keep_until
+        complete, cluster = term.scan.complete, self._source.view()
         retained = self._source.retained(complete, published, objects)
         retained |= self._source.retained_creations(complete, self._executor.creations)
         return World(
@@ -370,10 +364,12 @@ class Controller:
             creations=self._executor.creations,
             vanished=self._source.vanished(complete, self._executor.creations, now),
             retained=retained,
+            asked=self._source.released,
             failures=self._executor.failures,
             now=now,
             leads_since=term.since,
-            cluster=self._source.view(),
+            cluster=cluster,
+            missing_is_deleted=cluster is not None,
             complete=complete,
             seeks=self._executor.seeks,
             moved=self._executor.moved,
@@ -381,10 +377,12 @@ class Controller:
             silent=self._reporter.silent(time.monotonic()),
         )
 
-    async def _write(self, term: _Term, statuses: list[WriteStatus], retained: list[Record]) -> None:
+    async def _write(self, term: _Term, statuses: list[WriteStatus], world: World) -> None:
+        retained = [record for record in self._published() if record.uid in world.retained]
+        statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost
-        self._reporter.report(statuses, term.scan.problems, term.wrong_place, self._state.state.foreign)
+        self._reporter.report(statuses, term.scan.problems, term.wrong_place, self._source.foreign)
         self._reporter.sweep(time.monotonic())
         self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()

@@ -48,6 +48,7 @@ SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
 SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 SUBSCRIBER_NEEDS_NEWER_WORKER = "WorkerTooOld"
 SUBSCRIBER_STOPPED = "OffsetsBeingMoved"
+SUBSCRIBER_NOT_IN_FILES = "NotInFiles"
 #: Why a worker cannot serve a Trigger whose Broker has a Secret of its own.
 _SECRET_STATES = {WorkerState.SECRET_NOT_FOUND: NOT_FOUND, WorkerState.SECRET_INVALID: INVALID}
 
@@ -108,6 +109,9 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
     if subscription.stopped:
         message = "stopped on all workers while its offsets are moved"
         return SubscriberStatus(subscription.uid, subscription.generation, "Unknown", message, SUBSCRIBER_STOPPED)
+    if subscription.unlisted:
+        message = "no file has it or its channel"
+        return SubscriberStatus(subscription.uid, subscription.generation, "False", message, SUBSCRIBER_NOT_IN_FILES)
     owned: set[int] = set()
     current = stale = 0
     failures: list[str] = []

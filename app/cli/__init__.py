@@ -94,7 +94,7 @@ _COMMANDS = (
     Entry(
         "remove",
         "app.cli.remove:remove",
-        "Remove resources that are in no file: a subscription with its group, a channel with its topics.",
+        "Delete resources that no file has any more: a subscription with its group, a channel with its topics.",
     ),
     Entry(
         "topology",

@@ -1,9 +1,8 @@
-"""`penstock remove`: removes resources that are served although no file names them any more.
+"""`penstock remove`: deletes resources that no file has any more, with their groups and topics.
 
     remove --> request in the status topic --> leading controller: record, group, topics --> gone, or a time limit
 
-The controller retains such resources, because their directory may only be unavailable; only a user can know. The
-controller removes them, with the same steps as after the deletion of a file.
+The controller only stops serving such resources: their files may come back. Only a user can know.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options.completion import complete_foreign
+from app.cli.options.completion import complete_removable
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import KINDS
 from app.cli.output.format import Format, Output, note, print_json, print_table
-from app.operations.contract_snapshot import Contract, foreign_names, read_contract
+from app.operations.contract_snapshot import Contract, read_contract, removable_names
 from app.operations.requests import store_requests
 from app.settings import load_settings
 from knative.contract.records import TRIGGER, Channel, RemovalRequest, Subscription
@@ -44,13 +43,15 @@ class RemovalTarget:
 
 def remove(
     resources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="KIND/NAMESPACE/NAME...",
             help="KIND is KafkaChannel, Subscription, Broker or Trigger.",
-            autocompletion=complete_foreign,
+            autocompletion=complete_removable,
         ),
-    ],
+    ] = None,
+    unlisted: Annotated[bool, typer.Option("--unlisted", help="Remove all resources that no file has.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove them; without this, only show what would be removed.")
     ] = False,
@@ -58,21 +59,31 @@ def remove(
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Remove resources that are in no file: a subscription with its group, a channel with its topics.
+    """Delete resources that no file has any more: a subscription with its group, a channel with its topics.
 
-    A trigger is removed like a subscription, and a broker like a channel.
+    A trigger is deleted like a subscription, and a broker like a channel.
 
-    `penstock status` shows them. A resource that is in a file is rejected: delete it from the file instead.
-    A controller must run. All events in the topics of a removed channel or broker are lost.
+    `penstock status` shows them with the reason NotInFiles. A resource that is in a file is rejected: delete it from
+    the file first. A controller must run. All events in the topics of a removed channel or broker are lost.
 
     \b
     Examples:
+      penstock remove --unlisted --dry-run
       penstock remove Subscription/default/old --yes
       penstock remove KafkaChannel/default/old Subscription/default/old
     """
+    if bool(resources) is unlisted:
+        raise UsageError("Say what to remove.", "Write KIND/NAMESPACE/NAME, or --unlisted for all that no file has.")
     client, instance = kafka_client(kafka), load_settings().instance
-    doomed = choose(read_contract(client, instance), resources)
+    contract = read_contract(client, instance)
+    doomed = choose(contract, resources or removable_names(contract))
     rows = [{"resource": one.resource, "group": one.group, "topics": ", ".join(one.topics)} for one in doomed]
+    if dry_run or not doomed:
+        if output is Format.JSON:
+            print_json({"removed": [], "would_remove": rows})
+        else:
+            print_table(_COLUMNS, rows, "Every resource is in a file: there is nothing to remove.")
+        return
     if not yes:
         print_table(_COLUMNS, rows, "")
         raise UsageError("Nothing was removed: this deletes them and all records in these topics.", "Say --yes.")
@@ -98,21 +109,21 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     if report is None:
         raise NotReadyError("No controller has reported its files yet.", "Start a worker of role all.")
     records = {f"{one.kind}/{one.namespace}/{one.name}": one for one in contract.records}
-    foreign = foreign_names(contract)
+    removable = removable_names(contract)
     names = list(dict.fromkeys(map(read_name, wishes)))
     for name in names:
         if name not in records:
             raise PenstockError(
-                f"There is no {name}; without a file: {', '.join(foreign) or 'none'}.", "See `penstock status`."
+                f"There is no {name}; without a file: {', '.join(removable) or 'none'}.", "See `penstock status`."
             )
-        if name not in foreign:
+        if name not in removable:
             raise PenstockError(
-                f"A file still contains {name}, or the controller has not reported yet that none does.",
-                "Delete it from its file; the controller then removes it.",
+                f"A file contains {name}, or the controller has not noticed yet that none does.",
+                "Delete it from its file (in a cluster, with kubectl), and try again in a few seconds.",
             )
     _check_readers(contract, {records[name].uid for name in names})
-    # "." is the note that there are foreign resources: it is there whenever something can be removed.
-    bad = [one for one in report.problems if one.kind == "File" and one.name != "."]
+    # Others do not hide a resource, such as the note that there are foreign ones.
+    bad = [problem for problem in report.problems if problem.kind == "File" and problem.ready == "False"]
     if bad:
         raise NotReadyError(
             f"It is not known whether a file contains it while {bad[0].name} has a problem: {bad[0].message}.",

@@ -251,13 +251,13 @@ def rows(contract: Contract, now_s: float) -> Rows:
     found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
     shown: Rows = {f"{key}s": [] for key in ("channel", "broker", "subscription", "trigger", "problem")}
     for one in contract.subscriptions:
-        problem = unreported.pop((one.kind, one.namespace, one.name), None) or _foreign(one, contract)
+        problem = unreported.pop((one.kind, one.namespace, one.name), None) or _not_here(one, contract)
         readiness = _readiness(problem, [serving("Ready", found[one.uid].status)])
         shown[_TABLES[one.kind]].append(
             _subscription_row(one.kind, f"{one.namespace}/{one.name}", one, readiness, found[one.uid])
         )
     for channel in contract.channels:
-        problem = unreported.pop((channel.kind, channel.namespace, channel.name), None) or _foreign(channel, contract)
+        problem = unreported.pop((channel.kind, channel.namespace, channel.name), None) or _not_here(channel, contract)
         mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
         parts = [serving("Ready", found[one.uid].status, f"{one.kind} {one.namespace}/{one.name}") for one in mine]
         label = f"{channel.namespace}/{channel.name}"
@@ -279,13 +279,16 @@ def rows(contract: Contract, now_s: float) -> Rows:
     return shown
 
 
-def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
-    """How to remove a resource that no file names; None = a file names it."""
-    if contract.report is None or one.uid not in contract.report.foreign:
-        return None
-    name = f"{one.kind}/{one.namespace}/{one.name}"
-    what = f"it is kept although no file contains it; to remove it: `penstock remove {name} --yes`"
-    return ResourceProblem(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
+def _not_here(record: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
+    """How to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
+    remove = f"`penstock remove {record.kind}/{record.namespace}/{record.name}`"
+    if record.unlisted:
+        what = f"no file has it, so it is not served; add its file again, or delete it with {remove}"
+        return ResourceProblem(record.kind, record.namespace, record.name, "False", "NotInFiles", what)
+    if contract.report is not None and record.uid in contract.report.foreign:
+        what = f"it is served although it is not in the cluster; to remove it: {remove}"
+        return ResourceProblem(record.kind, record.namespace, record.name, "True", "NotInCluster", what)
+    return None
 
 
 def _channel_row(kind: str, label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:

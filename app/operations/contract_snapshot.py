@@ -149,10 +149,11 @@ def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") 
     return tuple(one for one in named if uid in ("", one.channel_uid))
 
 
-def foreign_names(contract: Contract) -> list[str]:
-    """KIND/NAMESPACE/NAME of the foreign resources that the controller reports."""
+def removable_names(contract: Contract) -> list[str]:
+    """KIND/NAMESPACE/NAME of the resources that no file has, or that are not in the cluster and were never deleted."""
     foreign = contract.report.foreign if contract.report is not None else ()
-    return [f"{one.kind}/{one.namespace}/{one.name}" for one in contract.records if one.uid in foreign]
+    removable = (record for record in contract.records if record.unlisted or record.uid in foreign)
+    return [f"{record.kind}/{record.namespace}/{record.name}" for record in removable]
 
 
 def is_named(one: Channel | Subscription, wish: str) -> bool:

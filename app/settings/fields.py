@@ -78,8 +78,8 @@ class Settings(BaseSettings):
     resources: str = _setting(
         "",
         "file:DIR or cluster:[NS,...]",
-        "Source of the resources. file:DIR is a directory of YAML files. Channels of this instance "
-        "that are not in it are deleted together with their topics. `cluster:` is a Kubernetes cluster, "
+        "Source of the resources. file:DIR is a directory of YAML files. Resources of this instance "
+        "that are not in it are not served, and keep their topics. `cluster:` is a Kubernetes cluster, "
         "`cluster:NS,...` some of its namespaces. Empty: this process runs no controller and serves what another one "
         "publishes.",
         "file:my-resources",

@@ -303,7 +303,8 @@ class Lifecycle:
         if found is None:
             return None
         now = time.time()
-        mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid == found.uid]
+        every = parts.contract.subscriptions.values()
+        mine = [each for each in every if each.channel_uid == found.uid and not each.unlisted]
         workers = list(parts.status.workers.values())
         return [subscriber_details(one, workers, now) for one in sorted(mine, key=lambda s: s.label)]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import structlog
 
@@ -51,15 +50,14 @@ class LeaderStateStore:
         self._term: Term | None = None
         self._unsure: set[str] = set()  #: keys below the term; whether Kafka stored their last record is not known
         self.state = LeaderState()  #: as recorded
-        self.last_directory = ""  #: of the leader before this one; "" = there was none
 
     @property
     def holds(self) -> bool:
         """Whether the term that this process began is still the one that counts, as far as the topic was read."""
         return self._term is not None and self._table.leaders.current == self._term
 
-    async def begin(self, saved: LeaderState, directory: str) -> bool:
-        """Take over the last leader's state, and add what is `saved` in files. False if another leader was faster.
+    async def begin(self) -> bool:
+        """Take over the last leader's state. False if another leader was faster.
 
         Call it when Kafka has confirmed that this process leads. Raises KafkaFailed, UnreadableRecords."""
         self._term = None
@@ -67,15 +65,13 @@ class LeaderStateStore:
             raise KafkaUnavailable("reading the status topic to its end: Kafka does not answer")
         leaders = self._table.leaders
         try:
-            last = leaders.state()
+            state = leaders.state()
         except ValueError as problem:
             message = "the status topic holds records of a leader that this version cannot read; use the version that"
             raise UnreadableRecords(f"{message} wrote them ({problem})") from problem
-        state = replace(last, removals={**saved.removals, **last.removals}, foreign=last.foreign | saved.foreign)
         term = Term(leaders.next_number, self._new_token())
-        self.last_directory = leaders.directory
         await self._store((f"{term.key}/{rest}", row) for rest, row in rows_of(state).items())
-        await self._store([(term.key, {"claim": directory})])
+        await self._store([(term.key, {"claim": term.token})])
         what = f"claiming term {term.number}"
         await read_back(self._changed, lambda: self._table.leaders.has(term), self._limit_s, what)
         self._term, self._unsure, self.state = term, set(), state

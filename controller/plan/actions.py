@@ -144,9 +144,11 @@ class World:
     creations: Mapping[str, Removal] = field(default_factory=dict)  #: by uid: recorded before anything is created
     #: uids of creations whose objects are gone, and nothing said: deleted; since which Unix second this leader knows it
     vanished: Mapping[str, float] = field(default_factory=dict)
-    retained: frozenset[str] = (
-        frozenset()
-    )  #: uids of the contract whose file cannot be read: neither changed nor removed
+    #: uids of the contract whose objects may be there, but cannot be read: neither changed nor removed
+    retained: frozenset[str] = frozenset()
+    #: in a cluster: the API server says what was deleted. In a directory, what is missing may come back: it is unlisted
+    missing_is_deleted: bool = True
+    asked: frozenset[str] = frozenset()  #: uids that a person wants to remove
     failures: Mapping[str, str] = field(default_factory=dict)  #: `Action.target` -> why its last try failed
     unavailable: str = ""  #: why Kafka could not be observed; then the actions are not to be carried out
     now: float = 0.0  #: Unix seconds
@@ -298,7 +300,7 @@ class Forget(Action):
 
 @dataclass(frozen=True, slots=True)
 class CancelRemoval(Action):
-    """Forget a removal of which nothing was carried out yet, because the resource is in a file again."""
+    """Forget a removal of which nothing was carried out yet, because the resource is there again."""
 
     uid: str
 

@@ -1,7 +1,10 @@
 """Plans the removal of resources: first the contract record, then the group, then the topics. Pure.
 
     recorded -> retracted -> group deleted once it is empty -> topics deleted -> forgotten
-           `-> cancelled, if the resource is in a file again before it is retracted
+           `-> cancelled, if the resource is there again before it is retracted
+
+In a cluster, an object that was deleted is removed. In a directory, a resource that no file has any more is *unlisted*:
+its record says so and stays, and so do its topics, its group and its uid. Only a person's request removes it.
 
 The removal is recorded before the retraction, so that a crash in between does not leave unknown topics and groups. The
 next leader continues it, and may see another state of the files: only the retraction is final. Of a resource that goes
@@ -11,7 +14,7 @@ channel uses, or a retained resource whose file cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.config import ControllerConfig
@@ -23,6 +26,8 @@ from controller.plan.actions import (
     Forget,
     GroupState,
     Object,
+    PublishChannel,
+    PublishSubscription,
     RecordCreations,
     Remember,
     Retract,
@@ -35,11 +40,16 @@ from knative.contract.records import Channel, Subscription
 
 def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig) -> list[Action]:
     """The next steps of all removals. `alive`: uids of the objects that must be served."""
-    keep = alive | world.retained | world.removals.keys()
-    records: list[Channel | Subscription] = [*world.subscriptions.values(), *world.channels.values()]
-    actions: list[Action] = [Remember(_removal(record, world.now)) for record in records if record.uid not in keep]
-    lost = (one for one in _unpublished(world).values() if one.uid not in keep)
-    actions += [Remember(replace(one, since=world.now)) for one in lost]
+    actions: list[Action] = []
+    for record in gone(world, alive):
+        if world.missing_is_deleted or record.uid in world.asked:
+            actions.append(Remember(_removal(record, world.now)))
+        elif not record.unlisted:
+            actions.append(_unlist(record))
+    if world.missing_is_deleted:
+        keep = alive | world.retained | world.removals.keys()
+        lost = (creation for creation in _unpublished(world).values() if creation.uid not in keep)
+        actions += [Remember(replace(creation, since=world.now)) for creation in lost]
     used = {
         topic
         for record in world.channels.values()
@@ -49,6 +59,19 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
     for removal in world.removals.values():
         actions.extend(_next_step(removal, world, alive, used, config))
     return actions
+
+
+def gone(world: World, alive: frozenset[str]) -> Iterator[Channel | Subscription]:
+    """The published resources that nothing serves any more, and whose removal has not begun."""
+    keep = alive | world.retained | world.removals.keys()
+    records: list[Channel | Subscription] = [*world.subscriptions.values(), *world.channels.values()]
+    return (record for record in records if record.uid not in keep)
+
+
+def _unlist(record: Channel | Subscription) -> Action:
+    if isinstance(record, Channel):
+        return PublishChannel(replace(record, unlisted=True))
+    return PublishSubscription(replace(record, unlisted=True))
 
 
 def record_creations(
@@ -100,7 +123,7 @@ def _next_step(
     if removal.uid in world.channels or removal.uid in world.subscriptions:
         if removal.uid in alive:
             return [CancelRemoval(removal.uid)]
-        # An earlier leader recorded the removal, and this one does not know yet whether a file has the resource again.
+        # An earlier leader recorded the removal, and this one does not know yet whether the resource is there again.
         return [] if removal.uid in world.retained else [Retract(removal.uid)]
     # The group of a Trigger has no members. A last commit of a worker that still serves it would create it again.
     if world.now - removal.since < config.group_wait_s and _is_served(removal, world):

@@ -83,6 +83,6 @@ def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: 
         for host in service_hosts(channel.resource, config):
             claims.claim_host(owner, host)
     for record in sorted(world.channels.values(), key=lambda one: (one.namespace, one.name)):
-        for host in record.hosts:
+        for host in () if record.unlisted else record.hosts:
             claims.claim_host(channel_owner(record.uid, record.kind, record.namespace, record.name), host)
     return claims

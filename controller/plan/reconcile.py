@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from controller.config import ControllerConfig
 from controller.plan.actions import Action, Object, PublishSubscription, Wanted, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
-from controller.plan.deletion import plan_removals, record_creations
+from controller.plan.deletion import gone, plan_removals, record_creations
 from controller.plan.destinations import AddressResolver
 from controller.plan.ownership import channel_topic, first_claims
 from controller.plan.seek_status import seek_status
@@ -30,7 +30,7 @@ from controller.plan.specs import (
     of_subscription,
     of_trigger,
 )
-from controller.plan.statuses import channel_status, left_alone_status, subscription_status
+from controller.plan.statuses import channel_status, left_alone_status, subscription_status, unlisted_status
 from controller.plan.subscriptions import entries, follow_secrets, plan_subscription
 from knative.contract import kafka_names
 from knative.contract.seeks import SeekPhase
@@ -117,6 +117,12 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         if plan.object.uid in found.written:
             channel_plan = by_key.get(plan.object.resource.channel_key)
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
+    if not world.missing_is_deleted:
+        keys = {one.key for one in world.objects}
+        unlisted = (record for record in gone(world, frozenset(alive)) if record.uid not in world.asked)
+        statuses += [
+            unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys
+        ]
     statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in found.resets]
     return [*actions, *statuses]
 

@@ -12,12 +12,12 @@ from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.specs import SECRET_READY
 from controller.plan.subscriptions import SubscriptionPlan
-from knative.contract.records import CHANNEL, TRIGGER, SubscriberStatus, Subscription
+from knative.contract.records import CHANNEL, TRIGGER, Channel, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS, NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown, with_note
 from knative.resources.values import Broker, Subscriber, Trigger
-from tables.status_table import FRESH_S, serving, subscriber_status
+from tables.status_table import FRESH_S, SUBSCRIBER_NOT_IN_FILES, serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
@@ -75,6 +75,18 @@ def left_alone_status(one: Object[Broker] | Object[Trigger], broker: Broker) -> 
     )
     left = unknown("Ready", NOT_OUR_CLASS, f"{who} {why}; it is left alone")
     return WriteStatus(*one.key, one.uid, one.generation, (left,), {})
+
+
+def unlisted_status(record: Channel | Subscription) -> WriteStatus:
+    """The status of a resource that no file has any more."""
+    name = f"{record.kind}/{record.namespace}/{record.name}"
+    keeps = "topics and events" if isinstance(record, Channel) else "consumer group and position"
+    message = (
+        f"no file has it: it is not served, and keeps its {keeps}. Add its file again to continue where it stopped, or "
+        f"delete it: `penstock remove {name}`"
+    )
+    conditions = (false("Ready", SUBSCRIBER_NOT_IN_FILES, message),)
+    return WriteStatus(record.kind, record.namespace, record.name, record.uid, record.generation, conditions, {})
 
 
 def _subscribers(

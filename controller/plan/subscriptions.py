@@ -74,8 +74,8 @@ def plan_subscription(
     if published is not None and published.channel != resource.channel:
         message = (
             f"{resource.channel_field} cannot be changed from {published.channel!r} to {resource.channel!r}; "
-            f"{published.channel!r} is still served. Delete the {resource.kind} and add it again, or give it another "
-            "name"
+            f"{published.channel!r} is still served. Delete the {resource.kind} and add it again (in a directory, "
+            "`penstock remove` deletes it), or give it another name"
         )
         old = (key[0], published.namespace, published.channel)
         gone = old not in retained_channels and (
@@ -238,6 +238,7 @@ def _other_topic(record: records.Subscription, world: World) -> Condition | None
         return None
     message = (
         f"topic {record.topic} was deleted and created again, so the committed offsets are meaningless; delete the "
-        f"{record.kind} and add it again, with penstock.dev/start: earliest to get all events that the topic has now"
+        f"{record.kind} and add it again (in a directory, `penstock remove` deletes it), with penstock.dev/start: "
+        "earliest to get all events that the topic has now"
     )
     return false("AddedToChannel", "TopicReplaced", message)

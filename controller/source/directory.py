@@ -1,16 +1,10 @@
-"""Reads objects from a directory of YAML files: saving or removing a file is like `kubectl apply` or `delete`.
+"""Reads objects from a directory of YAML files: saving a file is like `kubectl apply`.
 
     stat -> changed? -> read -> documents -> resources -> the file's good state, or problems and the last good state
 
-A file is accepted as a whole or not at all; documents of other kinds are ignored. The rules against removing things by
-accident:
-
-- An object counts as removed only if two scans in a row do not find it. Editors save by truncating or renaming, and a
-  scan in between must not delete a topic.
-- While a file has a problem, or its folder cannot be read, none of its objects count as removed. Nor do objects that
-  vanished elsewhere when the file got its problem, because they may have moved there.
-- A file that is empty now keeps its resources. Only removing the file removes them.
-- If all of several files vanish at once, a volume may be unmounted: everything stays for half a minute.
+A file is accepted as a whole or not at all; documents of other kinds are ignored. What is in no file is not served any
+more, but only when the directory is known completely: no file has a problem, and two scans in a row did not find it.
+Editors save by truncating or renaming, and a scan may fall in between.
 
 Links to folders are not followed.
 """
@@ -22,7 +16,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,8 +31,6 @@ from knative.resources.values import Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
 FILES_MAX = 10_000
-SCANS_MIN = 2  #: an object counts as removed after this many scans without it
-EMPTIED_S = 30.0  #: how long everything stays if all of several files vanish at once
 RACY_S = 2.0  #: a file that changed this recently may change again within the resolution of its time stamp
 
 
@@ -67,9 +59,7 @@ class Snapshot:
 
     objects: tuple[Written, ...] = ()
     problems: tuple[FileProblem, ...] = ()
-    complete: bool = (
-        False  #: every file was read, at least twice, without problems: objects that are missing here do not exist
-    )
+    complete: bool = False  #: objects that are missing here are in no file
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +68,6 @@ class _File:
     digest: bytes
     good: tuple[Written, ...] = ()  #: the last good state
     problems: tuple[FileProblem, ...] = ()
-    since: int = 0  #: the scan since which it has problems
-    emptied: bool = False  #: it has no document any more; its objects in `good` count unless another file has them
 
 
 class _Unreadable(Exception):
@@ -93,15 +81,11 @@ class _Unreadable(Exception):
 class Directory:
     """The files of one directory and their objects. Blocking: call `scan` in a thread, one at a time."""
 
-    def __init__(self, root: Path, emptied_s: float = EMPTIED_S) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._emptied_s = emptied_s
-        self._emptied_at: float | None = None
         self._files: dict[str, _File] = {}
-        #: object that is kept although it was not found -> (first scan without it, scans without it that count)
-        self._missed: dict[Key, tuple[int, int]] = {}
-        self._scans = 0
         self._objects: dict[Key, Written] = {}
+        self._scanned = False
 
     def check(self) -> None:
         """Raises UsageError if the directory does not exist or cannot be read."""
@@ -123,28 +107,11 @@ class Directory:
             return Snapshot(tuple(self._objects.values()), (untaken.problem,))
         behind = tuple(f"{problem.file}/" for problem in unread)
         kept = {name for name in self._files if name.startswith(behind)}
-        emptied = self._emptied(found.keys() | kept)
-        if emptied is not None:
-            return Snapshot(tuple(self._objects.values()), (emptied, *unread))
-        self._scans += 1
         for name in self._files.keys() - found.keys() - kept:
             del self._files[name]
         for name in sorted(found):
             self._files[name] = self._scan_file(name, found[name], self._files.get(name))
         return self._merge(unread)
-
-    def _emptied(self, found: Collection[str]) -> FileProblem | None:
-        """The problem that all files vanished at once, as long as their objects stay."""
-        if found or len(self._files) < 2:
-            self._emptied_at = None
-            return None
-        now = time.monotonic()
-        if self._emptied_at is None:
-            self._emptied_at = now
-        if now - self._emptied_at >= self._emptied_s:
-            return None
-        what = f"all {len(self._files)} files disappeared at once; their resources are kept for {self._emptied_s:g} s"
-        return FileProblem(".", 0, "", what, "restore them, or their channels and topics are removed after that time")
 
     def _scan_file(self, name: str, path: Path, before: _File | None) -> _File:
         try:
@@ -166,10 +133,6 @@ class Directory:
         if before is not None and before.digest == digest:
             return replace(before, signature=signature)
         written, problems = read_file(name, data)
-        if not written and not problems:
-            retained = before.good if before else ()
-            since = before.since if before and before.problems else self._scans
-            return _File(signature, digest, retained, (_holds_nothing(name),), since, emptied=True)
         return self._state(signature, digest, before, tuple(written), tuple(problems))
 
     def _state(
@@ -182,14 +145,13 @@ class Directory:
     ) -> _File:
         if any(not problem.ignored for problem in problems):
             written = before.good if before else ()
-        since = before.since if before and before.problems else self._scans
-        return _File(signature, digest, written, problems, since)
+        return _File(signature, digest, written, problems)
 
     def _merge(self, unread: list[FileProblem]) -> Snapshot:
         objects: dict[Key, Written] = {}
         problems = [*unread]
         for _, file in sorted(self._files.items()):
-            problems += () if file.emptied else file.problems  # `_keep_emptied` reports these
+            problems += file.problems
         for written in self._in_order_of_precedence():
             first = objects.setdefault(written.key, written)
             if first is not written:
@@ -205,61 +167,21 @@ class Directory:
                         suspected_typo=True,
                     )
                 )
-        problems += self._keep_emptied(objects)
-        problems += self._keep_missing(objects, {problem.file for problem in problems})
-        self._objects = dict(sorted(objects.items()))
-        # The first scan may fall between two steps of an editor.
-        complete = self._scans >= SCANS_MIN and not problems
+        # The first scan may fall between two steps of an editor too.
+        found_again = self._scanned and self._objects.keys() <= objects.keys()
+        self._objects, self._scanned = dict(sorted(objects.items())), True
+        complete = found_again and not any(_holds_back(problem) for problem in problems)
         return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
-
-    def _keep_emptied(self, objects: dict[Key, Written]) -> list[FileProblem]:
-        """Add to `objects` those of emptied files that no other file has; returns a problem for each such file."""
-        problems: list[FileProblem] = []
-        for name, file in sorted(self._files.items()):
-            if not file.emptied:
-                continue
-            kept = [one for one in file.good if one.key not in objects]
-            objects.update((one.key, one) for one in kept)
-            problems += [_emptied_file(name, kept)] if kept else file.problems
-        return problems
-
-    def _keep_missing(self, objects: dict[Key, Written], with_problems: Collection[str]) -> list[FileProblem]:
-        """Add to `objects` those that were not found but do not count as removed yet; returns the problems that keep
-        some of them."""
-        problems: list[FileProblem] = []
-        missed: dict[Key, tuple[int, int]] = {}
-        for key in sorted(self._objects.keys() - objects.keys()):
-            before = self._objects[key]
-            vanished, scans = self._missed.get(key, (self._scans, 0))
-            holder = self._holder(before, vanished, with_problems)
-            if holder:
-                what = f"{before}, which was in {before.file}, is kept until this file is valid"
-                hint = "fix this file; after that, resources that are in no file are removed"
-                problems.append(_left_out(holder, 0, "", what, hint, str(before)))
-            scans = 0 if holder else scans + 1
-            if scans < SCANS_MIN:
-                missed[key], objects[key] = (vanished, scans), before
-        self._missed = missed
-        return problems
-
-    def _holder(self, missing: Written, vanished: int, with_problems: Collection[str]) -> str:
-        """The file whose problems keep an object that is missing since scan `vanished`; "" = none."""
-        if missing.file in with_problems and missing.file in self._files:
-            return missing.file
-        # It may have moved into a file that can no longer be read: since this scan, or since the one before, if that
-        # fell between two saves. A file with older problems holds nothing back.
-        moved = (name for name, file in self._files.items() if file.problems and file.since >= vanished - 1)
-        return min(moved, default="")
 
     def _in_order_of_precedence(self) -> list[Written]:
         """Objects sorted so that, of two with the same name, the one in the same file as before comes first."""
 
-        def is_new(one: Written) -> bool:
-            before = self._objects.get(one.key)
-            return before is not None and before.file != one.file
+        def is_new(written: Written) -> bool:
+            before = self._objects.get(written.key)
+            return before is not None and before.file != written.file
 
-        files = (file for _, file in sorted(self._files.items()) if not file.emptied)
-        return sorted((one for file in files for one in file.good), key=is_new)
+        files = (file for _, file in sorted(self._files.items()))
+        return sorted((written for file in files for written in file.good), key=is_new)
 
 
 def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
@@ -311,16 +233,9 @@ def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
     return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "fix its permissions")
 
 
-def _emptied_file(name: str, kept: list[Written]) -> FileProblem:
-    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
-    what = f"the file is empty now; {kept[0]}{more}, which it held, stay{'' if more else 's'}"
-    return FileProblem(name, 0, "", what, "delete the file to remove its resources, or put them back")
-
-
-def _holds_nothing(name: str) -> FileProblem:
-    """The problem of a file without a document. This process may not know what it held before."""
-    what = "the file is empty; if it contained resources, they are kept"
-    return _left_out(name, 0, "", what, "delete the file")
+def _holds_back(problem: FileProblem) -> bool:
+    """Whether an object that is missing may be behind this problem."""
+    return not problem.ignored or problem.suspected_typo
 
 
 def _left_out(

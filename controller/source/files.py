@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.source.directory import Directory, Snapshot
-from controller.source.identities import Identities
+from controller.source.identities import Identities, entries_of, removable
 from controller.source.interface import Scan
 from knative.contract.leader_state import Identity, LeaderState, Removal
 
@@ -18,11 +17,15 @@ from knative.contract.leader_state import Identity, LeaderState, Removal
 class FileSource:
     """See `controller.source.interface`."""
 
+    foreign: frozenset[str] = frozenset()  #: none: what no file has is not served
+
     def __init__(self, root: Path) -> None:
         self._directory = Directory(root)
         self._identities = Identities()
         self._snapshot = Snapshot()
-        self.place = f"{platform.node()}:{root.absolute()}"
+        self._alive: frozenset[str] = frozenset()
+        self._vanished: Mapping[str, float] = {}
+        self.released: frozenset[str] = frozenset()
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Check the directory. Nothing says when a file changes: it is scanned at intervals."""
@@ -39,36 +42,41 @@ class FileSource:
     def begin(self, state: LeaderState) -> None:
         """Start again from the contract and what the last leader recorded."""
         self._identities.forget(state)
-
-    @property
-    def foreign(self) -> frozenset[str]:
-        """See `Identities`."""
-        return self._identities.foreign
+        self.released, self._vanished = frozenset(), {}
 
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
     ) -> tuple[FileProblem, ...]:
-        """See `Identities`."""
-        return self._identities.find_foreign(self._snapshot, published, removing, asked)
+        """No problem. `released`: what a person wants to remove."""
+        records = [record for record in published if record.uid not in removing]
+        # One that is in a file again is not unlisted any more, and is not removed when its file goes the next time.
+        uids = {record.uid for record in records if record.unlisted}
+        self.released = removable((self.released | frozenset(asked)) & uids, records)
+        return ()
 
     async def prepare(self) -> None:
-        """A file that is removed takes effect when it is missed: nothing has to be prepared."""
+        """Nothing has to be prepared before objects are acted on."""
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """All objects in files."""
-        return self._identities.assign(self._snapshot, published, retracted)
+        objects = self._identities.assign(self._snapshot, published, retracted)
+        self._alive = frozenset(each.uid for each in objects) | entries_of(self._snapshot)
+        return objects
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
-        """See `Identities`."""
-        return self._identities.retained(complete, published, objects)
+        """All that was not found, as long as the directory is not known completely."""
+        return frozenset() if complete else frozenset(record.uid for record in published) - self._alive
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """All, unless the directory is known completely."""
-        return frozenset() if complete else frozenset(creations)
+        """All: in a directory nothing is removed because it is missing."""
+        return frozenset(creations)
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
-        """None: a file that is gone was deleted."""
-        return {}
+        """Those whose file is gone."""
+        if complete:
+            gone = creations.keys() - self._alive
+            self._vanished = {uid: self._vanished.get(uid, now) for uid in gone}
+        return self._vanished
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Those that the contract does not have yet."""
@@ -87,4 +95,4 @@ class FileSource:
         return []
 
     async def release(self, in_kafka: frozenset[str]) -> None:
-        """A file is gone when its removal begins."""
+        """Nothing holds a file back."""

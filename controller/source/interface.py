@@ -23,10 +23,6 @@ class Scan:
 class Source(Protocol):
     """A source of resources. Event loop only; `start` comes first."""
 
-    @property
-    def place(self) -> str:
-        """Names the place for the next leader, which may have another one."""
-
     async def start(self, changed: Callable[[], None]) -> None:
         """Start; `changed` is called when there is something to scan. Raises UsageError."""
 
@@ -41,13 +37,17 @@ class Source(Protocol):
 
     @property
     def foreign(self) -> frozenset[str]:
-        """Uids of published resources that no one here has described."""
+        """Uids of published resources that are served although they are not here, and nothing said: deleted."""
+
+    @property
+    def released(self) -> frozenset[str]:
+        """Uids of published resources that a person wants to remove, and that may be."""
 
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
     ) -> tuple[FileProblem, ...]:
         """Find the foreign resources of the last scan; returns the problem that there are some. `asked`: uids that a
-        person wants to remove."""
+        person wants to remove since."""
 
     async def prepare(self) -> None:
         """What must be done before objects may be acted on."""
@@ -62,8 +62,8 @@ class Source(Protocol):
         """Uids of those, of resources that are not published yet, that are not removed."""
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
-        """Uids of those whose objects are gone without being deleted, and since when this process knows it. `now`: Unix
-        seconds."""
+        """Uids of creations whose objects are gone without being deleted, and since when this process knows it. `now`:
+        Unix seconds."""
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Identities that nothing else remembers."""

@@ -2,7 +2,6 @@
 
     <state_dir>/<kind>/<namespace>.<name>.json    status of an object, removed with it
     <state_dir>/problems.json                     problems in the resources directory
-    <state_dir>/removals.json, strangers.json     of former versions; read once, then renamed to *.migrated
 
 A file is written under a temporary name and renamed, and only if its content changes, so readers never see half a file.
 A name that is too long for a file system is truncated and ends with a digest. Blocking, but short.
@@ -25,7 +24,6 @@ from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
 from controller.status.changes import log_changes
 from knative import timefmt
-from knative.contract.leader_state import LeaderState, Removal, removal_of
 from knative.errors import UsageError
 from knative.resources.conditions import conditions_of, with_transitions
 from knative.resources.kinds import KINDS
@@ -34,7 +32,6 @@ log = structlog.get_logger(__name__)
 
 #: Kind -> apiVersion of the objects that have a status; a ConfigMap, which has no group, has none.
 API_VERSIONS = {kind: f"{group}/{versions[0]}" for (group, kind), (versions, _) in KINDS.items() if group}
-FORMER_FILES = ("removals.json", "strangers.json")
 NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 
 
@@ -119,37 +116,6 @@ class StatusFiles:
     def write_problems(self, problems: Sequence[FileProblem]) -> bool:
         """Write problems.json. An empty list means that there are no problems."""
         return self._save(self._root / "problems.json", {"problems": [_problem_row(problem) for problem in problems]})
-
-    def load_former(self) -> LeaderState:
-        """What a former version saved here for the next leader, and the status topic has now. Raises OSError."""
-        return LeaderState(removals=self._former_removals(), foreign=self._former_foreign())
-
-    def retire_former(self) -> None:
-        """Rename the files of a former version, once their content is in the status topic. Raises OSError."""
-        for name in FORMER_FILES:
-            path = self._root / name
-            if path.exists():
-                path.replace(path.with_name(f"{name}.migrated"))
-                log.info(
-                    "state of a former version is in the status topic now", file=str(path), renamed=f"{name}.migrated"
-                )
-
-    def _former_removals(self) -> dict[str, Removal]:
-        path = self._root / "removals.json"
-        try:
-            removals = [removal_of(row) for row in self._read(path).get("removals", [])]
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            log.error("saved removals cannot be read; their topics and groups stay", file=str(path), reason=repr(error))
-            return {}
-        return {removal.uid: removal for removal in removals}
-
-    def _former_foreign(self) -> frozenset[str]:
-        path = self._root / "strangers.json"
-        try:
-            return frozenset(map(str, self._read(path).get("strangers", [])))
-        except (ValueError, TypeError) as error:  # going on without it would remove the foreign resources
-            hint = "fix it, or remove it if no other installation is served by this contract"
-            raise OSError(f"{path} cannot be read ({error}); {hint}") from error
 
     def _load(self, path: Path) -> dict[str, Any]:
         try:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
-from knative.contract.leader_state import LeaderState
 
 
 class Sink(Protocol):
@@ -16,12 +15,8 @@ class Sink(Protocol):
     async def check(self) -> None:
         """Raises UsageError if nothing can be written there."""
 
-    async def load_former(self) -> LeaderState:
-        """What a former version saved there for the next leader. Raises OSError."""
-
     async def begin(self) -> None:
-        """Begin a term: the former state is in the status topic now, and other processes may have written. Raises
-        OSError."""
+        """Begin a term: other processes may have written."""
 
     async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
         """Write those that have changed. A failure is logged, and tried again at a later call. `retained`: records of

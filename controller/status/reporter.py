@@ -8,7 +8,7 @@ stay forever, so they are removed after ten minutes of silence, measured by this
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import orjson
@@ -148,9 +148,11 @@ class StatusReporter:
         requests = self._table.requests.values()
         return frozenset(one.uid for one in requests if abs(now - one.time) <= REQUEST_LIVES_S)
 
-    def drop_requests(self) -> None:
-        """Drop all requests, once what follows from them is recorded."""
+    def drop_requests(self, kept: Container[str]) -> None:
+        """Drop all requests but those in `kept`, whose removals are not recorded yet."""
         for uid in self._table.requests:
+            if uid in kept:
+                continue
             self._send(REQUEST_KEY + uid.encode(), None)
 
     def seek_requests(self, seeks: Mapping[str, Seek], now: float) -> tuple[SeekRequest, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
 from controller.status.files import StatusFiles
-from knative.contract.leader_state import LeaderState
 
 
 class StateDirectory:
@@ -22,13 +21,8 @@ class StateDirectory:
         """Create the directory."""
         await asyncio.to_thread(self._files.check)
 
-    async def load_former(self) -> LeaderState:
-        """From the files of a former version."""
-        return await asyncio.to_thread(self._files.load_former)
-
     async def begin(self) -> None:
-        """Rename the files of a former version, and read all others again."""
-        await asyncio.to_thread(self._files.retire_former)
+        """Read the files again."""
         self._files.forget()
 
     async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:

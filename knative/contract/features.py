@@ -25,6 +25,7 @@ class Feature(StrEnum):
     SHARED_CONSUMER = "shared-consumer"  #: its group has no members, so a member of its own would be a second reader
     KAFKA_SECRET = "kafka-secret"  #: credentials of its own for Kafka: with others, it is another user who does it
     STOPPED = "stopped"  #: no event is delivered while a seek moves the offsets
+    UNLISTED = "unlisted"  #: no event is delivered while no file has it
 
 
 SUPPORTED = frozenset(map(str, Feature))
@@ -43,5 +44,6 @@ def needs(entry: Channel | Subscription) -> list[str]:
             Feature.SHARED_CONSUMER: entry.shared_consumer,
             Feature.KAFKA_SECRET: bool(entry.secret),
             Feature.STOPPED: entry.stopped,
+            Feature.UNLISTED: entry.unlisted,
         }
     return sorted(str(feature) for feature, needed in found.items() if needed)

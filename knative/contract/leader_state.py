@@ -3,7 +3,6 @@
     /leader/7-9f2c                            claim: term 7 has begun, and its records are complete
     /leader/7-9f2c/removal/<uid>              a removal in progress
     /leader/7-9f2c/creation/<uid>             what is created before the resource is published
-    /leader/7-9f2c/foreign/<uid>              a foreign resource
     /leader/7-9f2c/identity/<kind>/<ns>/<name>    uid and generation that the contract does not have yet
     /leader/7-9f2c/seek/<id>                  a seek in progress, or one that must not be repeated
 
@@ -53,7 +52,6 @@ class LeaderState:
     """What a leader must remember beyond the contract, so that the next one can continue."""
 
     removals: Mapping[str, Removal] = field(default_factory=dict)  #: in progress, by uid
-    foreign: frozenset[str] = frozenset()  #: uids of foreign resources
     identities: Mapping[Key, Identity] = field(default_factory=dict)  #: those that the contract does not have
     #: by uid: what a removal would have to delete if the resource goes before the contract has it
     creations: Mapping[str, Removal] = field(default_factory=dict)
@@ -106,8 +104,6 @@ def rows_of(state: LeaderState) -> dict[str, Row]:
         rows[f"removal/{removal.uid}"] = {"removal": _row_of(removal)}
     for creation in state.creations.values():
         rows[f"creation/{creation.uid}"] = {"creation": _row_of(creation)}
-    for uid in state.foreign:
-        rows[f"foreign/{uid}"] = {"foreign": uid}
     for key, identity in state.identities.items():
         rows[f"identity/{'/'.join(key)}"] = {"identity": asdict(identity), "key": list(key)}
     for seek in state.seeks.values():
@@ -123,14 +119,12 @@ def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]
     """The rows to write so that the records of `before` become those of `after`; None = remove it."""
     changed = LeaderState(
         {uid: one for uid, one in after.removals.items() if before.removals.get(uid) != one},
-        after.foreign - before.foreign,
         {key: one for key, one in after.identities.items() if before.identities.get(key) != one},
         {uid: one for uid, one in after.creations.items() if before.creations.get(uid) != one},
         {id_: one for id_, one in after.seeks.items() if before.seeks.get(id_) != one},
     )
     gone = LeaderState(
         {uid: one for uid, one in before.removals.items() if uid not in after.removals},
-        before.foreign - after.foreign,
         {key: one for key, one in before.identities.items() if key not in after.identities},
         {uid: one for uid, one in before.creations.items() if uid not in after.creations},
         {id_: one for id_, one in before.seeks.items() if id_ not in after.seeks},
@@ -142,7 +136,6 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
     """The state of rows. Raises KeyError, TypeError or ValueError if one is not valid."""
     removals: dict[str, Removal] = {}
     creations: dict[str, Removal] = {}
-    foreign: set[str] = set()
     identities: dict[Key, Identity] = {}
     seeks: dict[str, Seek] = {}
     for row in rows.values():
@@ -152,8 +145,6 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
         elif "creation" in row:
             creation = removal_of(row["creation"])
             creations[creation.uid] = creation
-        elif "foreign" in row:
-            foreign.add(str(row["foreign"]))
         elif "identity" in row:
             kind, namespace, name = map(str, row["key"])
             found = row["identity"]
@@ -164,7 +155,7 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
             seeks[seek.id] = seek
         else:
             raise ValueError(f"the row has none of the known kinds: {', '.join(row)}")
-    return LeaderState(removals, frozenset(foreign), identities, creations, seeks)
+    return LeaderState(removals, identities, creations, seeks)
 
 
 def removal_of(row: Row) -> Removal:
@@ -197,7 +188,7 @@ class LeaderLog:
 
     def __init__(self) -> None:
         self._rows: dict[Term, dict[str, Row]] = {}
-        self._claims: dict[Term, str] = {}  #: term -> the directory of its leader; in topic order
+        self._claims: dict[Term, None] = {}  #: in topic order
         self._unreadable: dict[str, str] = {}
 
     def apply(self, key: str, row: Row | None) -> bool:
@@ -208,7 +199,7 @@ class LeaderLog:
             if row is None:
                 self._claims.pop(term, None)
             else:
-                self._claims[term] = str(row.get("claim", ""))
+                self._claims[term] = None
         elif row is not None:
             self._rows.setdefault(term, {})[rest] = row
         elif term in self._rows:
@@ -233,11 +224,6 @@ class LeaderLog:
             if first is None or term.number > first.number:
                 first = term
         return first
-
-    @property
-    def directory(self) -> str:
-        """The directory of the leader of the current term, as it claimed."""
-        return self._claims[self.current] if self.current is not None else ""
 
     @property
     def next_number(self) -> int:

@@ -49,6 +49,7 @@ class Channel:
     ] = ()  #: configs that its ConfigMap set in the topic; one that is removed there is reset
     shared_consumer: bool = False  #: its Subscriptions share a consumer in each worker, as the Triggers of a Broker do
     secret: str = ""  #: `namespace/name` of a Broker's own Secret for Kafka; "" = it uses that of the installation
+    unlisted: bool = False  #: no file has it any more: it is not served, and keeps its topics until a person removes it
 
     @property
     def title(self) -> str:
@@ -113,6 +114,12 @@ class Subscription:
     stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
     shared_consumer: bool = False  #: as of its channel
     secret: str = ""  #: as of its channel
+    unlisted: bool = False  #: no file has it or its channel any more: it is not served, and keeps its group
+
+    @property
+    def is_served(self) -> bool:
+        """Whether workers deliver its events."""
+        return not (self.stopped or self.unlisted)
 
     @property
     def in_fanout(self) -> bool:
@@ -236,15 +243,13 @@ class ControllerReport:
     time: float  #: Unix seconds, by the controller's clock
     problems: tuple[ResourceProblem, ...] = ()
     left_out: int = 0  #: number of further problems that did not fit into the record
-    foreign: tuple[
-        str, ...
-    ] = ()  #: uids of foreign resources: served, but in no file; kept until a person removes them
+    foreign: tuple[str, ...] = ()  #: uids of resources that are served, but not in the cluster; a person removes them
     version: str = ""  #: of Penstock, as of a worker
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalRequest:
-    """A person asks the leading controller to remove a foreign resource with its group and topics."""
+    """A person asks the leading controller to remove an unlisted or foreign resource with its group and topics."""
 
     uid: str
     time: float  #: Unix seconds, by the clock of the command

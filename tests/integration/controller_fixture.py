@@ -15,10 +15,10 @@ from controller.kafka.offsets import Offsets
 from controller.kafka.topics import observe_topics
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
-from knative.contract.records import Channel, Subscription
+from knative.contract.records import Channel, RemovalRequest, Subscription
 from tables.contract_table import ContractTable
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.status_table import StatusTable
+from tables.status_table import StatusTable, encode_request
 from tests.support.fakes import CountingObserve
 from tests.support.resources import read_status
 
@@ -59,7 +59,6 @@ class ControllerFixture:
             broker_template=f"{instance}-b.{{namespace}}.{{name}}",
             ingress_url=ingress_url,
             session_timeout_s=6.0,
-            other_directory_s=2.0,
         )
         self.crashes: list[BaseException] = []
         self.contract = ContractTable(self.config.contract_topic, client, self.crashes.append)
@@ -94,6 +93,13 @@ class ControllerFixture:
 
     def remove(self, name: str) -> None:
         (self.folder / f"{name}.yaml").unlink()
+
+    async def ask(self, *names: str) -> None:
+        """Ask for the removal of resources, once no file has them, as the command does."""
+        await self.until(lambda: all(self.published(name).unlisted for name in names), f"{names} are in no file")
+        for name in names:
+            key, value = encode_request(RemovalRequest(self.published(name).uid, time.time()))
+            self.producer.send(kafka_names.status_topic(self.config.instance), value, key, [], lambda _: None, 0)
 
     def topic(self, name: str) -> str:
         return f"{self.config.instance}-t.default.{name}"

@@ -53,7 +53,7 @@ _ORDER = (
     "test_controller",
     "test_cli_dlq",
     "test_consumer_backpressure",
-    "test_controller_retained",
+    "test_controller_unlisted",
     "proxied",
     "test_ledger",
     "test_up",

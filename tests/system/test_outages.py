@@ -231,10 +231,12 @@ def test_an_edit_frees_an_event_that_is_being_retried(running: Running) -> None:
 
 
 def test_subscriptions_come_and_go(running: Running) -> None:
-    """A new one gets what is sent after it was ready; a removed one gets nothing more, and its group goes."""
+    """A new one gets what is sent after it was ready. Without its file it gets nothing, and with it again all that came
+    meanwhile. Only `penstock remove` deletes its group."""
     installation, worker, subscriber = running
     assert post(worker.port, _target(installation), "early").status == 202
-    installation.resources.write(Wanted("two", subscriber.script("/two", says(200)), "unordered"))
+    two = Wanted("two", subscriber.script("/two", says(200)), "unordered")
+    installation.resources.write(two)
     installation.wait_subscribers(worker, 2, LIMIT_S)
     assert post(worker.port, _target(installation), "both").status == 202
     for path in ("/one", "/two"):
@@ -252,6 +254,12 @@ def test_subscriptions_come_and_go(running: Running) -> None:
     def groups() -> set[str]:
         return {one.group_id for one in admin.list_consumer_groups(request_timeout=120).result(180).valid}
 
+    assert group in groups()
+    installation.resources.write(two)
+    installation.wait_subscribers(worker, 2, LIMIT_S)
+    installation.wait_settled(["two"], LIMIT_S)
+    assert [request.attributes["id"] for request in subscriber.requests("/two")] == ["both", "late"]
+    installation.delete("two")
     wait_until("its group is deleted", lambda: group not in groups(), LIMIT_S)
 
 

@@ -64,7 +64,7 @@ def test_a_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: Em
                 LIMIT_S,
                 0.2,
             )
-            installation.resources.remove("billing")
+            installation.delete("billing")
             wait_until("it is gone", lambda: not worker.subscribers(installation.resources.channel), LIMIT_S, 0.2)
             again = Wanted("billing", billing.uri, annotations={"penstock.dev/start": "earliest"})
             installation.resources.write(again)

@@ -116,7 +116,7 @@ def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
     for number in range(20):
         running.post(broker, f"old-{number}", "a")
     wait_until("the first is tried", lambda: len(running.ids("/again/old")) > 2, LIMIT_S)
-    broker.resources.remove("again")
+    broker.delete("again")
     wait_until("its status is gone", lambda: not broker.status("Trigger", "again"), LIMIT_S)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
 

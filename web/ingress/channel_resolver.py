@@ -101,7 +101,7 @@ class ChannelResolver:
         self._named: dict[tuple[str, str, str], Channel] = {}
         self._hosted: dict[bytes, Channel] = {}
         # Sorted, so that all processes agree if two resources claim the same host.
-        for channel in sorted(channels, key=lambda one: (one.namespace, one.name, one.uid)):
+        for channel in sorted(channels, key=lambda one: (one.unlisted, one.namespace, one.name, one.uid)):
             self._named.setdefault((channel.kind, channel.namespace, channel.name), channel)
             for host in channel.hosts:
                 self._hosted.setdefault(plain_host(host.encode()), channel)
@@ -116,7 +116,7 @@ class ChannelResolver:
         kind, namespace, name = address
         if kind:
             found = self._named.get(address)
-            return found or NotFound(f"there is no {kind} {namespace}/{name}; {HOW}")
+            return _served(found) or NotFound(f"there is no {kind} {namespace}/{name}; {HOW}")
         return self._by_host(plain_host(host or b""))
 
     def _by_host(self, host: bytes) -> Resolved:
@@ -125,5 +125,13 @@ class ChannelResolver:
             found = self._named.get((CHANNEL, *address))
             if found is None and host in self._hosted:
                 found = self._hosted[host]
-            return found or NotFound(f"there is no {CHANNEL} {'/'.join(address)}; {HOW}")
-        return self._hosted.get(host) or NotFound(f"no channel has the address {host.decode('latin-1')!r}; {HOW}")
+            return _served(found) or NotFound(f"there is no {CHANNEL} {'/'.join(address)}; {HOW}")
+        hosted = _served(self._hosted.get(host))
+        return hosted or NotFound(f"no channel has the address {host.decode('latin-1')!r}; {HOW}")
+
+
+def _served(channel: Channel | None) -> Channel | NotYet | None:
+    if channel is None or not channel.unlisted:
+        return channel
+    # Not `NotFound`: a client must not drop its events because a file is missing for a while.
+    return NotYet(f"{channel.kind} {channel.namespace}/{channel.name} is not served: no file of the controller has it")

@@ -11,7 +11,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from app.cli.options.kafka import kafka_client
-from app.operations.contract_snapshot import Contract, foreign_names, read_contract
+from app.operations.contract_snapshot import Contract, read_contract, removable_names
 from app.settings import load_settings
 from knative.contract.records import BROKER, TRIGGER
 from knative.errors import PenstockError
@@ -48,9 +48,9 @@ def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
     return sorted({*complete_channel(context, incomplete), *complete_subscription(context, incomplete)})
 
 
-def complete_foreign(context: typer.Context, incomplete: str) -> list[str]:
+def complete_removable(context: typer.Context, incomplete: str) -> list[str]:
     """KIND/NAMESPACE/NAME of resources that no file names and that start with `incomplete`."""
-    return _names(context, incomplete, foreign_names)
+    return _names(context, incomplete, removable_names)
 
 
 def _names(context: typer.Context, incomplete: str, of: Callable[[Contract], list[str]]) -> list[str]:

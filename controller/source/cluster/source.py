@@ -84,9 +84,9 @@ class ClusterSource:
         self.foreign: frozenset[str] = frozenset()
 
     @property
-    def place(self) -> str:
-        """The same for all controllers of a cluster."""
-        return "cluster"
+    def released(self) -> frozenset[str]:
+        """See `controller.source.interface`."""
+        return self._released
 
     # -- life
 
@@ -169,7 +169,7 @@ class ClusterSource:
 
     def begin(self, state: LeaderState) -> None:
         """Begin a term."""
-        self.foreign, self._released, self._vanished = state.foreign, frozenset(), {}
+        self.foreign, self._released, self._vanished = frozenset(), frozenset(), {}
 
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]

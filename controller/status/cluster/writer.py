@@ -26,7 +26,6 @@ from controller.plan.actions import WriteStatus
 from controller.status.changes import log_changes
 from controller.status.cluster.changes import EventDraft, event_object, events, status_document
 from knative.backoff import exponential_s
-from knative.contract.leader_state import LeaderState
 from knative.resources.conditions import conditions_of
 
 log = structlog.get_logger(__name__)
@@ -76,10 +75,6 @@ class ClusterStatus:
 
     async def check(self) -> None:
         """Nothing to check: an API server that is away comes back."""
-
-    async def load_former(self) -> LeaderState:
-        """No version has saved anything there."""
-        return LeaderState()
 
     async def begin(self) -> None:
         """Forget what an earlier term has written."""

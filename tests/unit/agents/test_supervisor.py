@@ -16,6 +16,7 @@ WANTED = [
 TRIGGERS = [replace(one, uid=f"t-{one.uid}", kind=TRIGGER) for one in WANTED]
 SHARED = [replace(one, uid=f"h-{one.uid}", shared_consumer=True) for one in WANTED]
 STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
+UNLISTED = [replace(one, uid=f"u-{one.uid}", unlisted=True) for one in WANTED]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
 )
 def test_those_that_run_stay_and_the_first_ones_come_next(held: str, most: int, expected: str) -> None:
     fanouts = 1
-    assert beyond([*WANTED, *TRIGGERS, *SHARED, *STOPPED], set(held), most + fanouts) == set(expected)
+    assert beyond([*WANTED, *TRIGGERS, *SHARED, *STOPPED, *UNLISTED], set(held), most + fanouts) == set(expected)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.support.fakes import MemoryProduce
 
 REMOVAL = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"))
 ONE = LeaderState({"u": REMOVAL})
-TWO = LeaderState(foreign=frozenset({"f"}), identities={("KafkaChannel", "default", "a"): Identity("i", 1, "h")})
+TWO = LeaderState(identities={("KafkaChannel", "default", "a"): Identity("i", 1, "h")})
 
 
 class _Table(StatusTable):
@@ -62,16 +62,16 @@ async def test_a_new_leader_copies_and_then_claims_and_then_removes_the_old_reco
     topic = _Topic()
     first = topic.leader("a")
     assert not first.holds
-    assert await first.begin(LeaderState(), "one:/dir")
+    assert await first.begin()
     await first.write(ONE)
     assert topic.keys() == ["/leader/1-a", "/leader/1-a/removal/u"]
     second = topic.leader("b")
-    topic.tables[1].apply([(b"/leader/1-a", b'{"schema":1,"leader":{"claim":"one:/dir"}}', 0)])
+    topic.tables[1].apply([(b"/leader/1-a", b'{"schema":1,"leader":{"claim":"a"}}', 0)])
     topic.tables[1].leaders.apply("/leader/1-a/removal/u", {"removal": {**_row(REMOVAL)}})
-    assert await second.begin(TWO, "two:/dir")
-    assert (second.last_directory, second.holds, first.holds) == ("one:/dir", True, False)
-    assert second.state == LeaderState({"u": REMOVAL}, frozenset({"f"})), "identities come from the topic only"
-    assert topic.keys() == ["/leader/2-b/removal/u", "/leader/2-b/foreign/f", "/leader/2-b"]
+    assert await second.begin()
+    assert (second.holds, first.holds) == (True, False)
+    assert second.state == ONE
+    assert topic.keys() == ["/leader/2-b/removal/u", "/leader/2-b"]
     first.sweep()
     assert topic.keys() == [], "a deposed leader removes nothing"
     second.sweep()
@@ -88,9 +88,9 @@ def _row(removal: Removal) -> dict[str, object]:
 async def test_only_changes_are_written() -> None:
     topic = _Topic()
     store = topic.leader("a")
-    await store.begin(LeaderState(), "")
+    await store.begin()
     topic.keys()
-    for state, keys in ((ONE, 1), (ONE, 0), (TWO, 3), (TWO, 0), (LeaderState(), 2)):
+    for state, keys in ((ONE, 1), (ONE, 0), (TWO, 2), (TWO, 0), (LeaderState(), 1)):
         await store.write(state)
         assert len(topic.keys()) == keys
         assert topic.tables[0].leaders.state() == store.state == state
@@ -100,7 +100,7 @@ async def test_only_changes_are_written() -> None:
 async def test_what_kafka_may_not_have_is_written_again() -> None:
     topic = _Topic()
     store = topic.leader("a")
-    await store.begin(LeaderState(), "")
+    await store.begin()
     topic.holding = True  # it is stored, but the acknowledgement does not come in time
     with pytest.raises(KafkaFailed, match="did not acknowledge"):
         await store.write(ONE)
@@ -119,13 +119,13 @@ async def test_what_kafka_may_not_have_is_written_again() -> None:
 async def test_of_two_that_begin_at_once_the_second_one_notices() -> None:
     topic = _Topic()
     first, second = topic.leader("a"), topic.leader("b")
-    begun = await asyncio.gather(first.begin(LeaderState(), ""), second.begin(LeaderState(), ""))
+    begun = await asyncio.gather(first.begin(), second.begin())
     assert sorted(topic.keys()) in (["/leader/1-a", "/leader/1-b"], ["/leader/1-a", "/leader/2-b"])
     assert sorted((first.holds, second.holds)) == [False, True]
     assert begun[0] or begun[1]
     late = topic.leader("c")
     topic.tables[2].leaders.apply("/leader/2-x", {"claim": ""})
-    assert await late.begin(LeaderState(), "")
+    assert await late.begin()
     assert late.holds, "and whoever claims next is ahead of both"
 
 
@@ -135,7 +135,7 @@ async def test_without_all_that_the_last_leader_recorded_nothing_begins() -> Non
     store = topic.leader("a")
     topic.tables[0].apply([(b"/leader/4-z/removal/u", b'{"schema":2,"leader":{}}', 0)])
     with pytest.raises(UnreadableRecords, match="use the version that"):
-        await store.begin(LeaderState(), "")
+        await store.begin()
     assert (store.holds, topic.keys()) == (False, [])
 
 
@@ -145,5 +145,5 @@ async def test_a_claim_that_is_not_read_back_is_none() -> None:
     store = topic.leader("a")
     topic.unread = True
     with pytest.raises(KafkaFailed, match="not read back"):
-        await store.begin(LeaderState(), "")
+        await store.begin()
     assert not store.holds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from structlog.testing import capture_logs
 from controller.model import FileProblem
 from controller.plan.actions import WriteStatus
 from controller.status.files import StatusFiles
-from knative.contract.leader_state import LeaderState, Removal
+from knative.contract.leader_state import Removal
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, false, ready, true, unknown
 
@@ -124,34 +123,6 @@ def test_problems(tmp_path: Path) -> None:
     }
     assert files.write_problems([])
     assert not files.write_problems([])
-
-
-def test_what_a_former_version_saved_is_read_once_and_renamed(tmp_path: Path) -> None:
-    assert StatusFiles(tmp_path).load_former() == LeaderState()
-    StatusFiles(tmp_path).retire_former()
-    row = {**asdict(REMOVAL), "topics": list(REMOVAL.topics)}
-    (tmp_path / "removals.json").write_text(json.dumps({"removals": [row]}), "utf-8")
-    (tmp_path / "strangers.json").write_text('{"strangers": ["u1", "u2"]}', "utf-8")
-    files = StatusFiles(tmp_path)
-    assert files.load_former() == LeaderState({"u": REMOVAL}, frozenset({"u1", "u2"}))
-    files.retire_former()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["removals.json.migrated", "strangers.json.migrated"]
-    files.forget()
-    assert files.load_former() == LeaderState()
-
-
-@pytest.mark.parametrize("broken", [b'{"removals": [{"other": 1}]}', b'{"removals": 3}', b"[]", b"{", b"\xff"])
-def test_unreadable_saved_removals_are_reported(broken: bytes, tmp_path: Path) -> None:
-    (tmp_path / "removals.json").write_bytes(broken)
-    with capture_logs() as lines:
-        assert StatusFiles(tmp_path).load_former() == LeaderState()
-    assert [line["log_level"] for line in lines] == ["error"]
-
-
-def test_without_saved_foreign_resources_that_cannot_be_read_nothing_begins(tmp_path: Path) -> None:
-    (tmp_path / "strangers.json").write_bytes(b"\xff")
-    with pytest.raises(OSError, match="fix it, or remove it"):
-        StatusFiles(tmp_path).load_former()
 
 
 def test_a_new_leader_compares_with_the_files_as_they_are_now(tmp_path: Path) -> None:

@@ -73,13 +73,13 @@ STORED: list[tuple[Entry, str]] = [
         '"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
         '"dlq_topic":"t.dlq","partitions":4,"hosts":["a.example","b.example"],"kind":"Broker","spec_hash":"5f",'
         '"keep_topic":true,"config_map":"ns/config","external":true,"config_keys":["segment.ms"],'
-        '"shared_consumer":false,"secret":""}}',
+        '"shared_consumer":false,"secret":"","unlisted":false}}',
     ),
     (
         CHANNEL,
         '{"schema":1,"what":"channel","channel":{"uid":"c2","generation":1,"namespace":"ns","name":"bare",'
         '"topic":"t2","dlq_topic":"t2.dlq","partitions":1,"hosts":[],"kind":"KafkaChannel","spec_hash":"",'
-        '"keep_topic":false,"config_map":"","external":false,"config_keys":[],"shared_consumer":false,"secret":""}}',
+        '"keep_topic":false,"config_map":"","external":false,"config_keys":[],"shared_consumer":false,"secret":"","unlisted":false}}',
     ),
     (
         SUBSCRIPTION,
@@ -89,7 +89,7 @@ STORED: list[tuple[Entry, str]] = [
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
         '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
-        '"shared_consumer":false,"secret":""}}',
+        '"shared_consumer":false,"secret":"","unlisted":false}}',
     ),
     (
         replace(SUBSCRIPTION, shared_consumer=True),
@@ -100,7 +100,7 @@ STORED: list[tuple[Entry, str]] = [
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
         '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
-        '"shared_consumer":true,"secret":""}}',
+        '"shared_consumer":true,"secret":"","unlisted":false}}',
     ),
     (
         TRIGGER,
@@ -113,7 +113,7 @@ STORED: list[tuple[Entry, str]] = [
         '"order":"key-ordered","concurrency":7,"exhausted":"ignore","kind":"Trigger","spec_hash":"6a",'
         '"filter":"{\\"all\\":[{\\"exact\\":{\\"type\\":\\"ü\\"}},'
         '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id","seek":"","stopped":false,'
-        '"shared_consumer":false,"secret":""}}',
+        '"shared_consumer":false,"secret":"","unlisted":false}}',
     ),
 ]
 

@@ -37,7 +37,6 @@ SEEK = Seek(
 REMOVAL = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"), since=1.5)
 STATE = LeaderState(
     {"u": REMOVAL},
-    frozenset({"f"}),
     {("Subscription", "default", "billing"): Identity("i", 2, "h")},
     {"n": Removal("n", "Subscription", "default/new", "t", group="kafka.n")},
     {"r": SEEK},
@@ -49,7 +48,6 @@ _keys = st.tuples(st.just("KafkaChannel"), st.just("default"), _uids)
 states = st.builds(
     LeaderState,
     st.lists(_removals).map(lambda found: {one.uid: one for one in found}),
-    st.frozensets(_uids),
     st.dictionaries(_keys, st.builds(Identity, _uids, st.integers(1, 3), _uids)),
     st.lists(_removals).map(lambda found: {one.uid: one for one in found}),
     st.lists(st.builds(replace, st.just(SEEK), id=_uids, phase=st.sampled_from(SeekPhase), uid=_uids)).map(
@@ -73,7 +71,6 @@ def test_the_form_of_the_rows() -> None:
     assert rows_of(STATE) == {
         "creation/n": {"creation": {**creation, "topics": [], "since": 0.0}},
         "removal/u": {"removal": removal},
-        "foreign/f": {"foreign": "f"},
         "identity/Subscription/default/billing": {
             "identity": {"uid": "i", "generation": 2, "spec_hash": "h"},
             "key": ["Subscription", "default", "billing"],
@@ -97,9 +94,9 @@ def test_the_form_of_the_rows() -> None:
             }
         },
     }
-    record = record_of_leader({"foreign": "f"})
-    assert record == {"schema": 1, "leader": {"foreign": "f"}}
-    assert status_of(record) == LeaderRow({"foreign": "f"}), "readers that have no use for it"
+    record = record_of_leader({"claim": "a"})
+    assert record == {"schema": 1, "leader": {"claim": "a"}}
+    assert status_of(record) == LeaderRow({"claim": "a"}), "readers that have no use for it"
 
 
 @given(states)
@@ -165,42 +162,41 @@ def _log(*records: tuple[str, Row | None]) -> LeaderLog:
     return log
 
 
-CLAIM: Row = {"claim": "host:/dir"}
-FOREIGN: Row = {"foreign": "f"}
+CLAIM: Row = {"claim": "a"}
+REMOVED: Row = {"removal": {"uid": "f", "kind": "KafkaChannel", "label": "default/f", "topic": "t"}}
 
 
 @pytest.mark.parametrize(
-    ("records", "current", "foreign", "number"),
+    ("records", "current", "removals", "number"),
     [
         ([], None, set(), 1),
-        ([("/leader/1-a/foreign/f", FOREIGN)], None, set(), 2),
-        ([("/leader/1-a/foreign/f", FOREIGN), ("/leader/1-a", CLAIM)], Term(1, "a"), {"f"}, 2),
-        ([("/leader/1-a", CLAIM), ("/leader/2-b/foreign/f", FOREIGN)], Term(1, "a"), set(), 3),
-        ([("/leader/2-b", CLAIM), ("/leader/1-a/foreign/f", FOREIGN), ("/leader/1-a", CLAIM)], Term(2, "b"), set(), 3),
-        ([("/leader/2-b", CLAIM), ("/leader/2-a/foreign/f", FOREIGN), ("/leader/2-a", CLAIM)], Term(2, "b"), set(), 3),
+        ([("/leader/1-a/removal/f", REMOVED)], None, set(), 2),
+        ([("/leader/1-a/removal/f", REMOVED), ("/leader/1-a", CLAIM)], Term(1, "a"), {"f"}, 2),
+        ([("/leader/1-a", CLAIM), ("/leader/2-b/removal/f", REMOVED)], Term(1, "a"), set(), 3),
+        ([("/leader/2-b", CLAIM), ("/leader/1-a/removal/f", REMOVED), ("/leader/1-a", CLAIM)], Term(2, "b"), set(), 3),
+        ([("/leader/2-b", CLAIM), ("/leader/2-a/removal/f", REMOVED), ("/leader/2-a", CLAIM)], Term(2, "b"), set(), 3),
         ([("/leader/9-a", CLAIM), ("/leader/10-b", CLAIM)], Term(10, "b"), set(), 11),
         ([("/leader/2-b", CLAIM), ("/leader/1-a", CLAIM), ("/leader/2-b", None)], Term(1, "a"), set(), 2),
     ],
 )
 def test_which_term_counts(
-    records: list[tuple[str, Row | None]], current: Term | None, foreign: set[str], number: int
+    records: list[tuple[str, Row | None]], current: Term | None, removals: set[str], number: int
 ) -> None:
     log = _log(*records)
-    assert (log.current, set(log.state().foreign), log.next_number) == (current, foreign, number)
-    assert log.directory == ("" if current is None else "host:/dir")
+    assert (log.current, set(log.state().removals), log.next_number) == (current, removals, number)
 
 
 def test_what_lost_is_swept_and_what_may_win_is_not() -> None:
     log = _log(
-        ("/leader/1-a/foreign/f", FOREIGN),
+        ("/leader/1-a/removal/f", REMOVED),
         ("/leader/1-a", CLAIM),
         ("/leader/2-b", CLAIM),
-        ("/leader/2-c/foreign/f", FOREIGN),
-        ("/leader/3-d/foreign/f", FOREIGN),
+        ("/leader/2-c/removal/f", REMOVED),
+        ("/leader/3-d/removal/f", REMOVED),
     )
     mine = Term(2, "b")
     lost = log.outdated(mine)
-    assert sorted(lost) == ["/leader/1-a", "/leader/1-a/foreign/f", "/leader/2-c/foreign/f"]
+    assert sorted(lost) == ["/leader/1-a", "/leader/1-a/removal/f", "/leader/2-c/removal/f"]
     for key in lost:
         log.apply(key, None)
     assert (log.current, log.outdated(mine), log.next_number) == (mine, [], 4)
@@ -208,10 +204,10 @@ def test_what_lost_is_swept_and_what_may_win_is_not() -> None:
 
 def test_a_record_of_a_newer_version_stops_a_new_leader_unless_its_term_is_over() -> None:
     log = _log(("/leader/2-b", CLAIM))
-    log.unreadable("/leader/1-a/foreign/f", "newer")
+    log.unreadable("/leader/1-a/removal/f", "newer")
     log.unreadable("/leader/x", "newer")
     assert log.state() == LeaderState()
-    assert log.outdated(Term(2, "b")) == ["/leader/1-a/foreign/f"]
+    assert log.outdated(Term(2, "b")) == ["/leader/1-a/removal/f"]
     for key in ("/leader/2-b/removal/u", "/leader/3-c"):
         log.unreadable(key, "newer")
         with pytest.raises(ValueError, match=f"{key}: newer"):

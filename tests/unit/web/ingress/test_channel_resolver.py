@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from knative.contract.records import Channel
@@ -95,3 +97,22 @@ def test_parts() -> None:
     assert plain_host(b"[::1]:80") == b"[::1]"
     assert split_host(b"a-kn-channel.b.svc") == ("b", "a")
     assert split_host(b"a.b.svc") is None
+
+
+UNLISTED = replace(channel("u4", "demo", "old", "orders.example.com", "old.example.com"), unlisted=True)
+
+
+@pytest.mark.parametrize(
+    ("host", "path"),
+    [
+        (b"x", b"/channels/demo/old"),
+        (b"old-kn-channel.demo.svc", b"/"),
+        (b"old.example.com", b"/"),
+    ],
+)
+def test_an_event_for_a_channel_that_is_in_no_file_is_to_be_sent_again(host: bytes, path: bytes) -> None:
+    routes = ChannelResolver([UNLISTED, ORDERS])
+    found = routes.resolve(host, path)
+    assert isinstance(found, NotYet)
+    assert "KafkaChannel demo/old is not served" in found.reason
+    assert routes.resolve(b"orders.example.com", b"/") is ORDERS, "a served channel has the host"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
 import secrets
 import subprocess
@@ -29,29 +28,13 @@ from analytics.census.model import Result, decode
 from analytics.census.plain import count_files, same
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.topic_reader import TopicReader
+from tests.support.proc import tree
 from tests.support.processes import REPOSITORY
 
 _POLL_S = 0.2
 _KAFKA_LIMIT_S = 300.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 _YEAR = 2019
 _MONTHS = ("jan", "feb", "mar", "apr")
-
-
-def _tree_cpu(root: int) -> dict[int, float]:
-    """CPU seconds so far of a process and all below it, with what those have had of ended children of theirs."""
-    parents: dict[int, int] = {}
-    cpu: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-                cpu[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
-    below = {root}
-    while more := {pid for pid, parent in parents.items() if parent in below and pid not in below}:
-        below |= more
-    return {pid: cpu[pid] for pid in below if pid in cpu}
 
 
 def _timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
@@ -61,7 +44,7 @@ def _timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
     with (folder / "said").open("w+") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, cwd=REPOSITORY)
         while process.poll() is None:
-            seen.update(_tree_cpu(process.pid))
+            seen.update((pid, stat.cpu_s) for pid, stat in tree(process.pid).items())
             time.sleep(_POLL_S)
         wall = time.monotonic() - began
         said.seek(0)

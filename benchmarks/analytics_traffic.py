@@ -28,6 +28,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
+from tests.support.proc import tree
 from tests.support.processes import REPOSITORY
 
 TOPIC = "bench.traffic"
@@ -96,7 +97,7 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
 
     options = SparkOptions(master=master, jars=tuple(jar_places(root=REPOSITORY / ".penstock" / "spark")))
     with spark_session(options) as spark:
-        pids = [os.getpid(), *children(os.getpid())]
+        pids = list(tree(os.getpid()))
         start_cpu = sum(map(cpu_s, pids))
         rss: list[int] = []
         marks: list[tuple[int, float, float]] = []  # records of a batch, the moment of its end, CPU until then
@@ -125,12 +126,6 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
                 }
             )
         )
-
-
-def children(pid: int) -> list[int]:
-    """All processes below this one."""
-    found = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [*found, *(grandchild for child in found for grandchild in children(child))]
 
 
 def cpu_s(pid: int) -> float:

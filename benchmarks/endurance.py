@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ from typing import Any
 from app.local.kafka import EmbeddedKafka
 from benchmarks.subscribers import Subscribers
 from tests.support.installation import Installation
+from tests.support.proc import open_files, thread_names
 from tests.support.processes import LoadProcess, Worker, get, wait_until
 from tests.support.resources import Wanted
 from tests.support.subscriber import ScriptedSubscriber, drip, raw, silence
@@ -34,12 +34,11 @@ _MB = 1_000_000
 
 def state(worker: Worker) -> dict[str, float]:
     """Memory, threads, open files and asyncio tasks of a worker now."""
-    process = Path(f"/proc/{worker.process.pid}")
     _, tasks = get(worker.admin_port, "/debug/tasks")
     return {
         "rss_mb": round(worker.rss_bytes() / _MB, 1),
-        "threads": len(os.listdir(process / "task")),
-        "open_files": len(os.listdir(process / "fd")),
+        "threads": len(thread_names(worker.process.pid)),
+        "open_files": len(open_files(worker.process.pid)),
         "tasks": int(tasks.split(maxsplit=1)[0]),
     }
 

@@ -24,6 +24,7 @@ from typing import Any
 from app.local.kafka import EmbeddedKafka
 from benchmarks.subscribers import Subscribers
 from tests.support.installation import Installation
+from tests.support.proc import thread_names
 from tests.support.processes import LoadProcess, Worker, wait_until
 from tests.support.resources import Wanted
 
@@ -33,10 +34,6 @@ _KEYS = 200
 _WANTED = "wanted"
 _LOCAL_PORT = re.compile(r"^\S+\s+\S+\s+\S*:(\d+)\s")
 _RECEIVED = re.compile(r"bytes_received:(\d+)")
-
-
-def _threads(worker: Worker) -> int:
-    return len(list(Path(f"/proc/{worker.process.pid}/task").iterdir()))
 
 
 def _received_bytes(worker: Worker, kafka_port: int) -> dict[int, int]:
@@ -111,7 +108,7 @@ def measure(
                 "fetched_bytes_per_event": round(fetched / sent),
                 "idle_fetched_bytes_per_s": round(idle_bytes / idle_s),
                 "connections": len(_received_bytes(worker, kafka_port)),
-                "threads": _threads(worker),
+                "threads": len(thread_names(worker.process.pid)),
                 "rss_mb": round(worker.rss_bytes() / 1e6),
                 "load_average": round(os.getloadavg()[0], 1),  # other programs make delays, too
             }

@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from app.local.kafka import EmbeddedKafka
 from knative.contract import kafka_names
 from tests.support.installation import Installation
+from tests.support.proc import open_files, thread_names
 from tests.support.processes import REPOSITORY, Failed, LoadProcess, SinkProcess, Worker, get, wait_until
 from tests.support.resources import Wanted
 
@@ -56,16 +57,14 @@ class Held:
     @classmethod
     def by(cls, worker: Worker, bootstrap: str) -> Held:
         """At this moment."""
-        process = Path(f"/proc/{worker.process.pid}")
-        names = [_text(one / "comm").strip() for one in (process / "task").iterdir()]
         tasks = _TASKS.match(_page(worker, "/debug/tasks"))
         if tasks is None:
             raise Failed(f"/debug/tasks does not say how many there are\n{worker.tail()}")
         stacks, metrics = _page(worker, "/debug/stacks"), _page(worker, "/metrics")
         return cls(
-            client_threads=sum(name.startswith("rdk:") for name in names),
+            client_threads=sum(name.startswith("rdk:") for name in thread_names(worker.process.pid).values()),
             threads=sum(not name.startswith((_POOL, _FOREIGN)) for name in _THREAD.findall(stacks)),
-            sockets=sum(_link(one).startswith("socket:") for one in (process / "fd").iterdir()),
+            sockets=sum(file.startswith("socket:") for file in open_files(worker.process.pid).values()),
             tasks=int(tasks[1]),
             series=sum("trigger:" in line for line in metrics.splitlines()),
             groups=groups(bootstrap),
@@ -83,20 +82,6 @@ def groups(bootstrap: str) -> frozenset[str]:
     """The consumer groups of this Kafka."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     return frozenset(one.group_id for one in admin.list_consumer_groups(request_timeout=180).result().valid)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:  # the thread has ended
-        return ""
-
-
-def _link(path: Path) -> str:
-    try:
-        return str(path.readlink())
-    except OSError:  # the file was closed
-        return ""
 
 
 def _page(worker: Worker, path: str) -> str:

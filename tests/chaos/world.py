@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.support.ledger import reader
 from tests.support.ledger.checker import Verdict, check
 from tests.support.ledger.facts import Fault, Writer, read
 from tests.support.ledger.worker_log import pauses
+from tests.support.proc import open_files, thread_names
 from tests.support.processes import LoadProcess, SinkProcess, Worker, get, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 
@@ -118,12 +119,12 @@ class World:
 
     def holdings(self) -> dict[str, int]:
         """The most that the first worker holds within some seconds, and the groups in Kafka."""
-        process, most = Path(f"/proc/{self.first.process.pid}"), {"groups": len(self.cluster.groups())}
+        pid, most = self.first.process.pid, {"groups": len(self.cluster.groups())}
         for _ in range(_SAMPLES):
             page = get(self.first.admin_port, "/metrics")[1].decode()
             now = {
-                **_threads(process, get(self.first.admin_port, "/debug/stacks")[1].decode()),
-                "files": _files(process, {broker.proxy.port for broker in self.cluster.brokers}),
+                **_threads(pid, get(self.first.admin_port, "/debug/stacks")[1].decode()),
+                "files": _files(pid, {broker.proxy.port for broker in self.cluster.brokers}),
                 "tasks": int(get(self.first.admin_port, "/debug/tasks")[1].split(maxsplit=1)[0]),
                 "series": sum(not line.startswith(_NOT_SERIES) for line in page.splitlines()),
             }
@@ -142,36 +143,29 @@ class World:
         return int(sum(float(line.rpartition(" ")[2]) for line in page.decode().splitlines() if line.startswith(name)))
 
 
-def _threads(process: Path, stacks: str) -> dict[str, int]:
+def _threads(pid: int, stacks: str) -> dict[str, int]:
     """Those of Kafka clients, and those of Python. Not those of the event loop's pool, which starts one whenever all
     that it has are busy, up to a limit, and keeps it."""
     names = re.findall(r"^Thread \d+ (.*)$", stacks, re.MULTILINE)
     return {
-        "kafka_threads": _named(process, "rdk:"),
+        "kafka_threads": _named(pid, "rdk:"),
         "python_threads": sum(not name.startswith(_POOLS) for name in names),
     }
 
 
-def _named(process: Path, beginning: str) -> int:
+def _named(pid: int, beginning: str) -> int:
     """Its threads with such a name."""
-    found = 0
-    for task in (process / "task").iterdir():
-        with suppress(OSError):  # it has just ended
-            found += (task / "comm").read_text().startswith(beginning)
-    return found
+    return sum(name.startswith(beginning) for name in thread_names(pid).values())
 
 
-def _files(process: Path, brokers: Set[int]) -> int:
+def _files(pid: int, brokers: Set[int]) -> int:
     """Open files. A Kafka client has a thread for each broker from the start, and connects when it first needs it: of
     the connections to the ports of `brokers` only those count that are more than these threads."""
-    links = []
-    for one in (process / "fd").iterdir():
-        with suppress(OSError):  # it was just closed
-            links.append(str(one.readlink()))
-    rows = [line.split() for line in (process / "net" / "tcp").read_text().splitlines()[1:]]
+    links = list(open_files(pid).values())
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
     to_kafka = {f"socket:[{row[9]}]" for row in rows if int(row[2].partition(":")[2], 16) in brokers}
     connected = sum(link in to_kafka for link in links)
-    return len(links) - min(connected, _named(process, "rdk:broker"))
+    return len(links) - min(connected, _named(pid, "rdk:broker"))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.prepared import Prepared, prepared
+from tests.support.proc import open_files
 from tests.support.processes import REPOSITORY, Child, SinkProcess, run
 
 ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "PENSTOCK_KAFKA": "nowhere:1"}
@@ -51,7 +52,8 @@ def test_it_is_a_process_of_its_own(tmp_path: Path) -> None:
         one.kill()
         assert (one.running, one.process.returncode) == (False, -signal.SIGKILL)
         assert two.running
-        opened = {os.readlink(file) for file in (here[1] / "fd").iterdir()}
+        opened = open_files(two.process.pid).values()
+        assert opened
         assert not any("one" in file for file in opened), opened
         assert two.terminate() == 0
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from tests.support.files import contents
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
@@ -108,9 +109,9 @@ class World:
         """Not in logs, statuses, output or records."""
         broker = self.brokers[OWN]
         shown = "\n".join(line for what in ("config show", "status") for line in run(broker, "app.cli", *what.split()))
-        looked = [path for path in self.folder.rglob("*") if path.is_file() and "secret" not in str(path)]
+        looked = {path: content for path, content in contents(self.folder).items() if "secret" not in str(path)}
         assert any(path.suffix == ".log" for path in looked)
-        texts = [shown.encode(), *(path.read_bytes() for path in looked)]
+        texts = [shown.encode(), *looked.values()]
         for topic in (one for one in self.kafka.topics() if broker.name in one):
             for record in reader.records(self.kafka.direct, topic):
                 texts += [part for part in (record.key(), record.value(), repr(record.headers()).encode()) if part]

@@ -9,6 +9,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
+from tests.support.proc import open_files, thread_names
 from tests.support.processes import LoadProcess, SinkProcess, Worker
 from tests.support.resources import Wanted
 
@@ -19,14 +20,11 @@ LOOK_S = 13.0  #: two rounds of everything that is done every five seconds, and 
 LOOKS = 4
 
 
-def _held(worker: Worker) -> tuple[frozenset[str], frozenset[str]]:
+def _held(worker: Worker) -> tuple[frozenset[int], frozenset[str]]:
     """The threads of librdkafka and the connections to Kafka: each client that is made brings new ones along."""
-    here = Path(f"/proc/{worker.process.pid}")
-    threads = {
-        task.name for task in (here / "task").iterdir() if (task / "comm").read_text().strip().startswith("rdk:")
-    }
-    sockets = {str(file.readlink()) for file in (here / "fd").iterdir() if file.is_symlink()}
-    return frozenset(threads), frozenset(name for name in sockets if name.startswith("socket:"))
+    threads = {number for number, name in thread_names(worker.process.pid).items() if name.startswith("rdk:")}
+    sockets = {file for file in open_files(worker.process.pid).values() if file.startswith("socket:")}
+    return frozenset(threads), frozenset(sockets)
 
 
 def test_no_client_is_made_at_rest(kafka: EmbeddedKafka, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tables.traffic_windows.faust_table import TrafficConfig
+from tests.support.files import contents
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
@@ -169,9 +170,9 @@ def _slowly(connection: socket.socket) -> bool:
 
 
 def _check_hidden(folder: Path, *hidden: str) -> None:
-    looked = [path for path in folder.rglob("*") if path.is_file() and "secret" not in str(path.relative_to(folder))]
+    looked = {path: text for path, text in contents(folder).items() if "secret" not in str(path.relative_to(folder))}
     assert any(path.suffix == ".log" for path in looked)
-    assert [path for path in looked if any(one.encode() in path.read_bytes() for one in hidden)] == []
+    assert [path for path, text in looked.items() if any(one.encode() in text for one in hidden)] == []
 
 
 def test_a_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:

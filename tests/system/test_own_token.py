@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.certificates import Authority
+from tests.support.files import contents
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, get, penstock, wait_until
@@ -223,9 +224,8 @@ def _clean(chained: Chained, what: str, text: str) -> None:
 
 def _nothing_is_stored(chained: Chained) -> None:
     """Neither in files of the installation nor in a topic."""
-    for path in chained.orders.folder.rglob("*"):
-        if path.is_file():
-            _clean(chained, str(path), path.read_text(errors="replace"))
+    for path, content in contents(chained.orders.folder).items():
+        _clean(chained, str(path), content.decode(errors="replace"))
     bootstrap, name = chained.orders.bootstrap, chained.orders.name
     topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics
     records = 0

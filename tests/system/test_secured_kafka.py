@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tables.traffic_windows.faust_table import TrafficConfig
+from tests.support.files import contents
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
@@ -106,9 +107,9 @@ def _wait_for_traffic(broker: Installation) -> None:
 def _check_hidden(hidden: str, shown: str, broker: Installation, kafka: SecuredKafka) -> None:
     """Not in output, logs, statuses or records. Not vacuous: the folder of the Secret is left out by name only."""
     assert hidden not in shown
-    looked = [path for path in broker.folder.rglob("*") if path.is_file() and "secret" not in path.parts]
+    looked = {path: content for path, content in contents(broker.folder).items() if "secret" not in path.parts}
     assert any(path.suffix == ".log" for path in looked)
-    assert [str(path) for path in looked if hidden.encode() in path.read_bytes()] == []
+    assert [str(path) for path, content in looked.items() if hidden.encode() in content] == []
     for topic in (name for name in kafka.topics() if broker.name in name):
         for record in reader.records(kafka.direct, topic):
             parts = (record.key(), record.value(), repr(record.headers()).encode())

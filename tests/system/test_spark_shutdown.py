@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from app.local.kafka.processes import start_time
 from app.operations.spark_jars import JARS_ROOT, jar_places
 from tests.integration.cli_fixture import Looked
+from tests.support.files import paths_below
+from tests.support.proc import children, thread_names
 from tests.support.processes import REPOSITORY, wait_until
 
 pytestmark = pytest.mark.system
@@ -60,11 +63,13 @@ def test_ctrl_c_ends_it_with_one_sentence(
     ) as process:
         _wait_for(moment, process, folder)
         child = _child(process)
+        assert child is not None
+        started = start_time(child)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=_LIMIT_S)
 
     assert (process.returncode, out, err) == (130, "", "Interrupted; no report was written.\n")
-    wait_until("Spark's process has gone", lambda: not Path(f"/proc/{child}").exists(), _LIMIT_S)
+    wait_until("Spark's process has gone", lambda: start_time(child) != started, _LIMIT_S)
 
 
 def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
@@ -101,21 +106,18 @@ def _wait_for(moment: str, process: subprocess.Popen[str], folder: Path) -> None
 
     here("Spark's process is there", lambda: _child(process) is not None)
     if moment != "the JVM starts":
-        here("its context is being made", lambda: any(folder.rglob("blockmgr-*")))
+        here("its context is being made", lambda: any("blockmgr-" in path.name for path in paths_below(folder)))
     if moment == "it works":
         here("a task runs", lambda: _has_thread(_child(process), "Executor task"))
 
 
 def _child(process: subprocess.Popen[str]) -> int | None:
     """The number of Spark's process, which a script becomes."""
-    found = [line for path in Path(f"/proc/{process.pid}/task").glob("*/children") for line in path.read_text().split()]
-    return int(found[0]) if found else None
+    return next(iter(children(process.pid)), None)
 
 
 def _has_thread(number: int | None, name: str) -> bool:
-    with contextlib.suppress(OSError):  # a thread may end while it is looked at
-        return any(path.read_text().startswith(name) for path in Path(f"/proc/{number}/task").glob("*/comm"))
-    return False
+    return number is not None and any(thread.startswith(name) for thread in thread_names(number).values())
 
 
 def test_a_heap_that_runs_out_is_one_sentence_and_leaves_no_files(tmp_path: Path) -> None:

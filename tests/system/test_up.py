@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from app.local.kafka.processes import start_time
+from tests.support.proc import children
 from tests.support.processes import BusyMachine, free_port, penstock, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -76,8 +77,7 @@ class Up:
 
     def children(self) -> dict[int, str | None]:
         """Processes that the command started -> start time."""
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return {int(pid): start_time(int(pid)) for pid in listed}
+        return {pid: start_time(pid) for pid in children(self.process.pid)}
 
     def close(self) -> None:
         """SIGKILL if it still runs."""
@@ -239,7 +239,7 @@ def test_nothing_outlives_a_killed_command(up: Up) -> None:
 def test_a_child_that_ends_ends_everything(up: Up) -> None:
     """The worker killed: exit code 1, and no other process is left."""
     children = up.children()
-    worker = max(children)  # started last
+    worker = next(pid for pid in children if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(worker, signal.SIGKILL)
     assert up.process.wait(_LIMIT_S) == 1
     assert _gone(children, 0)

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import contract_topic
 from tests.support.collector import Collector
+from tests.support.files import contents
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import REPOSITORY, Worker, free_port, get, run, wait_until
@@ -216,14 +217,14 @@ def _names_stuck(worker: Worker, path: str) -> bool:
 
 def test_files_of_the_state(running: Running) -> None:
     """Statuses of objects that are served, and of those that are refused."""
-    files = [path for path in running.installation.state.rglob("*") if path.is_file()]
+    files = contents(running.installation.state)
     found = {path.name for path in files}
     assert {f"{NAMESPACE}.good.json", f"{NAMESPACE}.t-good.json"} < found
     status = running.installation.status("Subscription", "sunk")["status"]["physicalSubscription"]
     assert status["deadLetterSinkUri"] == running.subscriber.url("/sink")
     assert status["subscriberUri"] == running.subscriber.url("/refusing")
-    for path in files:
-        _is_clean(str(path), path.read_bytes())
+    for path, content in files.items():
+        _is_clean(str(path), content)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
@@ -251,11 +252,11 @@ def test_output_of_commands_that_name_a_resource(running: Running) -> None:
 
 def test_topology_report(running: Running, tmp_path: Path) -> None:
     running.command("app.cli", "topology", "--out", str(tmp_path / "report"))
-    files = [path for path in (tmp_path / "report").rglob("*") if path.is_file()]
+    files = contents(tmp_path / "report")
     assert {"report.html", "topology.json"} <= {path.name for path in files}
     assert "/stuck#" in (tmp_path / "report" / "topology.json").read_text()
-    for path in files:
-        _is_clean(path.name, path.read_bytes())
+    for path, content in files.items():
+        _is_clean(path.name, content)
 
 
 def test_spans(running: Running) -> None:

@@ -1,0 +1,70 @@
+"""What is read of a process whose threads, files and children come and go all the time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.proc import children, open_files, thread_names, tree
+from tests.support.processes import REPOSITORY, wait_until
+
+LOOKS = 300
+LIMIT_S = 180
+#: Has one child that stays. Threads of it end all the time, with files that they opened, and so do other children.
+_RESTLESS = """
+import subprocess, sys, threading
+stays = "import sys; print(flush=True); sys.stdin.read()"
+stays = subprocess.Popen([sys.executable, "-c", stays], stdin=subprocess.PIPE)
+def opens():
+    with open("/dev/null"):
+        pass
+def begins(target):
+    while True:
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+for target in (opens, opens, lambda: subprocess.run(["true"], check=True)):
+    threading.Thread(target=begins, args=[target]).start()
+"""
+
+
+@pytest.fixture
+def restless() -> Iterator[subprocess.Popen[bytes]]:
+    """Once the child that stays is there."""
+    with subprocess.Popen([sys.executable, "-c", _RESTLESS], stdout=subprocess.PIPE, cwd=REPOSITORY) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_what_ends_while_it_is_read_is_left_out(restless: subprocess.Popen[bytes]) -> None:
+    pid = restless.pid
+    stays = min(children(pid))
+    for _ in range(LOOKS):
+        assert stays in children(pid), "Linux skips none"
+        below = tree(pid)
+        assert below[stays].parent == pid
+        assert below[pid].parent == os.getpid()
+        assert pid in thread_names(pid)
+        assert open_files(pid)[1].startswith("pipe:")
+
+
+def test_of_a_process_that_has_ended_nothing_is_read(restless: subprocess.Popen[bytes]) -> None:
+    stays = min(children(restless.pid))
+    restless.kill()
+    restless.wait()
+    assert (children(restless.pid), tree(restless.pid)) == ([], {})
+    assert (thread_names(restless.pid), open_files(restless.pid)) == ({}, {})
+    wait_until("its child reads the end of its input", lambda: not tree(stays), LIMIT_S)
+
+
+def test_a_process_that_was_not_waited_for_is_still_a_child() -> None:
+    with subprocess.Popen(["true"]) as process:
+        assert process.pid in children(os.getpid())
+        assert process.pid in tree(os.getpid())
+    assert process.pid not in children(os.getpid())

@@ -1,0 +1,76 @@
+"""What Linux shows of processes, whose threads and files come and go while it is read.
+
+Between a listing of /proc and the reading of an entry, the entry may end: then it is left out, and a process that has
+ended has nothing. Nothing else in tests and benchmarks lists folders of /proc.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """A process at one moment. `cpu_s`: user and system time so far, with that of the children it has waited for."""
+
+    parent: int
+    cpu_s: float
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started, by whichever of its threads, and has not waited for; ascending."""
+    # Not by task/TID/children: Linux skips some of them there when another one ends meanwhile.
+    return sorted(child for child, stat in _stats() if stat.parent == pid)
+
+
+def tree(pid: int) -> dict[int, Stat]:
+    """A process and all below it."""
+    stats = dict(_stats())
+    found = {pid}
+    while below := {child for child, stat in stats.items() if stat.parent in found} - found:
+        found |= below
+    return {each: stats[each] for each in sorted(found & stats.keys())}
+
+
+def thread_names(pid: int) -> dict[int, str]:
+    """Thread -> its name."""
+    return dict(_each(_PROC / str(pid) / "task", lambda task: (task / "comm").read_text(errors="replace").strip()))
+
+
+def open_files(pid: int) -> dict[int, str]:
+    """Descriptor -> what it leads to, such as a path or `socket:[123]`."""
+    return dict(_each(_PROC / str(pid) / "fd", lambda file: str(file.readlink())))
+
+
+def _stats() -> Iterator[tuple[int, Stat]]:
+    return _each(_PROC, lambda process: _stat((process / "stat").read_bytes()))
+
+
+def _stat(line: bytes) -> Stat:
+    # The name in parentheses may contain spaces and parentheses; the state, which is the third field, follows it.
+    fields = line.rpartition(b")")[2].split()
+    return Stat(int(fields[1]), sum(map(int, fields[11:15])) / _TICKS)
+
+
+def _each(folder: Path, read: Callable[[Path], T]) -> Iterator[tuple[int, T]]:
+    """The numbered entries of a folder of /proc, without those that end while it is read."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    for name in names:
+        if name.isdigit():
+            try:
+                found = read(folder / name)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            yield int(name), found

@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 
 from knative.errors import UsageError
+from tables.file_signatures import read_together
 from tables.kafka.connection.memory_file import MemoryFile
 
 
@@ -21,14 +22,18 @@ class ServerTls:
         """What the files contain, which fits together. Raises UsageError."""
         certificate, key = self.paths
         try:
-            both = key.read_bytes() + b"\n" + certificate.read_bytes()
-            _load(_context(), both)
+            return read_together(self.paths, self._read)
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "reason", "") or getattr(problem, "strerror", "") or str(problem)
             raise UsageError(
                 f"{certificate} and {key} are not a certificate and its private key ({reason}).",
                 "Correct PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY: PEM files, and a key without a password.",
             ) from problem
+
+    def _read(self) -> bytes:
+        certificate, key = self.paths
+        both = key.read_bytes() + b"\n" + certificate.read_bytes()
+        _load(_context(), both)
         return both
 
     def use(self, both: bytes) -> None:

@@ -29,9 +29,11 @@ _HINT = "Its form is in docs/how-to/secure-ingress.md."
 def read_tokens(path: Path) -> Senders:
     """The tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
     try:
-        if path.stat().st_size > _FILE_BYTES_MAX:
+        with path.open("rb") as file:
+            content = file.read(_FILE_BYTES_MAX + 1)
+        if len(content) > _FILE_BYTES_MAX:
             raise UsageError(f"{path} is larger than {_FILE_BYTES_MAX} bytes.", _HINT)
-        entries = yaml.load(path.read_bytes(), yaml.CSafeLoader)
+        entries = yaml.load(content, yaml.CSafeLoader)
     except OSError as problem:
         raise UsageError(f"{path} cannot be read ({problem.strerror}).", _HINT) from problem
     except ValueError:

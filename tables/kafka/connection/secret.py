@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from knative.errors import UsageError
+from tables.file_signatures import read_together
 from tables.kafka.connection.memory_file import MemoryFile
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -108,7 +109,11 @@ def read_secret(folder: Path) -> dict[str, str]:
 
 
 def read_keys(folder: Path) -> dict[str, str]:
-    """Key -> value. Raises UsageError."""
+    """Key -> value, all of one moment. Raises UsageError."""
+    return read_together(paths(folder), lambda: _read_keys(folder))
+
+
+def _read_keys(folder: Path) -> dict[str, str]:
     secret: dict[str, str] = {}
     problems: list[str] = []
     if not folder.is_dir():

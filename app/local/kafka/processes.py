@@ -62,15 +62,22 @@ def die_with_parent() -> Callable[[], None] | None:
 
 def stop_process(pid: int, started: str, limit_s: float) -> bool:
     """SIGTERM, wait up to `limit_s`, then SIGKILL. True when it ended by itself. Never signals another process."""
-    if not is_running(pid, started):
+    if not _send(pid, started, signal.SIGTERM) or _gone(pid, started, limit_s):
         return True
-    os.kill(pid, signal.SIGTERM)
-    if _gone(pid, started, limit_s):
-        return True
-    if is_running(pid, started):
-        os.kill(pid, signal.SIGKILL)
+    _send(pid, started, signal.SIGKILL)
     _gone(pid, started, 5.0)
     return False
+
+
+def _send(pid: int, started: str, number: signal.Signals) -> bool:
+    """False: exactly that process does not run any more."""
+    if not is_running(pid, started):
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:  # it has just ended
+        return False
+    return True
 
 
 def _gone(pid: int, started: str, limit_s: float) -> bool:

@@ -4,13 +4,15 @@
         one.start, one.namespace, one.channel, one.counts.events, one.latency_s(0.99)
 
 Safe while the job writes: a batch is visible as a whole or not at all, and if a compaction removes files during a read,
-the read starts again. `window_files` lists the Parquet files for programs that read them with Spark or DuckDB and merge
-rows themselves (rows with equal keys add up).
+the read starts again. `with_window_files` does the same for programs that read the Parquet files with Spark or DuckDB
+and merge rows themselves (rows with equal keys add up).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,7 @@ from knative.errors import PenstockError, UsageError
 
 QUERIES = ("records", "deltas")
 _TRIES = 5
+T = TypeVar("T")
 
 
 def read_windows(
@@ -56,18 +59,27 @@ def window_files(path: Path) -> list[Path]:
     return [part.path / WINDOWS for query in QUERIES for part in parts(path / query / "parts")]
 
 
-def _load(path: Path) -> pa.Table:
-    for left in reversed(range(_TRIES)):
+def with_window_files(path: Path, read: Callable[[list[Path]], T]) -> T:
+    """What `read` makes of the files that are valid now. It is called again, a few times, if it fails and some of them
+    are gone, because a compaction has merged them."""
+    for _ in range(_TRIES - 1):
+        files = window_files(path)
         try:
-            return pa.concat_tables(
-                [SCHEMA.empty_table(), *(pq.read_table(file, schema=SCHEMA) for file in window_files(path))]
-            )
-        except FileNotFoundError:
-            if not left:
+            return read(files)
+        except Exception:  # Arrow and Spark have errors of their own
+            if all(file.exists() for file in files):
                 raise
-        except pa.ArrowException as problem:
-            raise PenstockError(
-                f"The traffic tables in {path} cannot be read ({problem}).",
-                reset_hint(path),
-            ) from problem
-    raise AssertionError("unreachable")
+    return read(window_files(path))
+
+
+def _load(path: Path) -> pa.Table:
+    def read(files: list[Path]) -> pa.Table:
+        return pa.concat_tables([SCHEMA.empty_table(), *(pq.read_table(file, schema=SCHEMA) for file in files)])
+
+    try:
+        return with_window_files(path, read)
+    except pa.ArrowException as problem:
+        raise PenstockError(
+            f"The traffic tables in {path} cannot be read ({problem}).",
+            reset_hint(path),
+        ) from problem

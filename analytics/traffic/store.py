@@ -186,7 +186,11 @@ def superseded(folder: Path) -> list[Path]:
 
 def _all_parts(folder: Path) -> list[Part]:
     found = []
-    for path in folder.iterdir() if folder.is_dir() else ():
+    try:
+        paths = list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for path in paths:
         kind, _, number = path.name.partition("=")
         if kind in ("batch", "upto") and number.isdigit():
             found.append(Part(path, int(number), kind == "upto"))

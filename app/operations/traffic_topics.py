@@ -31,14 +31,19 @@ class KafkaTopics:
 
         try:
             found = self._admin.describe_topics(topics, leave_out(KafkaNotFound))
-            return {name: TopicNow(one.id, self._bounds(one) if bounds else {}) for name, one in found.items()}
+            answers = {name: self._bounds(one) if bounds else {} for name, one in found.items()}
         except KafkaFailed as problem:
             raise NotReadyError(
                 f"Kafka at {self._admin.bootstrap} does not describe its topics ({problem.why}).",
                 "Start again when it answers: nothing is lost and nothing counts twice.",
             ) from problem
+        return {name: TopicNow(found[name].id, places) for name, places in answers.items() if places is not None}
 
-    def _bounds(self, topic: TopicInfo) -> dict[int, tuple[int, int]]:
+    def _bounds(self, topic: TopicInfo) -> dict[int, tuple[int, int]] | None:
+        """First and last offset of each partition; None: the topic was removed meanwhile."""
         places = [(topic.name, number) for number in topic.partitions]
-        firsts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
+        try:
+            firsts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
+        except KafkaNotFound:
+            return None
         return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}

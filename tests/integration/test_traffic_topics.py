@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from analytics.traffic.topic_identity import TopicNow
 from app.local.kafka import EmbeddedKafka
 from app.operations.traffic_topics import KafkaTopics
 from knative.errors import NotReadyError
+from tables.kafka.admin.answers import TopicAndPartition
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.processes import wait_until
 from tests.support.traffic import Sent, shown
 
@@ -55,6 +57,25 @@ def _recreate(kafka: EmbeddedKafka, topic: str) -> None:
 
     wait_until("the topic is created", created, _LIMIT_S)
     wait_until("the new log is served", served, _LIMIT_S)
+
+
+def test_a_topic_that_is_removed_while_it_is_described_is_left_out(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays, goes = make_topic(1), make_topic(1)
+    client = {"bootstrap.servers": kafka.bootstrap}
+    admin, topics = KafkaAdmin(client), KafkaTopics(client)
+    first_offsets = KafkaAdmin.first_offsets
+
+    def after_its_removal(self: KafkaAdmin, places: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, int]:
+        if places[0][0] == goes:
+            assert admin.delete_topics([goes]) == {}
+            wait_until("it is gone", lambda: goes not in admin.cluster().topics, _LIMIT_S)
+        return first_offsets(self, places)
+
+    monkeypatch.setattr(KafkaAdmin, "first_offsets", after_its_removal)
+    found = topics.describe([stays, goes], True)
+    assert {name: topic.bounds for name, topic in found.items()} == {stays: {0: (0, 0)}}
 
 
 def test_topics_recreated_between_runs_and_within_one(

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from analytics.topology.spark.facts import SERVED_SCHEMA, FactFrames, collect, f
 from analytics.topology.spark.report import spark_report
 from analytics.topology.spark.selection import only
 from analytics.topology.spark.traffic import latest, of_deltas, of_windows, read_files
+from analytics.traffic.read import with_window_files
 from app.operations.contract_snapshot import check_known, contract_of
 from app.operations.topology.reading import STALE_S, TopologyQuery, state_of, states_of
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
@@ -61,10 +63,7 @@ def is_small(query: TopologyQuery) -> bool:
         with TopicReader(topic, query.client) as reader:
             count += sum(end - begin for begin, end in reader.ranges.values())
     if query.tier in (None, Tier.WINDOWS):
-        files = _files(query)
-        if query.tier is Tier.WINDOWS and not files:
-            raise PenstockError(f"There are no traffic tables in {query.folder}.", _MAKE)
-        count += sum(pq.read_metadata(file).num_rows for file in files)
+        count += with_window_files(query.folder, partial(_rows, query))
     if query.tier in (None, Tier.DELTAS):
         with suppress(NoSuchTopicError), TopicReader(traffic_topic(query.instance), query.client) as reader:
             count += reader.count_since(int(query.since * 1000))
@@ -246,17 +245,22 @@ def _traffic(source: _Source, workers: int, notes: list[str]) -> tuple[DataFrame
     return nothing, Window(query.now - 60.0, query.now), Tier.STATUS
 
 
-def _files(query: TopologyQuery) -> list[Path]:
-    from analytics.traffic.read import window_files
-
-    return window_files(query.folder) if query.folder.is_dir() else []
+def _rows(query: TopologyQuery, files: list[Path]) -> int:
+    if query.tier is Tier.WINDOWS and not files:
+        raise PenstockError(f"There are no traffic tables in {query.folder}.", _MAKE)
+    return sum(pq.read_metadata(file).num_rows for file in files)
 
 
 def _windows(source: _Source) -> tuple[DataFrame, Window] | None:
-    files, query = _files(source.query), source.query
-    if not files:
+    query = source.query
+
+    def read(files: list[Path]) -> tuple[DataFrame, Window | None] | None:
+        return source.keep(of_windows(source.files(files), query.since, query.until)) if files else None
+
+    found = with_window_files(query.folder, read)
+    if found is None:
         return None
-    rows, span = source.keep(of_windows(source.files(files), query.since, query.until))
+    rows, span = found
     if span is None or query.until - span.end > STALE_S:
         return None
     return rows, Window(span.start, min(span.end, query.until))

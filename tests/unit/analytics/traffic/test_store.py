@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.traffic.read import read_windows, window_files
+from analytics.traffic.read import read_windows, window_files, with_window_files
 from analytics.traffic.store import (
     BrokenTablesError,
     QueryStore,
@@ -147,6 +147,37 @@ def test_old_minutes_become_hours_and_old_hours_go(tmp_path: Path) -> None:
     assert [(w.start, w.size, w.counts.events) for w in read_windows(tmp_path)] == [(HOUR, 60, 1)]
     assert [(w.start, w.counts.events) for w in read_windows(tmp_path, 3600)] == [(old, 2), (HOUR, 1)]
     assert len(window_files(tmp_path)) == 1
+
+
+def test_files_that_a_compaction_removes_while_they_are_read_are_looked_up_again(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    for batch in range(3):
+        store.write(batch, table_of([one()]), FACTS)
+        commit(store, batch)
+    reads: list[int] = []
+
+    def read(files: list[Path]) -> list[int]:
+        reads.append(len(files))
+        if len(reads) == 1:
+            store.compact(HOUR, least=2)
+        return [pq.read_metadata(file).num_rows for file in files]
+
+    assert with_window_files(tmp_path, read) == [1]
+    assert reads == [3, 1]
+
+
+def test_another_failure_with_the_files_is_raised_at_once(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    store.write(0, table_of([one()]), FACTS)
+    reads: list[int] = []
+
+    def read(files: list[Path]) -> None:
+        reads.append(len(files))
+        raise ValueError("of the reader")
+
+    with pytest.raises(ValueError, match="of the reader"):
+        with_window_files(tmp_path, read)
+    assert reads == [1]
 
 
 def test_checkpoint_and_tables_belong_together(tmp_path: Path) -> None:

@@ -196,7 +196,10 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         if Path(error.filename) == root:
             raise _Unreadable(f"the directory cannot be read: {error.strerror}", "restore it")
         name = _shown(Path(error.filename), root)
-        unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "fix its permissions"))
+        what, hint = f"the folder cannot be read: {error.strerror}", "fix its permissions"
+        if not os.path.lexists(error.filename):
+            what, hint = "the folder vanished while it was read", "do nothing if it was removed"
+        unread.append(FileProblem(name, 0, "", what, hint))
 
     for folder, folders, names in os.walk(root, onerror=fail):
         if not os.access(folder, os.X_OK):  # its names can be listed, but its files cannot be read

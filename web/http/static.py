@@ -16,7 +16,10 @@ def serve_folder(folder: Path) -> Callable[[Request], Awaitable[Response]]:
 
     def read(name: str) -> bytes | None:
         path = (root / name).resolve()
-        return path.read_bytes() if path.is_relative_to(root) and path.is_file() else None
+        try:
+            return path.read_bytes() if path.is_relative_to(root) and path.is_file() else None
+        except FileNotFoundError:  # it has just been removed
+            return None
 
     async def handle(request: Request) -> Response:
         name = request.match_info["filename"]

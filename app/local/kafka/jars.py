@@ -9,6 +9,7 @@ once. Jars with other checksums than the recorded ones are an error.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -61,7 +62,10 @@ def _silent(_arrived: int, _expected: int) -> None:
 
 
 def _is_whole(folder: Path, wanted: dict[str, str]) -> bool:
-    return folder.is_dir() and {jar.name for jar in folder.glob("*.jar")} == wanted.keys()
+    try:
+        return {name for name in os.listdir(folder) if name.endswith(".jar")} == wanted.keys()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _bring(target: Path, jars: JarSet, wanted: dict[str, str], progress: Progress, limit_s: float) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import os
+import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ import pytest
 from controller.source import directory as directory_module
 from controller.source.directory import Directory, Snapshot
 from tests.unit.controller.source.resource_files import TEXT, found, write
+
+_LOOKS = 500
 
 
 @pytest.mark.parametrize(
@@ -127,6 +131,28 @@ def test_what_is_in_a_folder_that_cannot_be_read_stays(mode: int) -> None:
         (root / "team" / "b.yaml").unlink()
         directory.scan()
         assert found(directory.scan()) == {"three": 1}
+
+
+def test_a_folder_that_vanishes_while_it_is_read_needs_no_other_permissions(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one")
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            (tmp_path / "team" / "deep").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "team")
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        directory = Directory(tmp_path)
+        problems = [problem for _ in range(_LOOKS) for problem in directory.scan().problems]
+    finally:
+        over.set()
+        thread.join()
+    assert {(problem.what, problem.hint) for problem in problems} <= {
+        ("the folder vanished while it was read", "do nothing if it was removed")
+    }
 
 
 def test_a_file_that_cannot_be_read_keeps_its_last_good_state() -> None:

@@ -11,7 +11,6 @@ Links to folders are not followed.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
@@ -197,13 +196,15 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
             raise _Unreadable(f"the directory cannot be read: {error.strerror}", "restore it")
         name = _shown(Path(error.filename), root)
         what, hint = f"the folder cannot be read: {error.strerror}", "fix its permissions"
-        if not os.path.lexists(error.filename):
+        if isinstance(error, FileNotFoundError):
             what, hint = "the folder vanished while it was read", "do nothing if it was removed"
         unread.append(FileProblem(name, 0, "", what, hint))
 
     for folder, folders, names in os.walk(root, onerror=fail):
-        if not os.access(folder, os.X_OK):  # its names can be listed, but its files cannot be read
-            fail(PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder))
+        try:
+            os.stat(f"{folder}/.")
+        except OSError as error:  # its names can be listed, but its files cannot be read
+            fail(error)
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))

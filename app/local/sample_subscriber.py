@@ -22,6 +22,7 @@ from aiohttp import web
 
 from app.local.kafka.ports import LOOPBACK
 from app.local.packaged import SUBSCRIBER_PORT
+from knative.cloudevents.http_binding import is_raw_uri
 
 _HEADERS_MAX = 1_024
 _HEADER_BYTES_MAX = 512 * 1024
@@ -53,7 +54,10 @@ class Refusals:
 
 def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
     """CloudEvents attributes of a binary-mode request."""
-    found = {name.lower()[3:]: unquote(value) for name, value in headers.items() if name.lower().startswith("ce-")}
+    found = {name.lower()[3:]: value for name, value in headers.items() if name.lower().startswith("ce-")}
+    for name, value in found.items():
+        if name not in ("source", "dataschema") or not is_raw_uri(value.encode("utf-8", "surrogateescape")):
+            found[name] = unquote(value)
     content_type = headers.get("Content-Type")
     return found if content_type is None else {**found, "datacontenttype": content_type}
 

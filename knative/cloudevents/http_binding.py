@@ -17,9 +17,17 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from knative.cloudevents import json_format
-from knative.cloudevents.attributes import BadEvent, check, fault_of_name, fault_of_text, is_plainly_good, shown
+from knative.cloudevents.attributes import (
+    BadEvent,
+    check,
+    fault_of_name,
+    fault_of_text,
+    is_plainly_good,
+    is_uri_reference,
+    shown,
+)
 
-__all__ = ["BadEvent", "encode_value", "is_pass_through", "read_reply", "to_record"]
+__all__ = ["RAW_URIS", "BadEvent", "encode_value", "is_pass_through", "is_raw_uri", "read_reply", "to_record"]
 
 Pairs = Sequence[tuple[bytes, bytes]]
 _Kept = TypeVar("_Kept", str, bytes)
@@ -36,6 +44,12 @@ _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
 
 _TYPE = "content-type"
+#: Record header that names the URI attributes (separated by commas) which came without header encoding. They leave in
+#: the same form.
+RAW_URIS = "penstock-raw-uris"
+_URIS = ("ce_source", "ce_dataschema")
+_URIS_0_3 = ("ce_source", "ce_schemaurl")
+
 _REQUIRED_ORDER = ("ce_id", "ce_source", "ce_type", "ce_specversion")
 _REQUIRED = frozenset(_REQUIRED_ORDER)
 #: Attributes that only the careful way checks.
@@ -255,29 +269,38 @@ def _merged(pairs: Pairs) -> dict[str, bytes]:
     return record
 
 
+def is_raw_uri(text: bytes) -> bool:
+    """Whether this URI attribute of a header is the URI itself, as most SDKs send it, and not its header encoding.
+
+    By the letter each `%` of the URI is sent as `%25`. Anything else is an escape of the URI, and so is a `%25` that
+    stands for no escape: a lone `%` is not valid in a URI.
+    """
+    return text.count(b"%") != text.count(b"%25") or not is_uri_reference(unquote_to_bytes(text))
+
+
 def _decode(record: dict[str, bytes]) -> None:
     """Decode the attributes in place. Raises BadEvent for values that are not valid text."""
+    raw_uris = []
+    uris = _URIS_0_3 if record.get("ce_specversion") == b"0.3" else _URIS
     for name, value in record.items():
         text = value.strip(b" \t")
         if text.translate(None, _SAFE):
-            text = _decoded(name, text)
+            if name[:3] != "ce_":
+                text = text.replace(b"\t", b" ")  # a tab is legal between the parts of a list, but not in our text
+            else:
+                if len(text) > 1 and text[:1] == b'"' == text[-1:]:
+                    text = _backslash.sub(rb"\1", text[1:-1])
+                if b"%" in text:
+                    if name in uris and is_raw_uri(text):
+                        raw_uris.append(name[3:].encode())
+                    else:
+                        text = unquote_to_bytes(text)
+            fault = fault_of_text(text)
+            if fault:
+                raise BadEvent(shown(name.removeprefix("ce_")), fault)
         record[name] = text
-
-
-def _decoded(name: str, text: bytes) -> bytes:
-    named = name
-    if name.startswith("ce_"):
-        named = name[3:]
-        if len(text) > 1 and text[:1] == b'"' == text[-1:]:
-            text = _backslash.sub(rb"\1", text[1:-1])
-        if b"%" in text:
-            text = unquote_to_bytes(text)
-    else:
-        text = text.replace(b"\t", b" ")  # a tab is legal between the parts of a list, but not in our text
-    fault = fault_of_text(text)
-    if fault:
-        raise BadEvent(shown(named), fault)
-    return text
+    if raw_uris:
+        record[RAW_URIS] = b",".join(raw_uris)
 
 
 def _structured(record: dict[str, bytes], content_type: bytes, body: bytes | None) -> Record:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
-from knative.cloudevents.http_binding import check_format, encode_value, is_pass_through
+from knative.cloudevents.http_binding import RAW_URIS, check_format, encode_value, is_pass_through
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
 from knative.ports import Headers
 
@@ -25,6 +25,7 @@ ERROR_DATA_CHARACTERS_MAX = 1024
 
 #: Counts how many replies led to an event. It belongs to the event, also in its dead letter; subscribers do not see it.
 REPLY_DEPTH = "penstock-reply-depth"
+_OF_THE_EVENT = frozenset((REPLY_DEPTH, RAW_URIS))
 
 #: Limits of the tables of header names and content types. The producer chooses both.
 TABLE_ENTRIES_MAX = 1024
@@ -41,6 +42,7 @@ _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
 #: value that needs encoding, and every value that tries to break out of its line.
 _LINE_FRAME_BYTES = 3
 _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
+_SAFE_IN_URI = _SAFE + b"%"
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 _Key = TypeVar("_Key", str, bytes)
@@ -96,7 +98,7 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     except (KeyError, TypeError):
         raise _fault(headers) from None
     if len(head.translate(None, _SAFE)) != _LINE_FRAME_BYTES * len(lines):
-        head = _encoded(lines)
+        head = _encoded(lines, rest)
     if value is None:
         value = b""
     return b"".join((prefix, head, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(value), value))
@@ -243,15 +245,17 @@ def _content_type_line(content: bytes) -> bytes | None:
     return line
 
 
-def _encoded(lines: dict[bytes, bytes]) -> bytes:
+def _encoded(lines: dict[bytes, bytes], rest: Headers) -> bytes:
     """The attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
     parts: list[bytes] = []
+    raw = next((content.split(b",") for name, content in rest if name == RAW_URIS and content), ())
     for line, content in lines.items():
         if content.translate(None, _SAFE):
             fault = fault_of_text(content)
             if fault:
                 raise Unreadable(f"attribute '{shown(line[5:-2].decode())}' {fault}")
-            content = encode_value(content)
+            if line[5:-2] not in raw or content.translate(None, _SAFE_IN_URI):
+                content = encode_value(content)
         parts += (line, content)
     return b"".join(parts)
 
@@ -326,4 +330,4 @@ def _names_cloudevents(content_type: bytes) -> bool:
 def _is_ours(name: str) -> bool:
     """Whether this header belongs to a dead letter, and not to the event."""
     low = name.lower() if isinstance(name, str) else ""
-    return low.startswith(("ce_knativeerror", "penstock-")) and low != REPLY_DEPTH
+    return low.startswith(("ce_knativeerror", "penstock-")) and low not in _OF_THE_EVENT

@@ -12,8 +12,8 @@ from tests.support.subscriber import Answer, drip, raw, says, silence
 
 RETRY = 2
 ALL = RETRY + 1  #: attempts when every one of them fails
-EVENT_HEADERS = ("ce-id: reply-1", "ce-source: /subscriber", "ce-type: reply", "ce-specversion: 1.0")
-STRUCTURED = b'{"id":"reply-1","source":"/subscriber","type":"reply","specversion":"1.0","data":{"n": 1}}'
+EVENT_HEADERS = ("ce-id: reply-1", "ce-source: /a%20b", "ce-type: reply", "ce-specversion: 1.0")
+STRUCTURED = b'{"id":"reply-1","source":"/a%20b","type":"reply","specversion":"1.0","data":{"n": 1}}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,11 @@ def test_attributes_are_unchanged(running: Running) -> None:
         ("specversion", "0.3"),
         ("dataschema", "https://example.org/s#1"),
         ("source", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66"),
+        ("source", "https://files.example/a%20b"),
+        ("source", "urn:x:%C3%A4"),
+        ("source", "/100%25"),
+        ("source", "/a%2520b"),
+        ("dataschema", "https://files.example/a%2Fb"),
         ("partitionkey", "k%201"),
         ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
     ],
@@ -214,6 +219,7 @@ STRUCTURED = [
     (b'{"data": "text", ', b'"text"', None),
     (b'{"data": null, ', b"null", None),
     (b'{"data_base64": "AP8=", "datacontenttype": "a/b", ', b"\x00\xff", "a/b"),
+    (b'{"data_base64": "aGVsbG8K", ', b"hello\n", None),
     (b"{", b"", None),
 ]
 

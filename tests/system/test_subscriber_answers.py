@@ -111,6 +111,8 @@ def test_row(row: Row, outcome: Outcome) -> None:
     assert len(replies) == row.reply_posts
     for reply in replies:
         assert (reply.attributes["id"], reply.attributes["type"]) == ("reply-1", "reply")
+        # Binary replies leave as they came; the URI of a structured one is encoded.
+        assert reply.attributes["source"] == ("/a%2520b" if row.name == "reply-structured" else "/a%20b")
         assert reply.body in (b"hi", b'{"n": 1}', b'{"n":1}')
     letters = outcome.dead.get(row.name, [])
     assert len(letters) == (row.code is not None)

@@ -73,7 +73,7 @@ def _types(*types: str) -> dict[str, Any]:
 
 
 def _replies(type_: str) -> Answer:
-    return says(200, b"reply", "ce-specversion: 1.0", f"ce-id: reply-{type_}", "ce-source: /sub", f"ce-type: {type_}")
+    return says(200, b"reply", "ce-specversion: 1.0", f"ce-id: reply-{type_}", "ce-source: /a%20b", f"ce-type: {type_}")
 
 
 def test_a_filter_that_changes_under_load_loses_and_repeats_nothing(running: Running, tmp_path: Path) -> None:
@@ -153,6 +153,7 @@ def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
     assert chain == [["first"], ["reply-two"], ["reply-three"]]
     (last,) = running.subscriber.requests("/chain/three")
     assert (last.attributes["type"], last.body, last.header(REPLY_DEPTH)) == ("three", b"reply", None)
+    assert last.attributes["source"] == "/a%20b"
     records = reader.records(broker.bootstrap, broker.resources.topic)
     assert sorted((reader.header(one, "ce_id"), reader.header(one, REPLY_DEPTH)) for one in records) == [
         ("first", ""),

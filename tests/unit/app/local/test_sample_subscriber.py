@@ -18,5 +18,9 @@ def test_the_sample_subscriber_prints_one_safe_line() -> None:
         {"Ce-Id": "a%20b", "ce-type": "t", "CE-Source": "/s", "Content-Type": "x/y", "Host": "h"}
     )
     assert attributes == {"id": "a b", "type": "t", "source": "/s", "datacontenttype": "x/y"}
+    assert attributes_of({"ce-source": "/a%20b", "ce-dataschema": "/a%2520b"}) == {
+        "source": "/a%20b",
+        "dataschema": "/a%20b",
+    }
     assert line_of("good", 200, attributes, b"d\na") == "good  got     id=a b type=t source=/s d a"
     assert line_of("picky", 500, {"id": "\x1b"}, b"").isprintable()

@@ -10,9 +10,10 @@ from urllib.parse import quote
 from cloudevents.core.base import BaseCloudEvent
 from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from knative.cloudevents.attributes import is_uri_reference
 from knative.cloudevents.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
 from knative.cloudevents.json_format import read
 from knative.cloudevents.kafka_binding import Unreadable, dead_letter_headers, describe, to_request
@@ -42,7 +43,7 @@ attributes = st.builds(
     st.fixed_dictionaries(
         {
             "id": filled,
-            "source": st.sampled_from(["/s", "urn:x:y", "https://h/a?b=c#d", "/100%25"]),
+            "source": st.sampled_from(["/s", "urn:x:y", "https://h/a?b=c#d", "/100%25", "/a%20b"]),
             "type": filled,
             "specversion": st.sampled_from(["1.0", "0.3"]),
         },
@@ -111,6 +112,16 @@ def test_what_goes_in_comes_out(
     again, key_again, _ = to_record(parsed.pairs, parsed.body)
     assert dict(again) == expected
     assert key_again == key
+
+
+@bounded
+@given(st.from_regex(r"[a-z/:?#]{0,3}(?:%[0-9A-Fa-f]{2}|%25|[a-z/?]){1,8}", fullmatch=True))
+@example("/100%25")
+def test_a_uri_leaves_as_it_came(uri: str) -> None:
+    fields = [(b"ce-id", b"1"), (b"ce-source", uri.encode()), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
+    assume(is_uri_reference(uri.encode()))
+    headers, _, value = to_record(fields, None)
+    assert dict(Parsed(to_request(PREFIX, headers, value)).pairs)[b"ce-source"] == uri.encode()
 
 
 @bounded

@@ -66,8 +66,9 @@ def is_json(media_type: str) -> bool:
 def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
     """An envelope -> (`ce_<name>` and `content-type` -> UTF-8 bytes, data or None). Raises BadEvent.
 
-    Does not check what the attributes mean: `attributes.check` does. Without `datacontenttype` the data is JSON by the
-    rule of the format. Outside the envelope that implied type would be lost, so it is added.
+    Does not check what the attributes mean: `attributes.check` does. Without `datacontenttype`, `data` is JSON by the
+    rule of the format. Outside the envelope that implied type would be lost, so it is added. Bytes in base64 have no
+    implied type.
     """
     members = _members(_text(body))
     data = members.pop("data", None)
@@ -81,24 +82,32 @@ def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
     if data is None and data_base64 is None:
         return event, None
     if data is None:
-        value_bytes = _from_base64(data_base64)
-    elif data_base64 is None:
-        value_bytes = _data(data[0], data[1], event)
-    else:
+        return event, _from_base64(data_base64)
+    if data_base64 is not None:
         raise BadEvent("data", "data and data_base64 exclude each other")
+    if data[0].__class__ is str and _is_base64_of_0_3(event):
+        return event, _encode("data", data[0])
+    value_bytes = _data(data[0], data[1], event)
     event.setdefault("content-type", b"application/json")
     return event, value_bytes
+
+
+def _is_base64_of_0_3(event: Mapping[str, bytes]) -> bool:
+    """Whether `data` is base64. Version 0.3 announces it in `datacontentencoding`. Both the attribute and the encoded
+    text are kept, because the attribute describes the text."""
+    return event.get("ce_specversion") == b"0.3" and event.get("ce_datacontentencoding", b"").lower() == b"base64"
 
 
 def write(event: Mapping[str, bytes], data: bytes | None) -> bytes:
     """The envelope of an event, the inverse of `read`: `event` holds `ce_<name>` and `content-type`, all of them valid.
 
-    JSON data is put in as it is, byte by byte, other text as a string, and everything else as base64.
+    JSON data is put in as it is, byte by byte, other text as a string, and everything else as base64, also data without
+    a content type: as `data` it would be read as JSON.
     """
     members = {"datacontenttype" if name == "content-type" else name[3:]: text.decode() for name, text in event.items()}
     if data is None:
         return _object(members)
-    media_type = members.get("datacontenttype", "application/json")
+    media_type = members.get("datacontenttype", "")
     if is_json(media_type):
         if _is_json_text(data):
             return _object(members)[:-1] + b',"data":' + data + b"}"
@@ -234,16 +243,8 @@ def _from_base64(value: Any) -> bytes:
         raise BadEvent("data_base64", "is not base64") from None
 
 
-def _data(value: Any, text: str, event: dict[str, bytes]) -> bytes:
-    """The bytes of `data` in binary mode: its own text, or the content of a string if the data is not JSON.
-
-    Version 0.3 announces base64 in `datacontentencoding`. Both the attribute and the encoded text are kept, because the
-    attribute describes the text.
-    """
-    if value.__class__ is str:
-        encoded = (
-            event.get("ce_specversion") == b"0.3" and event.get("ce_datacontentencoding", b"").lower() == b"base64"
-        )
-        if encoded or not is_json(event.get("content-type", b"application/json").decode()):
-            return _encode("data", value)
+def _data(value: Any, text: str, event: Mapping[str, bytes]) -> bytes:
+    """The bytes of `data` in binary mode: its own text, or the content of a string if the data is not JSON."""
+    if value.__class__ is str and not is_json(event.get("content-type", b"application/json").decode()):
+        return _encode("data", value)
     return text.encode()

@@ -184,6 +184,7 @@ ROWS = [
     enveloped("a string as JSON", 202, ',"data":"x"', record=stored(b'"x"')),
     enveloped("a string as text", 202, ',"data":"x","datacontenttype":"a/b"', record=stored(b"x", b"a/b")),
     enveloped("bytes", 202, ',"data_base64":"AP8=","datacontenttype":"a/b"', record=stored(b"\0\xff", b"a/b")),
+    enveloped("bytes without a type", 202, ',"data_base64":"aGVsbG8K"', record=stored(b"hello\n", None)),
     enveloped("null members", 202, ',"subject":null,"x":null,"y":"1"', record=stored(None, None, ce_y=b"1")),
     enveloped(
         "the payload wins",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import BadEvent
-from knative.cloudevents.json_format import is_json, read
+from knative.cloudevents.json_format import is_json, read, write
 
 
 def envelope(**members: str) -> bytes:
@@ -76,7 +77,18 @@ def test_a_string_of_another_type_is_its_text(data: str, value: bytes, kind: str
 @pytest.mark.parametrize(("text", "value"), [("", b""), ("aGk=", b"hi"), ("AP8=", b"\x00\xff")])
 def test_data_base64(text: str, value: bytes) -> None:
     assert read(envelope(data_base64=json.dumps(text), datacontenttype='"image/png"'))[1] == value
-    assert read(envelope(data_base64=json.dumps(text)))[0]["content-type"] == b"application/json"
+    assert read(envelope(id='"1"', data_base64=json.dumps(text))) == ({"ce_id": b"1"}, value)
+
+
+@pytest.mark.parametrize("data", [b"hello\n", b'{"a": 1}', b"null", b"", b"\xff"])
+@pytest.mark.parametrize("version", [b"1.0", b"0.3"])
+def test_data_without_a_type_has_none_after_a_round_trip(data: bytes, version: bytes) -> None:
+    event = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": version}
+    body = write(event, data)
+    assert ("data_base64" in json.loads(body)) == (version == b"1.0")
+    back, value = read(body)
+    assert (back.pop("ce_datacontentencoding", None) is None) == (version == b"1.0")
+    assert (back, value if version == b"1.0" else base64.b64decode(value or b"")) == (event, data)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +255,7 @@ def test_version_0_3_with_encoded_data(kind: str | None, expected: bytes) -> Non
     event, value = read(envelope(**members, **({} if kind is None else {"datacontenttype": kind})))
     assert value == expected
     assert event["ce_datacontentencoding"] == b"Base64"
+    assert event.get("content-type") == (None if kind is None else json.loads(kind).encode())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knative.cloudevents import kafka_binding
-from knative.cloudevents.http_binding import encode_value, to_record
+from knative.cloudevents.http_binding import encode_value, read_reply, to_record
 from knative.cloudevents.kafka_binding import (
     REPLY_DEPTH,
     Unreadable,
@@ -19,6 +19,7 @@ from knative.cloudevents.kafka_binding import (
     to_json_request,
     to_request,
 )
+from knative.filters.attributes import attributes_of
 from knative.ports import Headers
 from tests.support.parsed_request import Parsed
 
@@ -356,3 +357,19 @@ def test_what_is_not_a_uri_is_encoded_whatever_the_record_says(value: bytes) -> 
 
 def test_a_raw_uri_cannot_break_out_of_its_line() -> None:
     unreadable([*without("ce_source"), ("ce_source", b"/a%20\r\nevil: 1"), (RAW_URIS, b"source")])
+
+
+def test_bytes_without_a_content_type_have_none_anywhere() -> None:
+    envelope = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"aGVsbG8K"}'
+    reply = read_reply([(b"content-type", b"application/cloudevents+json")], envelope)
+    assert reply is not None
+    headers, _, value = reply
+    assert (value, b"content-type" in sent(headers, value)) == (b"hello\n", False)
+    assert json.loads(Parsed(to_json_request(PREFIX, headers, value)).body) == json.loads(envelope)
+    stored = [*STRUCTURED, ("ce_knativeerrorcode", b"500")]  # another producer's, and as a dead letter
+    assert b"content-type" not in dict(Parsed(to_request(PREFIX, stored, envelope)).pairs)
+    assert "data_base64" in json.loads(Parsed(to_json_request(PREFIX, stored, envelope)).body)
+    for record in ((headers, value), (stored, envelope)):
+        attributes = attributes_of(*record)
+        assert attributes is not None
+        assert "datacontenttype" not in attributes

@@ -30,6 +30,7 @@ from controller.plan.actions import (
 from controller.plan.reconcile import reconcile
 from controller.source.directory import Directory, Written
 from controller.source.identities import Identities
+from knative.resources.brokers import BROKER_CLASS, KAFKA_CLASS
 from knative.resources.conditions import ConditionStatus
 from knative.resources.values import Broker
 
@@ -74,12 +75,27 @@ def validate(config: ControllerConfig) -> Found:
     objects = Identities().assign(snapshot, (), ())
     world = World(objects=objects, observed=_there_already(objects), now=time.time())
     written = {one.key: one for one in snapshot.objects}
-    problems = list(snapshot.problems)
+    problems = [*snapshot.problems, *_other_classes(snapshot.objects)]
     # Brokers have addresses only where an ingress is; which one is not a matter of the files.
     for action in _settle(world, replace(config, ingress_url=config.ingress_url or "http://ingress")):
         if isinstance(action, WriteStatus):
             problems += _refused(action, written[action.kind, action.namespace, action.name])
     return Found(snapshot.objects, tuple(sorted(problems, key=lambda one: (one.file, one.line, one.field))))
+
+
+def _other_classes(objects: Iterable[Written]) -> list[FileProblem]:
+    """A warning for each Broker that is left alone because of its class. Its Triggers wait for the same annotation."""
+    problems = []
+    for written in objects:
+        broker = written.resource
+        if isinstance(broker, Broker) and broker.class_ != KAFKA_CLASS:
+            which = f"of the class {broker.class_!r}" if broker.class_ else "without a class"
+            what, hint = f"a Broker {which} is not served", f"write the annotation {BROKER_CLASS}: {KAFKA_CLASS}"
+            place = "metadata.annotations"
+            problems.append(
+                FileProblem(written.file, written.line, place, what, hint, ignored=True, object=str(written))
+            )
+    return problems
 
 
 def _there_already(objects: Iterable[AnyObject]) -> ObservedKafka:

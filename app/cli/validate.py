@@ -33,7 +33,9 @@ def validate(
 ) -> None:
     """Check resource files. Exit code: 0 if all of them can be served, else 1.
 
-    Errors name file, line and field. A warning is about a document of a kind that Penstock does not serve.
+    Errors name file, line and field. A warning is about a document that Penstock does not serve: it has another
+    kind, or is a Broker of another class.
+
     Uses the settings of the controller, such as PENSTOCK_TOPIC_TEMPLATE.
 
     \b

@@ -114,6 +114,32 @@ def test_a_kind_that_is_not_served_is_a_warning(tmp_path: Path) -> None:
     assert _errors(tmp_path, "--strict")[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        ("{}", "a Broker without a class is not served"),
+        (
+            "{eventing.knative.dev/broker.class: MTChannelBasedBroker}",
+            "a Broker of the class 'MTChannelBasedBroker' is not served",
+        ),
+    ],
+    ids=["none", "another"],
+)
+def test_a_broker_without_the_class_is_one_warning_with_the_annotation(
+    annotations: str, why: str, tmp_path: Path
+) -> None:
+    broker = (
+        f"apiVersion: eventing.knative.dev/v1\nkind: Broker\nmetadata: {{name: main, annotations: {annotations}}}\n"
+    )
+    (tmp_path / "a.yaml").write_text("---\n".join((broker, _TRIGGER % ("main", "main"))))
+    done = CliRunner().invoke(cli, ["validate", str(tmp_path), "-o", "json"])
+    (row,) = json.loads(done.output)
+    assert (done.exit_code, row["level"], row["line"], row["field"]) == (0, "warning", 1, "metadata.annotations")
+    assert row["object"] == "Broker default/main"
+    assert row["problem"] == f"{why}; write the annotation eventing.knative.dev/broker.class: Kafka"
+    assert _errors(tmp_path, "--strict")[0] == 1
+
+
 def test_no_such_directory(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(tmp_path / "none")])
     assert "does not exist" in str(done.exception)

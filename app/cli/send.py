@@ -112,19 +112,32 @@ def send(
         _report(rows, output)
     if unknown:
         kind = "broker" if broker else "channel"
-        raise unknown_channel(broker or channel, target.address, _known_channels(kafka, kind), kind)
+        raise unknown_channel(broker or channel, target.address, _known_channels(kafka), kind)
     _exit(rows)
 
 
-def unknown_channel(channel: str, server: str, known: Sequence[str] | None, kind: str = "channel") -> PenstockError:
-    """The error when the worker does not serve the channel or broker. `known`: those in Kafka; None = unknown."""
+def unknown_channel(
+    channel: str, server: str, known: Mapping[str, Sequence[str]] | None, kind: str = "channel"
+) -> PenstockError:
+    """The error when the worker does not serve the channel or broker. `known`: the names in Kafka of each kind; None =
+    Kafka did not answer."""
     what = f"{server} does not serve a {kind} {channel}"
     if known is None:
         return PenstockError(f"{what}.", f"`penstock status` lists the {kind}s.")
-    if channel in known:
+    if channel in known[kind]:
         return PenstockError(f"{what} yet, or belongs to another installation.", "Try again, or check --server.")
-    names = ", ".join(known) or "none"
+    other = "broker" if kind == "channel" else "channel"
+    if channel in known[other]:
+        return PenstockError(f"{what}: {channel} is a {other}.", f"Write --{other} {channel}.")
+    if known[other] and not known[kind]:
+        name = known[other][0] if len(known[other]) == 1 else "NAMESPACE/NAME of one of them"
+        return PenstockError(f"{what}; it has no {kind}, but {_names(other, known)}.", f"Write --{other} {name}.")
+    names = ", ".join(known[kind]) or "none"
     return PenstockError(f"{what}; known: {names}.", f"Write --{kind} NAMESPACE/NAME of one of them.")
+
+
+def _names(kind: str, known: Mapping[str, Sequence[str]]) -> str:
+    return f"the {kind}{'s' if len(known[kind]) > 1 else ''} {', '.join(known[kind])}"
 
 
 def reason_of(body: str) -> str:
@@ -135,16 +148,20 @@ def reason_of(body: str) -> str:
         return body.strip()
 
 
-def _known_channels(kafka: str, kind: str) -> list[str] | None:
+def _known_channels(kafka: str) -> dict[str, list[str]] | None:
     # Kafka's client adds 0.15 s to a start, so ask it only after the worker has answered that it has no such channel.
     from app.cli.options.kafka import kafka_client
     from app.operations.contract_snapshot import read_contract
+    from knative.contract.records import BROKER
 
     try:
         contract = read_contract(kafka_client(kafka), load_settings().instance, _ASK_LIMIT_S)
     except PenstockError:  # the worker's answer matters; Kafka may be unreachable from here
         return None
-    return [f"{one.namespace}/{one.name}" for one in contract.channels if one.kind.lower().endswith(kind)]
+    names: dict[str, list[str]] = {"channel": [], "broker": []}
+    for channel in contract.channels:
+        names["broker" if channel.kind == BROKER else "channel"].append(f"{channel.namespace}/{channel.name}")
+    return names
 
 
 def guess_content_type(body: bytes) -> str:

@@ -11,16 +11,27 @@ from knative.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("known", "says"),
+    ("channels", "brokers", "says"),
     [
-        (["a/one", "a/two"], "h:1 does not serve a channel a/x; known: a/one, a/two."),
-        ([], "known: none."),
-        (["a/x"], "h:1 does not serve a channel a/x yet"),
-        (None, "`penstock status` lists the channels."),
+        (["a/one", "a/two"], ["b/z"], "h:1 does not serve a channel a/x; known: a/one, a/two. Write --channel"),
+        ([], [], "known: none."),
+        (["a/x"], [], "h:1 does not serve a channel a/x yet"),
+        ([], ["a/shop"], "a channel a/x; it has no channel, but the broker a/shop. Write --broker a/shop."),
+        ([], ["a/b", "a/c"], "but the brokers a/b, a/c. Write --broker NAMESPACE/NAME of one of them."),
+        (["a/one"], ["a/x"], "a channel a/x: a/x is a broker. Write --broker a/x."),
     ],
 )
-def test_an_unknown_channel(known: list[str] | None, says: str) -> None:
-    assert says in str(unknown_channel("a/x", "h:1", known))
+def test_an_unknown_channel(channels: list[str], brokers: list[str], says: str) -> None:
+    assert says in str(unknown_channel("a/x", "h:1", {"channel": channels, "broker": brokers}))
+
+
+def test_an_unknown_broker_that_is_a_channel() -> None:
+    error = unknown_channel("a/x", "h:1", {"channel": ["a/x"], "broker": []}, "broker")
+    assert str(error) == "h:1 does not serve a broker a/x: a/x is a channel. Write --channel a/x."
+
+
+def test_an_unknown_channel_without_kafka() -> None:
+    assert "`penstock status` lists the channels." in str(unknown_channel("a/x", "h:1", None))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from agents.http.pool import PoolConfig
 from agents.ordering.turns import Turns
 from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
-from app.observability.logging import configure_logging
+from app.observability.logging import configure_logging, log_uncaught
 from app.observability.metrics import Metrics
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
@@ -91,6 +91,12 @@ class WorkerApp(MemoryApp):
     driver_config: DriverConfig
     lifecycle: Lifecycle
 
+    def Worker(self, **options: Any) -> Any:
+        """The process of the app. Faust's command line would turn each write to standard error into a log record of its
+        own, so that a traceback becomes a hundred of them."""
+        log_uncaught()
+        return super().Worker(**{**options, "redirect_stdouts": False})
+
     async def start(self) -> None:
         """End the process with a message for errors that the operator can fix; Faust would show a traceback."""
         try:
@@ -146,7 +152,6 @@ def build(settings: Settings | None = None) -> WorkerApp:
         autodiscover=False,
         datadir=Path(tempfile.gettempdir()) / f"{settings.instance}-{worker_id}",
         logging_config=logging_config,
-        worker_redirect_stdouts=False,
     )
     app.driver_config = _driver_config(settings)
     app.lifecycle = lifecycle

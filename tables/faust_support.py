@@ -7,6 +7,7 @@ fails when another version no longer works like this.
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -19,6 +20,7 @@ from faust.web.drivers import DRIVERS
 
 log = structlog.get_logger(__name__)
 
+_QUIET = logging.getLogger("faust.transport")  # like Faust's own classes, at level debug only
 _LOOK_S = 0.02
 _TURNS = 20  # of the event loop, more than the fetcher needs to hand over the record that it holds
 
@@ -59,7 +61,28 @@ def offset_control_transport() -> Any:
     """Made when it is used: importing Faust's driver imports a Kafka client that most processes do not need."""
     from faust.transport.drivers import aiokafka as driver
 
+    class ConsumerThread(driver.AIOKafkaConsumerThread):
+        logger = _QUIET
+
+        def on_crash(self, msg: str, *fmt: Any, **_: Any) -> None:
+            """Faust prints a traceback here. The app crashes too, and who runs it says why."""
+            log.debug("the thread of a consumer has crashed", reason=msg.format(*fmt))
+
+        async def on_thread_stop(self) -> None:
+            try:
+                await super().on_thread_stop()
+            except asyncio.CancelledError:
+                # While a broker is away, aiokafka's fetcher ends its own `close` by the fetch that it cancels, and the
+                # connections stay open. Without this the thread ends with a traceback, and Faust waits for it.
+                if self._consumer is not None:
+                    await self._consumer._client.close()
+
     class OffsetControlConsumer(driver.Consumer):
+        logger = _QUIET
+
+        def _new_consumer_thread(self) -> Any:
+            return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
         async def perform_seek(self) -> None:
             # Faust calls this at the end of a rebalance, while the fetcher may already run, and empties the queues of
             # all streams after it: records that were fetched in between would be lost. So the fetcher waits here;

@@ -117,6 +117,24 @@ def configure_logging(settings: LogSettings, worker: str = "", stream: TextIO | 
     return _stdlib_config(level, shared, renderer)
 
 
+def log_uncaught() -> None:
+    """From now on, an exception that ends a thread, and one that Python can only report, are one log record each."""
+    log = structlog.get_logger(__name__)
+
+    def of_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is not SystemExit and args.exc_value is not None:
+            what = (args.exc_type, args.exc_value, args.exc_traceback)
+            log.error("a thread has failed", thread=getattr(args.thread, "name", None), exc_info=what)
+
+    def of_nobody(args: sys.UnraisableHookArgs) -> None:
+        if args.exc_value is not None:
+            what = (args.exc_type, args.exc_value, args.exc_traceback)
+            log.error(args.err_msg or "an exception was ignored", object=repr(args.object), exc_info=what)
+
+    threading.excepthook = of_thread
+    sys.unraisablehook = of_nobody
+
+
 def _json_processors(worker: str) -> list[Processor]:
     """Processors of every line that is rendered as JSON, of structlog and stdlib alike."""
 

@@ -13,7 +13,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, free_port, paused, wait_until
+from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, Worker, free_port, get, paused, wait_until
 from tests.support.resources import Wanted
 from tests.support.subscriber import Answer, ScriptedSubscriber, says
 
@@ -90,3 +90,31 @@ def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
                     wait_until("events flow", lambda: sum(s["distinct"] for s in sink.stats().values()) > 100, LIMIT_S)
                     with paused(broker.pid):
                         assert worker.terminate(limit_s=30.0) == 0, worker.tail()
+
+
+def test_a_stop_while_kafka_is_away_logs_no_traceback(tmp_path: Path) -> None:
+    """The fetches of the second Faust app fail all the time then, and are cancelled at the stop."""
+    jars = REPOSITORY / ".penstock" / "kafka"
+    with EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars) as broker:
+        env = {"PENSTOCK_DRAIN_S": "3", "PENSTOCK_LOG_FORMAT": "json"}
+        installation = Installation(broker.bootstrap, tmp_path, partitions=2, env=env)
+        with SinkProcess(tmp_path, {}) as sink:
+            installation.write([Wanted("s", sink.url("s"))])
+            with installation.worker() as worker:
+                worker.wait_ready()
+                installation.wait_subscribers(worker, 1)
+                with LoadProcess(tmp_path, installation.url(worker), events=0, rate=20, keys=10):
+                    wait_until("the second app has counted", lambda: b'"accepted"' in _traffic(worker), LIMIT_S)
+                broker.kill()
+                wait_until(
+                    "the outage is noticed", lambda: "Kafka cannot be reached" in worker.log.read_text(), LIMIT_S
+                )
+                assert worker.terminate(limit_s=60.0) == 0, worker.tail()
+                lines = worker.log.read_text().splitlines()
+    stray = [line for line in lines if not line.startswith('{"timestamp"') or "Traceback" in line]
+    assert stray == []
+    assert not any('"mode.redirect"' in line for line in lines)
+
+
+def _traffic(worker: Worker) -> bytes:
+    return get(worker.port, "/traffic")[1]

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import structlog
 from mode.utils.logging import setup_logging
 
-from app.observability.logging import MASK, configure_logging
+from app.observability.logging import MASK, configure_logging, log_uncaught
 from app.settings.load import Settings
 
 
@@ -43,6 +44,41 @@ def _lines(stream: io.StringIO) -> list[dict[str, Any]]:
 def _json(**settings: Any) -> tuple[io.StringIO, dict[str, Any]]:
     stream = io.StringIO()
     return stream, configure_logging(Settings(log_format="json", **settings), worker="w-1", stream=stream)
+
+
+def test_a_thread_that_fails_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    stream, _ = _json()
+    log_uncaught()
+
+    nothing: dict[str, int] = {}
+    thread = threading.Thread(target=lambda: nothing["missing"], name="the-thread")
+    thread.start()
+    thread.join()
+
+    (line,) = _lines(stream)
+    assert (line["level"], line["event"], line["thread"]) == ("error", "a thread has failed", "the-thread")
+    assert line["exception"].startswith("Traceback (most recent call last)")
+    assert line["exception"].endswith("KeyError: 'missing'")
+
+
+class _FailsToEnd:
+    def __del__(self) -> None:
+        raise KeyError("missing")
+
+
+def test_an_exception_without_a_caller_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    stream, _ = _json()
+    log_uncaught()
+
+    _FailsToEnd()
+
+    (line,) = _lines(stream)
+    assert "_FailsToEnd" in line["object"]
+    assert line["exception"].endswith("KeyError: 'missing'")
 
 
 def test_a_line_is_json_with_what_every_line_has() -> None:

@@ -132,10 +132,5 @@ clean: ## Remove everything that make created: environment, caches, the embedded
 $(STAMP): requirements-dev.lock pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; choose one: make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' || \
-	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
-	@# The lock has every package. Without --no-deps, pip takes another version of a package that is required with an extra.
-	@$(BIN)/python -I app/local/install.py --no-deps --require-hashes -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
+	@$(PYTHON) -I app/local/install.py $(VENV) requirements-dev.lock
 	@touch $@

@@ -1,16 +1,20 @@
-"""Runs `pip install` for make and prints what it downloads, because the first installation takes minutes.
+"""Makes the environment of the repository for make, and prints what it downloads, because that takes minutes.
 
 It runs before anything is installed, so it uses only the standard library:
 
-    python -I app/local/install.py PIP-ARGUMENT...
+    python3 -I app/local/install.py .venv requirements-dev.lock
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 _WHEEL = re.compile(
     r"^\s*(Downloading|Using cached) (?:\S*/)?(\S+?)-\d\S*(?<!\.metadata) \(([\d.]+) (bytes|kB|MB|GB)\)"
@@ -42,28 +46,71 @@ def words(lines: Iterable[str]) -> Iterator[str]:
         yield f"  {count} packages, {downloaded:.0f} MB downloaded{known}; installing them ..."
 
 
-def main(arguments: list[str]) -> int:
-    """Run pip and return its exit code. If it fails, print its last lines."""
-    command = [sys.executable, "-m", "pip", "install", "--progress-bar", "off", *arguments]
-    last: list[str] = []
+def main(folder: Path, lock: Path) -> int:
+    """Make the environment in `folder`, with the packages of `lock` and with Penstock. Returns an exit code."""
+    missing = [name for name in ("ensurepip", "venv") if importlib.util.find_spec(name) is None]
+    if missing:
+        return _failed(
+            f"{sys.executable} has no module {missing[0]}; install it (Debian, Ubuntu: apt-get install python3-venv)"
+        )
+    python = str(folder / "bin" / "python")
+    # Not by `venv` itself, which does not say why it fails.
+    pip = [python, "-I", "-m", "ensurepip", "--upgrade", "--default-pip"]
+    install = [python, "-m", "pip", "install"]
+    # The lock has every package. Without --no-deps, pip takes another version of a package that is required with an
+    # extra.
+    locked = [*install, "--progress-bar", "off", "--no-deps", "--require-hashes", "-r", str(lock)]
+    own = [*install, "--no-build-isolation", "--no-deps", "-e", "."]
+    try:
+        for command in ([sys.executable, "-m", "venv", "--without-pip", str(folder)], pip, locked, own):
+            if command is locked:
+                print(f"Downloading Python packages into {folder} (once) ...", flush=True)
+            code, said = _run(command)
+            if code:
+                return _failed(why(said, folder))
+    except KeyboardInterrupt:
+        print("\nInterrupted. The same command goes on with what is downloaded already.", file=sys.stderr)
+        return 128 + signal.SIGINT
+    return 0
+
+
+def _run(command: list[str]) -> tuple[int, list[str]]:
+    """Run a command, print what of its output is for people; its exit code and its output. At Ctrl-C it is ended,
+    and what it says of that is dropped."""
+    said: list[str] = []
 
     def heard(lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            last[:] = [*last[-_TAIL_LINES:], line]
+            said.append(line)
             if line.startswith("Installing collected packages"):
                 return
             yield line
 
-    print("Downloading Python packages into .venv (once) ...", flush=True)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
-        assert pip.stdout is not None
-        for sentence in words(heard(pip.stdout)):
-            print(sentence, flush=True)
-        last += pip.stdout.readlines()
-    if pip.returncode:
-        print("".join(last[-_TAIL_LINES:]), file=sys.stderr)
-    return pip.returncode
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for sentence in words(heard(process.stdout)):
+                print(sentence, flush=True)
+            said += process.stdout.readlines()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C does not wait for it
+                process.communicate()
+            raise
+    return process.returncode, said
+
+
+def why(said: list[str], folder: Path) -> str:
+    """Why a command failed, from its output."""
+    if any("No space left on device" in line for line in said):
+        return f"The disk is full: {folder.absolute()}. Free some space, and run the same command again."
+    return "".join(said[-_TAIL_LINES:])
+
+
+def _failed(text: str) -> int:
+    print(text.rstrip(), file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

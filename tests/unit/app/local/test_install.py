@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.local.install import words
+from pathlib import Path
+
+from app.local.install import why, words
 
 _LINES = """\
 Collecting aiohttp==3.14.5 (from -r requirements.lock (line 7))
@@ -22,3 +24,9 @@ def test_large_packages_and_the_sum_are_printed() -> None:
         "  4 packages, 436 MB downloaded, 17 MB were in pip's cache; installing them ...",
     ]
     assert list(words(["Requirement already satisfied: pip"])) == []
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    pip = ["Installing collected packages: numpy\n", "ERROR: [Errno 28] No space left on device\n", "\n"]
+    assert why(pip, Path("/d/.venv")) == "The disk is full: /d/.venv. Free some space, and run the same command again."
+    assert why(["ERROR: no matching distribution\n"], Path("/d/.venv")) == "ERROR: no matching distribution\n"

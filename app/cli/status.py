@@ -18,6 +18,7 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.options.resource import KINDS
 from app.cli.output import watch as watching
+from app.cli.output.delivery import describe_dead_letters, describe_delivery
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.cli.output.time import show_time
 from app.operations.contract_snapshot import Contract, in_namespace, read_contract
@@ -61,6 +62,8 @@ _SUBSCRIPTIONS = Listing(
         "next_attempt": "NEXT ATTEMPT",
         "last_error": "LAST ERROR",
         "owners": "OWNERS",
+        "dead_letters": "DEAD LETTERS TO",
+        "delivery": "DELIVERY",
         "group": "GROUP",
         "generation": "GENERATION",
         "uid": "UID",
@@ -126,7 +129,8 @@ def status(
     A resource that the controller rejects is shown with the reason, even if its previous state is still served.
 
     -o wide adds the statistics of each subscription and trigger: lag, rate of the last minute, retries, last error,
-    workers. It also shows the filter of each trigger.
+    workers. It also shows the filter of each trigger, and the delivery that applies: which fields are its own, which
+    come from its channel or broker, and which are defaults.
 
     --wait waits until all are ready, for scripts that start a worker and then send events.
 
@@ -320,6 +324,8 @@ def _subscription_row(
         "subscriber": one and one.subscriber.shown,
         "order": one and str(one.order),
         **({"filter": one and filters.to_json(one.filter)} if kind == TRIGGER else {}),
+        "dead_letters": one and describe_dead_letters(one),
+        "delivery": one and describe_delivery(one),
         "group": one and one.group,
         **readiness,
         **_progress(found),

@@ -19,13 +19,14 @@ from urllib.parse import urljoin
 
 from controller.config import ControllerConfig
 from controller.plan.actions import ClusterView, World
-from controller.plan.specs import ChannelKey
+from controller.plan.specs import ChannelKey, SubscriptionSpec
 from knative.contract import records
-from knative.contract.records import BROKER, CHANNEL
+from knative.contract.records import BROKER, CHANNEL, TRIGGER
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import Condition, false, unknown
 from knative.resources.destination import Destination, Ref, uri_problem
+from knative.resources.effective_delivery import SINK, EffectiveDelivery, effective_delivery
 from knative.resources.values import EVENTING, MESSAGING, Broker, DeliveryRules
 
 
@@ -87,21 +88,17 @@ class AddressResolver:
 
     def delivery(
         self,
-        rules: DeliveryRules | None,
         channel: DeliveryRules | None,
         default: DeliverySpec,
-        namespace: str,
-        noun: str,
-    ) -> DeliverySpec:
-        """The effective policy: all of the subscription's, else all of the channel's, else the default.
-
-        Policies are never merged. `noun`: how messages name the channel. Raises Unresolved.
-        """
-        chosen = rules or channel
-        if chosen is None:
-            return default
-        what = "spec.delivery.deadLetterSink" if rules else f"the {noun}'s spec.delivery.deadLetterSink"
-        return replace(chosen.spec, dead_letter_sink=self.sink(chosen, namespace, what))
+        spec: SubscriptionSpec,
+    ) -> tuple[DeliverySpec, EffectiveDelivery]:
+        """The delivery of a subscription that applies with the sink resolved, and where it comes from. `channel`: the
+        channel's or broker's. Raises Unresolved."""
+        found = effective_delivery(spec.delivery, channel, default, by_field=spec.kind == TRIGGER)
+        whose = f"the {spec.channel_noun}'s " if SINK in found.inherited else ""
+        what = f"{whose}spec.delivery.deadLetterSink"
+        sink = self.resolve(found.dead_letter_sink, spec.namespace, what, "DeadLetterSinkNotResolved")
+        return replace(found.spec, dead_letter_sink=sink), found
 
     def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Addressable | None:
         """The dead letter sink of a `delivery`. Raises Unresolved."""

@@ -217,7 +217,7 @@ def _trigger_resolved(
     except Unresolved as problem:
         subscriber = problem.condition(subscriber.type)
     try:
-        destinations.delivery(resource.delivery, brokers, DeliverySpec(), resource.namespace, resource.channel_noun)
+        destinations.delivery(brokers, DeliverySpec(), resource)
     except Unresolved as problem:
         sink = problem.condition(sink.type)
     return subscriber, sink

@@ -151,8 +151,7 @@ def _record(
     namespace, channels = resource.namespace, channel.object.resource.delivery
     subscriber = destinations.resolve(resource.subscriber, namespace, "spec.subscriber", "SubscriberNotResolved")
     reply = destinations.resolve(resource.reply, namespace, "spec.reply", "ReplyNotResolved")
-    noun = resource.channel_noun
-    delivery = destinations.delivery(resource.delivery, channels, config.default_delivery, namespace, noun)
+    delivery, origin = destinations.delivery(channels, config.default_delivery, resource)
     assert subscriber is not None, "the reader rejects a resource without subscriber"
     if channel.record is None:
         return None
@@ -170,6 +169,8 @@ def _record(
         subscriber=subscriber,
         reply=reply,
         delivery=delivery,
+        delivery_own=origin.own,
+        delivery_inherited=origin.inherited,
         order=resource.order,
         concurrency=resource.concurrency,
         exhausted=resource.exhausted,

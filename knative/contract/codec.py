@@ -157,10 +157,12 @@ _CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
         "order": DeliveryOrder,
         "exhausted": OnRetriesExhausted,
         "filter": _filter,
+        "delivery_own": tuple,
+        "delivery_inherited": tuple,
     },
 }
 #: Fields with a conversion that records of the first version do not have.
-_LATER = frozenset({"format", "filter", "config_keys"})
+_LATER = frozenset({"format", "filter", "config_keys", "delivery_own", "delivery_inherited"})
 _NAMES = {
     kind: tuple(field.name for field in fields(kind))
     for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError, SecretProblem)

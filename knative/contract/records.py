@@ -115,6 +115,8 @@ class Subscription:
     shared_consumer: bool = False  #: as of its channel
     secret: str = ""  #: as of its channel
     unlisted: bool = False  #: no file has it or its channel any more: it is not served, and keeps its group
+    delivery_own: tuple[str, ...] = ()  #: fields of its `delivery` that it has itself; for people
+    delivery_inherited: tuple[str, ...] = ()  #: those that its channel or broker gives it; all others are defaults
 
     @property
     def is_served(self) -> bool:

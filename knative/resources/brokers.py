@@ -86,7 +86,7 @@ _BROKER_SPEC = Object(
                 "name": Text(meaning="Its name.", required=True),
             },
         ),
-        "delivery": delivery("Delivery of triggers that have none themselves."),
+        "delivery": delivery("Each field is for triggers that do not have it themselves."),
     },
 )
 
@@ -173,7 +173,9 @@ _TRIGGER_SPEC = Object(
         "subscriber": destination(
             "Where events are POSTed. An event in the answer goes into the broker.", required=True
         ),
-        "delivery": delivery("Retries, waits, time limit and dead letter sink; without it, those of the broker."),
+        "delivery": delivery(
+            "Retries, waits, time limit and dead letter sink; each field that is missing is the broker's."
+        ),
     },
 )
 

@@ -82,7 +82,7 @@ _SUBSCRIBER = Object(
         "replyUri": bare_uri(meaning="Where events in the answers are POSTed."),
         "replyCACerts": Text(meaning="A PEM bundle to trust for it."),
         "replyAudience": NO_OIDC,
-        "delivery": delivery("Its delivery; without it, that of the channel."),
+        "delivery": delivery("Its delivery; without it, that of the channel. Without a sink, the channel's."),
         "auth": Unsupported(
             meaning="The identity of OIDC tokens; not supported.", what=NO_OIDC.what, hint=NO_OIDC.hint, type="object"
         ),
@@ -112,7 +112,9 @@ CHANNEL_SPEC = Object(
         "retentionDuration": Duration(
             meaning="How long events are kept, an ISO-8601 duration.", default="PT168H", positive=True, stored=True
         ),
-        "delivery": delivery("Delivery of subscriptions that have none themselves."),
+        "delivery": delivery(
+            "Delivery of subscriptions that have none themselves, and the dead letter sink of those without one."
+        ),
         "subscribers": Items(
             meaning="Subscriptions that another controller resolved; Subscriptions are the usual way.",
             of=_SUBSCRIBER,
@@ -209,7 +211,10 @@ SUBSCRIPTION_SPEC = Object(
         "channel": _CHANNEL_REF,
         "subscriber": destination("Where events are POSTed.", required=True),
         "reply": destination("Where events in the subscriber's answers are POSTed."),
-        "delivery": delivery("Retries, waits, time limit and dead letter sink; without it, those of the channel."),
+        "delivery": delivery(
+            "Retries, waits, time limit and dead letter sink; without it, those of the channel. Without a sink, "
+            "that of the channel."
+        ),
     },
 )
 

@@ -36,14 +36,17 @@ def delivery(meaning: str) -> Object:
         meaning=meaning,
         title="Delivery",
         fields={
-            "retry": Integer(meaning="Further attempts after the first.", default=_DEFAULT.retry, least=0),
+            "retry": Integer(
+                meaning="Further attempts after the first.", default=_DEFAULT.retry, least=0, layered=True
+            ),
             "backoffPolicy": Choice(
                 meaning="`exponential` (delay x 2^(n-1) before retry n) or `linear` (delay x n).",
                 choices=tuple(BackoffPolicy),
                 default=_DEFAULT.backoff_policy,
+                layered=True,
             ),
-            "backoffDelay": Duration(meaning="The first wait.", default="PT0.2S"),
-            "timeout": Duration(meaning="Time limit of one attempt.", default="PT300S", positive=True),
+            "backoffDelay": Duration(meaning="The first wait.", default="PT0.2S", layered=True),
+            "timeout": Duration(meaning="Time limit of one attempt.", default="PT300S", positive=True, layered=True),
             "retryAfterMax": Duration(
                 meaning="The most that a `Retry-After` may ask for; `PT0S` ignores it; absent: 10 minutes at most."
             ),
@@ -51,6 +54,7 @@ def delivery(meaning: str) -> Object:
                 meaning="How a request carries the event: `binary`, or all of it as one `json` object.",
                 choices=tuple(DeliveryFormat),
                 default=_DEFAULT.format,
+                layered=True,
             ),
             "deadLetterSink": destination(
                 "Where to POST an event whose retries are used up. Without it such events go to the DLQ topic."
@@ -63,15 +67,14 @@ def delivery_of(values: Mapping[str, Any] | None) -> DeliveryRules | None:
     """The value of what was read; None if there is no `delivery`."""
     if values is None:
         return None
+    policy, format_ = values["backoffPolicy"], values["format"]
     return DeliveryRules(
-        DeliverySpec(
-            retry=values["retry"],
-            backoff_policy=BackoffPolicy(values["backoffPolicy"]),
-            backoff_delay_s=values["backoffDelay"],
-            timeout_s=values["timeout"],
-            retry_after_max_s=values["retryAfterMax"],
-            format=DeliveryFormat(values["format"]),
-        ),
+        retry=values["retry"],
+        backoff_policy=policy and BackoffPolicy(policy),
+        backoff_delay_s=values["backoffDelay"],
+        timeout_s=values["timeout"],
+        retry_after_max_s=values["retryAfterMax"],
+        format=format_ and DeliveryFormat(format_),
         dead_letter_sink=destination_of(values["deadLetterSink"]),
     )
 

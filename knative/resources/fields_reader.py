@@ -50,11 +50,11 @@ def _read(reader: ObjectReader, key: str, node: Node) -> Any:
         case Text():
             return _text(reader, key, node)
         case Choice():
-            return reader.choice(key, ("", *node.choices), node.default) or node.default
+            return reader.choice(key, ("", *node.choices), "") or (None if node.layered else node.default)
         case Integer():
             return _integer(reader, key, node)
         case Duration():
-            return reader.duration_s(key, node.default, positive=node.positive)
+            return reader.duration_s(key, "" if node.layered else node.default, positive=node.positive)
         case Texts():
             return reader.texts(key)
         case Object() | Items() if node.by_hand:
@@ -94,7 +94,9 @@ def _complaint(text: str, node: Text) -> tuple[str, str] | None:
     return None
 
 
-def _integer(reader: ObjectReader, key: str, node: Integer) -> int:
+def _integer(reader: ObjectReader, key: str, node: Integer) -> int | None:
+    if node.layered and reader.read(key) is None:
+        return None
     number = reader.integer(key, node.default, node.least)
     if number <= node.most:
         return number

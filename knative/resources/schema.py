@@ -25,6 +25,7 @@ class Node:
     meaning: str = ""
     required: bool = False
     immutable: bool = False  #: the API server rejects a change; a directory has a condition for that
+    layered: bool = False  #: read as None if absent: the value of another object comes before the default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

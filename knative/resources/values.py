@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from knative.delivery.policy import DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
 from knative.resources.destination import Destination
 
@@ -40,9 +40,14 @@ StartPosition = Start | StartTime
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRules:
-    """A `delivery` as written: the spec without its dead letter sink, and the sink before it is resolved."""
+    """A `delivery` as written, its sink not resolved. None = not written. Durations are in seconds."""
 
-    spec: DeliverySpec
+    retry: int | None = None
+    backoff_policy: BackoffPolicy | None = None
+    backoff_delay_s: float | None = None
+    timeout_s: float | None = None
+    retry_after_max_s: float | None = None
+    format: DeliveryFormat | None = None
     dead_letter_sink: Destination | None = None
 
 

@@ -75,9 +75,16 @@ def outcome(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, len(wanted), LIMIT_S)
+            fallback = installation.beside("fallback")
+            of_channel = {"retry": 5, "deadLetterSink": {"uri": subscriber.script("/channel-sink", says(200))}}
+            bad = subscriber.script("/fallback", says(500))
+            fallback.write([Wanted("fallback", bad, delivery={"retry": 1, "backoffDelay": "PT0.05S"})], of_channel)
+            fallback.wait_subscribers(worker, 1, LIMIT_S)
+            assert post(worker.port, fallback.resources.path, EVENT_ID, BODY).status == 202
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             assert post(worker.port, target, EVENT_ID, BODY, [EXTRA]).status == 202
             installation.wait_settled([one.name for one in wanted], LIMIT_S)
+            fallback.wait_settled(["fallback"], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         yield Outcome(installation, subscriber, _letters(installation))
 
@@ -154,6 +161,12 @@ def test_a_dead_letter_sink_gets_the_event_with_its_error(outcome: Outcome) -> N
     assert "to-sink" not in outcome.dead
 
 
+def test_a_subscription_without_a_sink_has_that_of_its_channel(outcome: Outcome) -> None:
+    """The rest of its `delivery` is its own: two attempts, not six."""
+    assert len(outcome.subscriber.requests("/fallback")) == 2
+    assert [request.attributes["id"] for request in outcome.subscriber.requests("/channel-sink")] == [EVENT_ID]
+
+
 def test_a_dead_letter_sink_that_fails_is_followed_by_the_topic(outcome: Outcome) -> None:
     assert len(outcome.subscriber.requests("/bad-sink")) == ALL
     (letter,) = outcome.dead["to-bad-sink"]
@@ -191,6 +204,12 @@ def test_a_stale_connection_costs_no_attempt(kafka: EmbeddedKafka, tmp_path_fact
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, 1)
+            fallback = installation.beside("fallback")
+            of_channel = {"retry": 5, "deadLetterSink": {"uri": subscriber.script("/channel-sink", says(200))}}
+            bad = subscriber.script("/fallback", says(500))
+            fallback.write([Wanted("fallback", bad, delivery={"retry": 1, "backoffDelay": "PT0.05S"})], of_channel)
+            fallback.wait_subscribers(worker, 1, LIMIT_S)
+            assert post(worker.port, fallback.resources.path, EVENT_ID, BODY).status == 202
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             for number in (1, 2):
                 assert post(worker.port, target, f"e{number}").status == 202

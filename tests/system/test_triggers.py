@@ -5,6 +5,7 @@ One worker for all; each test has a broker of its own, and so topics of its own.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -160,6 +161,34 @@ def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
         ("reply-three", "2"),
         ("reply-two", "1"),
     ]
+
+
+def test_a_trigger_inherits_from_its_broker_what_it_has_not(running: Running) -> None:
+    """The broker makes four attempts and has a sink. `few` makes fewer, `slow` waits longer, `own` has a sink."""
+    script = running.subscriber.script
+    of_broker, of_trigger = script("/merge/broker-sink", says(200)), script("/merge/own-sink", says(200))
+    broker = running.installation.beside("merge", partitions=2)
+    deliveries: dict[str, dict[str, Any]] = {
+        "few": {"retry": 2},
+        "slow": {"timeout": "PT30S"},
+        "own": {"deadLetterSink": {"uri": of_trigger}},
+    }
+    broker.write(
+        [Wanted(name, script(f"/merge/{name}", says(500)), delivery=spec) for name, spec in deliveries.items()],
+        {"retry": 3, "backoffDelay": "PT0.05S", "deadLetterSink": {"uri": of_broker}},
+    )
+    broker.wait_triggers(list(deliveries), LIMIT_S)
+    running.post(broker, "failing", "any")
+    wait_until("both sinks have all", lambda: len(running.ids("/merge/broker-sink")) == 2, LIMIT_S)
+    broker.wait_settled(list(deliveries), LIMIT_S)
+    assert {name: len(running.ids(f"/merge/{name}")) for name in deliveries} == {"few": 3, "slow": 4, "own": 4}
+    assert (running.ids("/merge/broker-sink"), running.ids("/merge/own-sink")) == (["failing"] * 2, ["failing"])
+    shown = json.loads(broker.penstock("status", "-n", NAMESPACE, "-o", "json").stdout)
+    rows = {row["trigger"]: row for row in shown["triggers"]}
+    few, own = rows[f"{NAMESPACE}/few"], rows[f"{NAMESPACE}/own"]
+    assert few["delivery"].startswith("own: retry=2; broker: backoffDelay=0.05s; default: ")
+    assert (few["dead_letters"], own["dead_letters"]) == (f"{of_broker} (broker)", f"{of_trigger} (own)")
+    assert broker.status("Trigger", "few")["status"]["deadLetterSinkUri"] == of_broker
 
 
 def test_replies_in_a_loop_end_as_a_dead_letter(running: Running) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.plan.actions import AnyObject, ClusterView, GroupState, ObservedTopic, WriteStatus
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
-from knative.delivery.policy import Addressable, DeliverySpec
+from knative.delivery.policy import Addressable
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import DeliveryRules
 from tests.unit.controller.worlds import BROKER_DLQ, BROKER_TOPIC, NOW, TOPIC, Kafka, kafka_with_ingress, serving
@@ -56,7 +56,7 @@ def refers(kind: str = "Service", name: str = "billing") -> Destination:
 
 def sink(destination: Destination) -> DeliveryRules:
     """A delivery with this dead letter sink."""
-    return DeliveryRules(DeliverySpec(), destination)
+    return DeliveryRules(dead_letter_sink=destination)
 
 
 def reports(state: WorkerState, reason: str = "", generation: int = 0, beside: bool = False) -> Any:

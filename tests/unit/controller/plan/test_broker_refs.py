@@ -7,7 +7,7 @@ import pytest
 from controller.plan.actions import (
     AnyObject,
 )
-from knative.delivery.policy import Addressable, DeliverySpec
+from knative.delivery.policy import Addressable
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import DeliveryRules, Subscriber
@@ -84,7 +84,7 @@ MAIN = Ref("eventing.knative.dev/v1", "Broker", "", "main")
 @pytest.mark.parametrize("uri", ["", "/x"])
 def test_a_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
     target = Destination(uri, MAIN)
-    sink = DeliveryRules(DeliverySpec(), target)
+    sink = DeliveryRules(dead_letter_sink=target)
     kafka = settled_kafka(
         broker(), broker("other"), trigger(to="other", subscriber=target, delivery=sink), channel(delivery=sink)
     )

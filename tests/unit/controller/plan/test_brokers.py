@@ -15,7 +15,7 @@ from controller.plan.actions import (
     Object,
     ObservedTopic,
 )
-from knative.delivery.policy import DeliveryOrder, DeliverySpec
+from knative.delivery.policy import DeliveryOrder
 from knative.filters.dialects import Exact
 from knative.resources.values import ConfigMap, DeliveryRules
 from tests.unit.controller.worlds import (
@@ -326,7 +326,7 @@ def test_keep_topic_keeps_the_topics(external: str) -> None:
 def test_what_a_published_broker_cannot_change(first: dict[str, Any], second: dict[str, Any], words: str) -> None:
     kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1), "another": ObservedTopic(2, 1)})
     rest = config_map(partitions="2"), config_map("other", partitions="3"), trigger()
-    shared: dict[str, Any] = {"order": DeliveryOrder.ORDERED, "delivery": DeliveryRules(DeliverySpec(retry=4))}
+    shared: dict[str, Any] = {"order": DeliveryOrder.ORDERED, "delivery": DeliveryRules(retry=4)}
     kafka.settle(broker(**first, **shared), *rest)
     before, topics = kafka.world, dict(kafka.topics)
     changed = broker(generation=2, **second, **shared)

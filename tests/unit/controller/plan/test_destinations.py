@@ -9,7 +9,6 @@ import pytest
 
 from controller.plan.actions import ClusterView, Object, PublishSubscription
 from controller.plan.reconcile import reconcile
-from knative.delivery.policy import DeliverySpec
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import DeliveryRules, KafkaChannel, Subscriber
@@ -39,7 +38,7 @@ STOCK_HOST = "http://stock-kn-channel.default.svc.cluster.local"
 def test_what_a_target_stands_for(target: Destination, uri: str) -> None:
     """As subscriber, as reply and as dead letter sink, of a Subscription and of a channel."""
     target = replace(target, ca_certs="pem")
-    sink = DeliveryRules(DeliverySpec(retry=1), target)
+    sink = DeliveryRules(retry=1, dead_letter_sink=target)
     objects = channel(delivery=sink), channel("stock"), sub(subscriber=target, reply=target), sub("own", delivery=sink)
     kafka = Kafka()
     kafka.settle(*objects)
@@ -56,7 +55,7 @@ def test_what_a_target_stands_for(target: Destination, uri: str) -> None:
 
 def test_core_gets_the_whole_dead_letter_sink_of_a_channel() -> None:
     """It makes those of Subscriptions from it. Nobody else needs the query, and a Broker is not core's."""
-    rules = DeliveryRules(DeliverySpec(retry=1), Destination(uri="http://sink/?key"))
+    rules = DeliveryRules(retry=1, dead_letter_sink=Destination(uri="http://sink/?key"))
     objects = channel(delivery=rules), broker(delivery=rules), sub()
     kafka = Kafka()
     kafka.settle(*objects)
@@ -89,7 +88,7 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
     given: dict[str, dict[str, Any]] = {
         "SubscriberNotResolved": {"subscriber": target},
         "ReplyNotResolved": {"reply": target},
-        "DeadLetterSinkNotResolved": {"delivery": DeliveryRules(DeliverySpec(), target)},
+        "DeadLetterSinkNotResolved": {"delivery": DeliveryRules(dead_letter_sink=target)},
     }
     return sub(**given[reason], **fields)
 
@@ -120,7 +119,7 @@ def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
         (Destination(ref=KNATIVE_SERVICE), ConditionStatus.FALSE),
         (Destination(ref=STOCK), ConditionStatus.UNKNOWN),
     ):
-        one = channel(delivery=DeliveryRules(DeliverySpec(), target))
+        one = channel(delivery=DeliveryRules(dead_letter_sink=target))
         status = Kafka().statuses(one, channel("stock"))["orders"]
         assert condition(status, "DeadLetterSinkResolved") == (truth, "DeadLetterSinkNotResolved")
 

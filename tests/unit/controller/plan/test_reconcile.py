@@ -219,17 +219,20 @@ def test_what_an_older_controller_published_keeps_a_consumer_of_its_own() -> Non
     }
 
 
-OWN = DeliveryRules(DeliverySpec(retry=1))
-CHANNELS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Destination(uri="http://channel-sink/"))
+OWN = DeliveryRules(retry=1)
+SINK = DeliveryRules(dead_letter_sink=Destination(uri="http://own-sink/"))
+CHANNEL_SINK = Addressable("http://channel-sink/")
+CHANNELS = DeliveryRules(retry=5, timeout_s=7.0, dead_letter_sink=Destination(uri="http://channel-sink/"))
 
 
 @pytest.mark.parametrize(
     ("own", "channels", "expected"),
     [
         (None, None, CONFIG.default_delivery),
-        (OWN, None, OWN.spec),
-        (None, CHANNELS, replace(CHANNELS.spec, dead_letter_sink=Addressable("http://channel-sink/"))),
-        (OWN, CHANNELS, OWN.spec),
+        (OWN, None, DeliverySpec(retry=1)),
+        (None, CHANNELS, DeliverySpec(retry=5, timeout_s=7.0, dead_letter_sink=CHANNEL_SINK)),
+        (OWN, CHANNELS, DeliverySpec(retry=1, dead_letter_sink=CHANNEL_SINK)),
+        (SINK, CHANNELS, DeliverySpec(dead_letter_sink=Addressable("http://own-sink/"))),
     ],
 )
 def test_the_delivery_of_the_subscription_takes_precedence(
@@ -237,7 +240,12 @@ def test_the_delivery_of_the_subscription_takes_precedence(
 ) -> None:
     kafka = Kafka()
     kafka.settle(channel(delivery=channels), sub(delivery=own))
-    assert kafka.world.subscriptions["s-billing"].delivery == expected
+    record = kafka.world.subscriptions["s-billing"]
+    assert record.delivery == expected
+    assert ("deadLetterSink" in record.delivery_inherited) == (expected.dead_letter_sink == CHANNEL_SINK)
+    body = kafka.statuses(channel(delivery=channels), sub(delivery=own))["billing"].body
+    sink = expected.dead_letter_sink
+    assert body["physicalSubscription"]["deadLetterSinkUri"] == (sink.uri if sink else "")
 
 
 def test_entries_of_a_channel_are_served_with_the_identity_they_bring() -> None:

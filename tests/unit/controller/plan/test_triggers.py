@@ -156,22 +156,27 @@ def test_a_change_of_the_broker_reaches_its_triggers() -> None:
     assert kafka.world.subscriptions["t-billing"].order is ORDERED
 
 
-OWN = DeliveryRules(DeliverySpec(retry=1))
-SINK = DeliveryRules(DeliverySpec(retry=2), Destination(uri="http://own-sink/"))
-BROKERS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Destination(uri="http://broker-sink/"))
+OWN = DeliveryRules(retry=1)
+SINK = DeliveryRules(retry=2, dead_letter_sink=Destination(uri="http://own-sink/"))
+SLOW = DeliveryRules(timeout_s=30.0)
+ONCE = DeliveryRules(retry=0)
+BROKER_SINK = Addressable("http://broker-sink/")
+BROKERS = DeliveryRules(retry=5, timeout_s=7.0, dead_letter_sink=Destination(uri="http://broker-sink/"))
 
 
 @pytest.mark.parametrize(
     ("own", "brokers", "expected"),
     [
         (None, None, CONFIG.default_delivery),
-        (OWN, None, OWN.spec),
-        (None, BROKERS, replace(BROKERS.spec, dead_letter_sink=Addressable("http://broker-sink/"))),
-        (OWN, BROKERS, OWN.spec),
-        (SINK, BROKERS, replace(SINK.spec, dead_letter_sink=Addressable("http://own-sink/"))),
+        (OWN, None, DeliverySpec(retry=1)),
+        (None, BROKERS, DeliverySpec(retry=5, timeout_s=7.0, dead_letter_sink=BROKER_SINK)),
+        (OWN, BROKERS, DeliverySpec(retry=1, timeout_s=7.0, dead_letter_sink=BROKER_SINK)),
+        (SINK, BROKERS, DeliverySpec(retry=2, timeout_s=7.0, dead_letter_sink=Addressable("http://own-sink/"))),
+        (SLOW, BROKERS, DeliverySpec(retry=5, timeout_s=30.0, dead_letter_sink=BROKER_SINK)),
+        (ONCE, BROKERS, DeliverySpec(retry=0, timeout_s=7.0, dead_letter_sink=BROKER_SINK)),
     ],
 )
-def test_the_delivery_of_the_trigger_replaces_that_of_the_broker(
+def test_the_delivery_of_a_trigger_comes_before_that_of_its_broker_field_by_field(
     own: DeliveryRules | None, brokers: DeliveryRules | None, expected: DeliverySpec
 ) -> None:
     kafka = settled_kafka(broker(delivery=brokers), trigger(delivery=own))
@@ -179,6 +184,24 @@ def test_the_delivery_of_the_trigger_replaces_that_of_the_broker(
     body = kafka.status(trigger(delivery=own), broker(delivery=brokers)).body
     sink = expected.dead_letter_sink
     assert body["deadLetterSinkUri"] == (sink.uri if sink else "")
+
+
+def test_the_contract_says_where_each_field_comes_from() -> None:
+    kafka = settled_kafka(broker(delivery=BROKERS), trigger(delivery=OWN))
+    record = kafka.world.subscriptions["t-billing"]
+    assert (record.delivery_own, record.delivery_inherited) == (("retry",), ("timeout", "deadLetterSink"))
+
+
+def test_a_trigger_with_a_sink_of_its_own_does_not_need_that_of_its_broker() -> None:
+    lost = DeliveryRules(dead_letter_sink=NOWHERE)
+    kafka = settled_kafka(broker(delivery=lost), trigger(delivery=SINK))
+    assert kafka.world.subscriptions["t-billing"].delivery.dead_letter_sink == Addressable("http://own-sink/")
+    one = trigger(delivery=OWN)
+    kafka = settled_kafka(broker(delivery=lost), one)
+    assert not kafka.world.subscriptions
+    status = kafka.status(one, broker(delivery=lost))
+    assert condition(status, "DeadLetterSinkResolved") == (FALSE, "DeadLetterSinkNotResolved")
+    assert "the broker's spec.delivery.deadLetterSink" in message(status, "DeadLetterSinkResolved")
 
 
 # -- statuses
@@ -196,7 +219,7 @@ def test_the_conditions_of_a_broker() -> None:
         "penstock.dev/path": "/default/main",
     }
     assert condition(status, "DeadLetterSinkResolved") == (TRUE, "DeadLetterTopicUsed")
-    lost = broker(delivery=DeliveryRules(DeliverySpec(), NOWHERE))
+    lost = broker(delivery=DeliveryRules(dead_letter_sink=NOWHERE))
     assert condition(kafka.status(lost)) == (FALSE, "DeadLetterSinkNotResolved")
     unborn = kafka_with_ingress().status(broker())
     assert condition(unborn, "TopicReady") == (UNKNOWN, "TopicBeingCreated")
@@ -235,12 +258,12 @@ LATER = broker("later", external_topic="missing")
         (trigger(subscriber=NOWHERE), "SubscriberResolved", (FALSE, "SubscriberNotResolved")),
         (trigger(subscriber=WAITS), "SubscriberResolved", (UNKNOWN, "SubscriberNotResolved")),
         (
-            trigger(delivery=DeliveryRules(DeliverySpec(), NOWHERE)),
+            trigger(delivery=DeliveryRules(dead_letter_sink=NOWHERE)),
             "DeadLetterSinkResolved",
             (FALSE, "DeadLetterSinkNotResolved"),
         ),
         (
-            trigger(delivery=DeliveryRules(DeliverySpec(), WAITS)),
+            trigger(delivery=DeliveryRules(dead_letter_sink=WAITS)),
             "DeadLetterSinkResolved",
             (UNKNOWN, "DeadLetterSinkNotResolved"),
         ),

@@ -89,7 +89,7 @@ STORED: list[tuple[Entry, str]] = [
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
         '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
-        '"shared_consumer":false,"secret":"","unlisted":false}}',
+        '"shared_consumer":false,"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
     ),
     (
         replace(SUBSCRIPTION, shared_consumer=True),
@@ -100,7 +100,7 @@ STORED: list[tuple[Entry, str]] = [
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
         '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
-        '"shared_consumer":true,"secret":"","unlisted":false}}',
+        '"shared_consumer":true,"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
     ),
     (
         TRIGGER,
@@ -113,7 +113,7 @@ STORED: list[tuple[Entry, str]] = [
         '"order":"key-ordered","concurrency":7,"exhausted":"ignore","kind":"Trigger","spec_hash":"6a",'
         '"filter":"{\\"all\\":[{\\"exact\\":{\\"type\\":\\"ü\\"}},'
         '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id","seek":"","stopped":false,'
-        '"shared_consumer":false,"secret":"","unlisted":false}}',
+        '"shared_consumer":false,"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
     ),
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, All, Attributes, Exact, Prefix
 from knative.resources import kinds
 from knative.resources.brokers import BrokerConfig, broker_config
@@ -78,14 +78,15 @@ def test_a_broker_with_everything() -> None:
         "penstock.dev/keep-topic": "true",
         "example.com/any": "x",
     }
-    delivery = DeliverySpec(2, BackoffPolicy.LINEAR, 1.0, 5.0, 9.0, format=DeliveryFormat.JSON)
     assert kinds.parse(broker(spec, annotations)) == Broker(
         namespace="shop",
         name="main",
         class_="Kafka",
         config=("other", "c"),
         external_topic="Their_Topic-1.x",
-        delivery=DeliveryRules(delivery, Destination(uri="http://dead/")),
+        delivery=DeliveryRules(
+            2, BackoffPolicy.LINEAR, 1.0, 5.0, 9.0, DeliveryFormat.JSON, Destination(uri="http://dead/")
+        ),
         order=DeliveryOrder.UNORDERED,
         concurrency=7,
         hosts=("events.example",),
@@ -116,7 +117,7 @@ def test_a_broker_whose_class_was_changed_still_has_what_its_triggers_need() -> 
     found = kinds.parse(broker({"config": {"name": "c"}, "delivery": {"retry": 4}}, annotations))
     assert isinstance(found, Broker)
     assert found.delivery is not None
-    assert (found.order, found.concurrency, found.delivery.spec.retry) == (DeliveryOrder.ORDERED, 3, 4)
+    assert (found.order, found.concurrency, found.delivery.retry) == (DeliveryOrder.ORDERED, 3, 4)
 
 
 # -- Trigger
@@ -149,7 +150,7 @@ def test_a_trigger_with_everything() -> None:
         broker="main",
         subscriber=Destination("/in", Ref("v1", "Service", "", "s")),
         filter=All((Exact((("type", "a"),)), Prefix((("source", "/b"),)))),
-        delivery=DeliveryRules(DeliverySpec(retry=1)),
+        delivery=DeliveryRules(retry=1),
         order=DeliveryOrder.ORDERED,
         concurrency=1,
         start=StartTime(1_769_842_800_500, "2026-01-31T08:00:00.5+01:00"),

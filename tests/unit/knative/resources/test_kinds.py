@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from knative.delivery.policy import BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.delivery.policy import BackoffPolicy, DeliveryOrder, OnRetriesExhausted
 from knative.resources import kinds
 from knative.resources.destination import Ref, uri_problem
 from knative.resources.kinds import Invalid, spec_hash
-from knative.resources.values import KafkaChannel, Start, Subscription
+from knative.resources.values import DeliveryRules, KafkaChannel, Start, Subscription
 
 
 def channel(spec: object = None, annotations: object = None, **more: object) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_a_channel_with_everything() -> None:
     found = read_channel(channel(spec, annotations))
     assert (found.partitions, found.replication, found.retention_s) == (4, 3, 3600.0)
     assert found.delivery is not None
-    assert found.delivery.spec == DeliverySpec(2, BackoffPolicy.LINEAR, 0.1, 5.0)
+    assert found.delivery == DeliveryRules(2, BackoffPolicy.LINEAR, 0.1, 5.0)
     assert found.hosts == ("my-service.ns.svc", "other")
     assert found.keep_topic
     entry = found.subscribers[0]
@@ -85,10 +85,10 @@ def test_a_subscription_and_its_defaults() -> None:
 def test_a_delivery_that_is_there_has_defaults_of_its_own() -> None:
     found = read_subscription(subscription(delivery={}))
     assert found.delivery is not None
-    assert found.delivery.spec == DeliverySpec(0, BackoffPolicy.EXPONENTIAL, 0.2, 300.0, None, None)
+    assert found.delivery == DeliveryRules()
     ignoring = read_subscription(subscription(delivery={"retryAfterMax": "PT0S"}))
     assert ignoring.delivery is not None
-    assert ignoring.delivery.spec.retry_after_max_s == 0.0
+    assert ignoring.delivery.retry_after_max_s == 0.0
 
 
 def test_annotations_of_a_subscription() -> None:

@@ -29,7 +29,7 @@ from knative.resources.fields_reader import read_fields
 from knative.resources.kinds import OURS, Invalid
 from knative.resources.object_reader import ObjectReader
 from knative.resources.schema import Items, Kind
-from knative.resources.values import KafkaChannel
+from knative.resources.values import DeliveryRules, KafkaChannel
 
 _DURATIONS = st.one_of(
     st.text("PTWDHMSY0123456789.,", max_size=24),
@@ -99,9 +99,13 @@ def test_filters_have_every_dialect() -> None:
 
 
 def test_defaults_of_the_shapes_are_those_of_the_values() -> None:
-    rules = delivery_of(read_fields(ObjectReader({}, (), []), delivery("")))
-    assert rules is not None
-    assert rules.spec == DeliverySpec()
+    fields = delivery("").fields
+    shown = {name: getattr(node, "default", None) for name, node in fields.items()}
+    spec = DeliverySpec()
+    assert (shown["retry"], shown["backoffPolicy"], shown["format"]) == (spec.retry, spec.backoff_policy, spec.format)
+    durations = [parse_duration_s(str(shown[name])) for name in ("backoffDelay", "timeout")]
+    assert durations == [spec.backoff_delay_s, spec.timeout_s]
+    assert delivery_of(read_fields(ObjectReader({}, (), []), delivery(""))) == DeliveryRules()
     value = {"apiVersion": KAFKA_CHANNEL.api_version, "kind": "KafkaChannel", "metadata": {"name": "a"}}
     assert kinds.parse(value) == KafkaChannel("default", "a")
 

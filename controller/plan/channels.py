@@ -27,7 +27,9 @@ from controller.plan.ownership import Ownership, channel_owner, channel_topic, s
 from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names, records
 from knative.contract.leader_state import Removal
+from knative.hosts import owner_by_service
 from knative.resources.conditions import Condition, false, true, unknown
+from knative.resources.fields import HOSTS
 
 #: The configs that every topic of ours has.
 MANAGED_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
@@ -64,7 +66,7 @@ def plan_channel(
     if published is not None:
         dlq_topic = published.dlq_topic
     topics = _plan_topics(channel, topic, dlq_topic, world, config, claims)
-    hosts, addressable = _plan_hosts(channel, config, claims)
+    hosts, addressable = _plan_hosts(channel, world, config, claims)
     if not topics.partitions:
         # The topics are not ready. A published channel is still served with its old record.
         unpublished = unknown("ContractPublished", topics.condition.reason, "waits for the topic")
@@ -257,20 +259,24 @@ def _same(wish: str, seen: str | None) -> bool:
 
 
 def _plan_hosts(
-    channel: Object[ChannelSpec], config: ControllerConfig, claims: Ownership
+    channel: Object[ChannelSpec], world: World, config: ControllerConfig, claims: Ownership
 ) -> tuple[tuple[str, ...], Condition]:
     resource = channel.resource
     me = channel_owner(channel.uid, *resource.key)
     hosts: list[str] = []
     taken: list[str] = []
     for host in dict.fromkeys((*service_hosts(resource, config), *resource.hosts)):
-        owner = claims.claim_host(me, host)
-        if owner is None:
+        problem = claims.host_problem(me, host)
+        # In a cluster a namespace may be another team's, and its Services lead where that team wants. Files that lie in
+        # one directory have the same author.
+        if world.cluster is not None and (other := owner_by_service(host, resource.namespace)) is not None:
+            problem = f"is the name of a Service of the namespace {other!r}, and belongs to that namespace"
+        if problem is None:
             hosts.append(host)
         else:
-            taken.append(f"host {host!r} belongs to {owner.label}")
+            taken.append(f"host {host!r} {problem}")
     if taken:
-        message = f"{'; '.join(taken)}; remove it from one of the two. The other addresses are served"
+        message = f"{'; '.join(taken)}. Remove it from one annotation {HOSTS}. The other addresses are served"
         return tuple(hosts), false("Addressable", "HostTaken", message)
     if not hosts and not config.ingress_url:
         message = "has no address that others could use; set PENSTOCK_INGRESS_URL, or the annotation penstock.dev/hosts"

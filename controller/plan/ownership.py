@@ -1,6 +1,8 @@
 """Ownership of topics and hosts: no two resources may share one by accident. This includes DLQ topics.
 
-The first resource to claim a name owns it and keeps it. Published resources claim first, then the others by name.
+The first resource to claim a topic owns it and keeps it. Published resources claim first, then the others by name.
+A host that several claim has no owner: nothing says which of them its senders mean. Only the address of a channel
+belongs to that channel, whoever else claims it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from controller.plan.actions import Object, World
 from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names
 from knative.contract.records import CHANNEL
+from knative.hosts import channel_host
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +32,28 @@ class Ownership:
 
     def __init__(self) -> None:
         self._topics: dict[str, ClaimOwner] = {}
-        self._hosts: dict[str, ClaimOwner] = {}
+        self._hosts: dict[str, dict[str, ClaimOwner]] = {}  #: host -> who claims it, by uid
+        self._channels: dict[str, ClaimOwner] = {}  #: short cluster host name -> its channel
 
     def claim_topics(self, owner: ClaimOwner, topics: Iterable[str]) -> ClaimOwner | None:
         """Claim all of `topics` or none. None = claimed; else the present owner of one of them."""
         return _claim(self._topics, owner, [kafka_names.collision_key(topic) for topic in topics])
 
-    def claim_host(self, owner: ClaimOwner, host: str) -> ClaimOwner | None:
-        """Claim a host. None = claimed; else its present owner."""
-        return _claim(self._hosts, owner, [host])
+    def name_channel(self, owner: ClaimOwner, short_host: str) -> None:
+        """Give a channel its cluster host name, with any domain."""
+        self._channels[short_host] = owner
+
+    def claim_host(self, owner: ClaimOwner, host: str) -> None:
+        """Claim a host."""
+        self._hosts.setdefault(host, {})[owner.uid] = owner
+
+    def host_problem(self, owner: ClaimOwner, host: str) -> str | None:
+        """Why `owner` does not have a host that it claims; None = it has it."""
+        channel = self._channels.get(_short(host))
+        if channel is not None:
+            return None if channel.uid == owner.uid else f"belongs to {channel.label}, whose address it is"
+        rivals = sorted(other.label for uid, other in self._hosts.get(host, {}).items() if uid != owner.uid)
+        return f"is also claimed by {', '.join(rivals)}, so none of them has it" if rivals else None
 
 
 def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str]) -> ClaimOwner | None:
@@ -49,11 +65,17 @@ def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str])
     return None
 
 
+def _short(host: str) -> str:
+    """A cluster host name without its domain."""
+    name, svc, _ = f"{host}.".partition(".svc.")
+    return f"{name}{svc}".rstrip(".")
+
+
 def service_hosts(channel: ChannelSpec, config: ControllerConfig) -> tuple[str, ...]:
     """The cluster host names that every channel has, the full one first. Brokers share a host and differ by path."""
     if channel.kind != CHANNEL:
         return ()
-    short = f"{channel.name}-kn-channel.{channel.namespace}.svc".lower()
+    short = channel_host(channel.namespace, channel.name)
     return f"{short}.{config.cluster_domain}".lower(), short
 
 
@@ -69,7 +91,7 @@ def channel_owner(uid: str, kind: str, namespace: str, name: str) -> ClaimOwner:
 
 
 def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: ControllerConfig) -> Ownership:
-    """The claims that come first: published channels, removals in progress, and every channel's cluster host names."""
+    """The claims on topics that come first, of published channels and of removals in progress; all claims on hosts."""
     claims = Ownership()
     for record in world.channels.values():
         owner = channel_owner(record.uid, record.kind, record.namespace, record.name)
@@ -80,9 +102,11 @@ def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: 
         claims.claim_topics(leaving, removal.topics)
     for channel in channels:
         owner = channel_owner(channel.uid, *channel.resource.key)
-        for host in service_hosts(channel.resource, config):
+        for host in service_hosts(channel.resource, config)[-1:]:
+            claims.name_channel(owner, host)
+        for host in channel.resource.hosts:
             claims.claim_host(owner, host)
-    for record in sorted(world.channels.values(), key=lambda one: (one.namespace, one.name)):
+    for record in world.channels.values():  # what a record still has is free when its next record is published
         for host in () if record.unlisted else record.hosts:
             claims.claim_host(channel_owner(record.uid, record.kind, record.namespace, record.name), host)
     return claims

@@ -21,11 +21,11 @@ from knative.resources.fields import (
     ORDER,
     START,
     START_ANNOTATION,
+    claimed_hosts,
     concurrency_annotation,
     concurrency_of,
     delivery,
     delivery_of,
-    hosts_of,
     order_annotation,
     order_of,
     start_of,
@@ -152,7 +152,7 @@ def read_broker(reader: ObjectReader, namespace: str, name: str, annotations: Ob
         delivery=delivery_of(spec["delivery"]),
         order=order_of(notes[ORDER]),
         concurrency=concurrency_of(notes[CONCURRENCY]),
-        hosts=hosts_of(notes[HOSTS]),
+        hosts=claimed_hosts(notes[HOSTS], namespace, annotations),
         keep_topic=notes[KEEP_TOPIC] == "true",
     )
 

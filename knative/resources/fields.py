@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.hosts import owner_by_address
 from knative.resources.destination import destination, destination_of
+from knative.resources.object_reader import ObjectReader
 from knative.resources.schema import Choice, Complaint, Duration, Integer, Object, Text
 from knative.resources.values import DeliveryRules, Start, StartPosition, StartTime
 
@@ -167,6 +169,22 @@ HOSTS_ANNOTATION = Text(
 def hosts_of(text: str) -> tuple[str, ...]:
     """The hosts of a list, each once."""
     return tuple(dict.fromkeys(host.strip().lower() for host in text.split(",") if host.strip()))
+
+
+def claimed_hosts(text: str, namespace: str, annotations: ObjectReader) -> tuple[str, ...]:
+    """The hosts of a list that an object of this namespace may claim. The others are reported."""
+    claimed = []
+    for host in hosts_of(text):
+        owner = owner_by_address(host, namespace)
+        if owner is None:
+            claimed.append(host)
+        else:
+            annotations.problem(
+                HOSTS,
+                f"{host!r} is the address of a channel of the namespace {owner!r}",
+                f"only objects of the namespace {owner!r} can have it; choose another host name",
+            )
+    return tuple(claimed)
 
 
 def _hosts_complaint(hosts: tuple[str, ...]) -> Complaint | None:

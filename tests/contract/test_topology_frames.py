@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Topology, to_json
 from analytics.topology.model.inputs import Inputs
 from analytics.topology.spark import queries, selection
+from analytics.topology.spark.contract import _places
 from analytics.topology.spark.selection import WHOLE_EDGES_MAX
 from app.local.kafka import EmbeddedKafka
 from app.operations.topology.job import run
 from app.operations.topology.reading import TopologyQuery
 from app.settings.load import load_settings
+from knative.contract.host_table import channels_by_host
 from tests.integration.topology_frames import report
 from tests.integration.topology_inputs import deltas, publish, status, topics
 from tests.support.planted_faults import FAULTS, World, faulty, healthy
@@ -60,7 +63,19 @@ def nested() -> World:
     return world.subscription("lost", "gone/away", "http://x/").sent("shop/main", "/main", 10).sent("orders", "", 3)
 
 
+def claimed() -> World:
+    """A host that two channels claim, and one that belongs to a channel of another namespace."""
+    world = World().channel("shop/orders").channel("attacker/thief").channel("shop/main", kind="Broker")
+    for index, hosts in enumerate([("both.example",), ("Both.example.", "lost-kn-channel.shop.svc", "thief.example")]):
+        channel = world.channels[index]
+        world.channels[index] = replace(channel, hosts=(*channel.hosts, *hosts))
+    for index, host in enumerate(("both.example", "lost-kn-channel.shop.svc", "THIEF.example:80")):
+        world.subscription(f"shop/s{index}", "shop/orders", f"http://{host}/")
+    return world
+
+
 WORLDS = {
+    "hosts of others": claimed().inputs(),
     "every fault": faulty().inputs(),
     "brokers": nested().inputs(),
     "not counted, nobody works": faulty().inputs(counted=False, workers=0),
@@ -68,6 +83,18 @@ WORLDS = {
     "nothing": World().inputs(),
     "nothing to find": healthy().inputs(),
 }
+
+
+def test_hosts_have_the_owners_that_ingress_knows(spark: SparkSession) -> None:
+    """Needs no jars of GraphFrames."""
+    channels = claimed().channels
+    schema = ", ".join(f"{name} string" for name in ("id", "uid", "namespace", "name", "kind", "topic"))
+    rows = [(one.uid, one.uid, one.namespace, one.name, one.kind, one.topic, list(one.hosts)) for one in channels]
+    places = _places(spark.createDataFrame(rows, f"{schema}, hosts array<string>")).collect()
+    owners = {row.place: row.at for row in places if not row.place.startswith("/") and " " not in row.place}
+    assert owners == {host: channel.uid for host, channel in channels_by_host(channels).items()}
+    assert "thief.example" in owners
+    assert len(owners) == 3, "without the host that two claim, and the one of another namespace"
 
 
 @pytest.mark.parametrize("near", [NEAR_EDGES, 10])

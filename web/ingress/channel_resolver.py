@@ -3,7 +3,7 @@
 | Request | Goes to |
 |---|---|
 | Host `<channel>-kn-channel.<namespace>.svc[...]`, path `/` | that KafkaChannel |
-| Host published by a channel as its address, path `/` | that channel |
+| Host published by one channel as its address, path `/` | that channel; none if two publish it |
 | path `/channels/<namespace>/<channel>` | that KafkaChannel |
 | path `/<namespace>/<broker>` or `/brokers/<namespace>/<broker>` | that Broker |
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from knative.contract.host_table import channels_by_host
 from knative.contract.records import BROKER, CHANNEL, Channel
 
 HOW = (
@@ -99,12 +100,11 @@ class ChannelResolver:
     def __init__(self, channels: Iterable[Channel], loaded: bool = True) -> None:
         self._loaded = loaded
         self._named: dict[tuple[str, str, str], Channel] = {}
-        self._hosted: dict[bytes, Channel] = {}
-        # Sorted, so that all processes agree if two resources claim the same host.
-        for channel in sorted(channels, key=lambda one: (one.unlisted, one.namespace, one.name, one.uid)):
+        # Sorted, so that all processes agree while a channel is removed and another one of its name is there.
+        in_order = sorted(channels, key=lambda channel: (channel.namespace, channel.name, channel.uid))
+        for channel in sorted(in_order, key=lambda channel: channel.unlisted):
             self._named.setdefault((channel.kind, channel.namespace, channel.name), channel)
-            for host in channel.hosts:
-                self._hosted.setdefault(plain_host(host.encode()), channel)
+        self._hosted = {host.encode(): channel for host, channel in channels_by_host(in_order).items()}
 
     def resolve(self, host: bytes | None, path: bytes) -> Resolved:
         """The channel of a URL, or why there is none. `path` as on the wire, without query."""

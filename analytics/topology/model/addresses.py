@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from knative.contract.host_table import channels_by_host
 from knative.contract.records import BROKER, Channel
+from knative.hosts import plain_host
 
 
 def is_broker(channel: Channel) -> bool:
@@ -28,15 +30,14 @@ class Addresses:
     """Every address of the channels of one contract."""
 
     def __init__(self, channels: Iterable[Channel]) -> None:
-        self._hosts: dict[str, Channel] = {}
         self._paths: dict[str, Channel] = {}
         self._topics: dict[str, Channel] = {}
-        for channel in sorted(channels, key=lambda one: (one.namespace, one.name, one.uid)):
+        in_order = sorted(channels, key=lambda channel: (channel.namespace, channel.name, channel.uid))
+        self._hosts = channels_by_host(in_order)
+        for channel in in_order:
             prefix = "" if is_broker(channel) else "/channels"
             self._paths.setdefault(f"{prefix}/{channel.namespace}/{channel.name}", channel)
             self._topics.setdefault(channel.topic, channel)
-            for host in channel.hosts:
-                self._hosts.setdefault(host.lower().partition(":")[0].rstrip("."), channel)
 
     def channel_at(self, uri: str) -> Channel | None:
         """The channel that a request to this URI would reach; None if it leads elsewhere."""
@@ -45,7 +46,7 @@ class Addresses:
         host, _, path = rest.partition("/")
         if path:
             return self._paths.get("/" + path.removesuffix("/"))
-        return self._hosts.get(host.lower().partition(":")[0].rstrip("."))
+        return self._hosts.get(plain_host(host))
 
     def channel_of_topic(self, topic: str) -> Channel | None:
         """The channel whose events are stored in this topic."""

@@ -21,6 +21,7 @@ from analytics.topology.model.facts import CHECKSUM_CHARS
 from knative.contract.codec import KINDS
 from knative.contract.records import BROKER, TRIGGER, Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec
+from knative.hosts import ADDRESS_PATTERN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -176,20 +177,30 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
 
 
 def _places(channels: DataFrame) -> DataFrame:
-    """(place, at): every path, host, topic and uid, and its owner; if several channels claim one, the first by name."""
+    """(place, at): every path, host, topic and uid, and its owner. If several channels claim one, it is the first by
+    name; a host has no owner then (`knative/contract/host_table`)."""
     from pyspark.sql import functions as f
 
     path = f.concat(
         f.lit("/"), f.when(f.col("kind") == BROKER, "").otherwise("channels/"), "namespace", f.lit("/"), "name"
     )
-    hosts = f.transform(f.coalesce("hosts", f.array().cast("array<string>")), _plain_host)
-    places = f.concat(f.array(path, _of("topic", "topic"), _of("uid", "uid")), hosts)
+    hosts = f.array_distinct(f.transform(f.coalesce("hosts", f.array().cast("array<string>")), _plain_host))
+    hosts = f.filter(hosts, lambda host: _may_have(host, f.col("namespace")))
     order = f.struct("namespace", "name", "uid").alias("order")
-    return (
-        channels.select(f.explode(places).alias("place"), "id", order)
-        .groupBy("place")
-        .agg(f.min_by("id", "order").alias("at"))
+    places = channels.select(
+        f.explode(f.concat(f.array(path, _of("topic", "topic"), _of("uid", "uid")), hosts)).alias("place"), "id", order
     )
+    owners = places.groupBy("place").agg(f.min_by("id", "order").alias("at"), f.count("*").alias("claims"))
+    is_host = ~f.col("place").rlike("^/| ")
+    return owners.where(~is_host | (f.col("claims") == 1)).drop("claims")
+
+
+def _may_have(host: Column, namespace: Column) -> Column:
+    """Whether a plain host is not the address of a channel of another namespace (`knative/hosts`)."""
+    from pyspark.sql import functions as f
+
+    owners = f.regexp_extract_all(host, f.lit(ADDRESS_PATTERN), 1)
+    return f.forall(owners, lambda owner: owner == namespace)
 
 
 def _of(kind: str, column: str) -> Column:

@@ -20,8 +20,14 @@ spec:
   subscriber: {uri: "http://h/"}
 """
 _HOSTS = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata:\n  name: %s\n  annotations: {penstock.dev/hosts: h.example}\n"  # noqa: E501
-
-
+_FOREIGN = """\
+apiVersion: messaging.knative.dev/v1beta1
+kind: KafkaChannel
+metadata:
+  name: thief
+  namespace: attacker
+  annotations: {penstock.dev/hosts: orders-kn-channel.shop.svc.cluster.local}
+"""
 _RESET = """\
 apiVersion: kafka.eventing.knative.dev/v1alpha1
 kind: ResetOffset
@@ -58,7 +64,7 @@ def test_a_good_directory(tmp_path: Path) -> None:
         ({"a.yaml": _SUBSCRIPTION % ("billing", "none")}, ("a.yaml", 1, "spec.channel.name")),
         ({"a.yaml": "\n\n" + (_CHANNEL % "o").replace("KafkaChannel", "KafkaChanel")}, ("a.yaml", 4, "kind")),
         ({"a.yaml": _CHANNEL % "orders", "b.yaml": _CHANNEL % "orders"}, ("b.yaml", 1, "metadata.name")),
-        ({"a.yaml": _HOSTS % "a", "b.yaml": _HOSTS % "b"}, ("b.yaml", 1, "metadata.annotations")),
+        ({"a.yaml": _FOREIGN}, ("a.yaml", 6, "metadata.annotations.penstock.dev/hosts")),
         ({"a.yaml": _RESET % "earliest"}, ("a.yaml", 1, "spec.ref")),
         ({"a.yaml": _SERVED + _RESET % "2999-01-01T00:00:00Z"}, ("a.yaml", 12, "spec.offset.time")),
     ],
@@ -69,6 +75,12 @@ def test_an_error_has_file_line_and_field(files: dict[str, str], found: tuple[st
         (tmp_path / name).write_text(text)
     code, errors = _errors(tmp_path)
     assert (code, errors) == (1, [found])
+
+
+def test_both_objects_that_claim_a_host_are_reported(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(_HOSTS % name)
+    assert _errors(tmp_path) == (1, [(f"{name}.yaml", 1, "metadata.annotations") for name in ("a", "b")])
 
 
 _BROKER = """\

@@ -9,6 +9,7 @@ import pytest
 from controller.plan.actions import (
     AddPartitions,
     AlterTopicConfig,
+    ClusterView,
     CommitStart,
     CreateTopic,
     GroupState,
@@ -170,20 +171,55 @@ def test_a_name_that_is_too_long() -> None:
     assert condition(Kafka().statuses(long)["x" * 230]) == (ConditionStatus.FALSE, "TopicNameTooLong")
 
 
-def test_each_host_belongs_to_one_channel() -> None:
+def test_a_host_that_two_claim_belongs_to_neither_until_one_gives_it_up() -> None:
     kafka = Kafka()
-    one = channel("one", hosts=("shop.example", "two-kn-channel.default.svc"))
-    two = channel("two", hosts=("shop.example",))
+    one, two = channel("one", hosts=("shop.example",)), channel("two", hosts=("shop.example", "two.example"))
+    kafka.settle(one)
+    assert "shop.example" in kafka.world.channels["c-one"].hosts
     kafka.settle(one, two)
-    assert kafka.world.channels["c-one"].hosts == (
-        "one-kn-channel.default.svc.cluster.local",
-        "one-kn-channel.default.svc",
-        "shop.example",
-    )
-    assert "shop.example" not in kafka.world.channels["c-two"].hosts
+    addresses = {name: hosts_of(kafka, name) for name in ("one", "two")}
+    assert addresses == {"one": set(), "two": {"two.example"}}
+    for name, other in (("one", "two"), ("two", "one")):
+        status = kafka.statuses(one, two)[name]
+        assert condition(status, "Addressable") == (ConditionStatus.FALSE, "HostTaken")
+        assert f"'shop.example' is also claimed by KafkaChannel default/{other}" in message(status, "Addressable")
+    kafka.settle(channel("one", generation=2), two)
+    assert hosts_of(kafka, "two") == {"shop.example", "two.example"}
+    assert condition(kafka.statuses(one, two)["one"], "Addressable") == (ConditionStatus.FALSE, "HostTaken")
+
+
+def hosts_of(kafka: Kafka, name: str) -> set[str]:
+    """The published hosts of a channel but for its own cluster host names."""
+    own = f"{name}-kn-channel.default.svc"
+    return set(kafka.world.channels[f"c-{name}"].hosts) - {own, f"{own}.cluster.local"}
+
+
+@pytest.mark.parametrize("domain", ["", ".cluster.local", ".other.domain"])
+def test_the_address_of_a_channel_is_that_channels_whoever_claims_it(domain: str) -> None:
+    kafka = Kafka()
+    thief = channel("one", hosts=(f"two-kn-channel.default.svc{domain}",))
+    kafka.settle(thief)
+    assert hosts_of(kafka, "one") == {f"two-kn-channel.default.svc{domain}"}
+    kafka.settle(thief, channel("two"))
+    assert hosts_of(kafka, "one") == set()
     assert "two-kn-channel.default.svc" in kafka.world.channels["c-two"].hosts
-    for name in ("one", "two"):
-        assert condition(kafka.statuses(one, two)[name], "Addressable") == (ConditionStatus.FALSE, "HostTaken")
+    statuses = kafka.statuses(thief, channel("two"))
+    assert condition(statuses["two"], "Addressable") == (ConditionStatus.TRUE, "")
+    assert condition(statuses["one"], "Addressable") == (ConditionStatus.FALSE, "HostTaken")
+    assert "belongs to KafkaChannel default/two" in message(statuses["one"], "Addressable")
+
+
+def test_in_a_cluster_a_service_name_belongs_to_its_namespace() -> None:
+    claims = channel(hosts=("mine.default.svc.cluster.local", "theirs.shop.svc", "a.example"))
+    kafka = Kafka()
+    kafka.settle(claims, cluster=ClusterView())
+    assert hosts_of(kafka, "orders") == {"mine.default.svc.cluster.local", "a.example"}
+    status = kafka.statuses(claims, cluster=ClusterView())["orders"]
+    assert condition(status, "Addressable") == (ConditionStatus.FALSE, "HostTaken")
+    assert "'theirs.shop.svc' is the name of a Service of the namespace 'shop'" in message(status, "Addressable")
+    in_files = Kafka()
+    in_files.settle(claims)
+    assert hosts_of(in_files, "orders") == {"mine.default.svc.cluster.local", "theirs.shop.svc", "a.example"}
 
 
 def test_without_its_channel_a_subscription_is_not_published() -> None:

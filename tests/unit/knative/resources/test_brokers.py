@@ -250,6 +250,11 @@ def test_a_config_map_that_cannot_be_used(data: dict[str, str], words: str) -> N
         (broker(annotations=ours(**{ORDER: "sorted"})), NOTES + ORDER, "key-ordered"),
         (broker(annotations=ours(**{"penstock.dev/concurrency": "0"})), NOTES + "penstock.dev/concurrency", '"1"'),
         (broker(annotations=ours(**{"penstock.dev/hosts": "a:80"})), NOTES + "penstock.dev/hosts", "without port"),
+        (
+            broker(annotations=ours(**{"penstock.dev/hosts": "a-kn-channel.others.svc"})),
+            NOTES + "penstock.dev/hosts",
+            "only objects of the namespace 'others'",
+        ),
         (broker(annotations=ours(**{"penstock.dev/start": "latest"})), NOTES + "penstock.dev/start", "not a known"),
         (broker(annotations=ours(**{"penstock.dev/host": "a"})), NOTES + "penstock.dev/host", "did you mean"),
         (broker(annotations={CLASS: 1}), NOTES + CLASS, "not text"),

@@ -9,6 +9,7 @@ import pytest
 from knative.delivery.policy import BackoffPolicy, DeliveryOrder, OnRetriesExhausted
 from knative.resources import kinds
 from knative.resources.destination import Ref, uri_problem
+from knative.resources.fields import HOSTS
 from knative.resources.kinds import Invalid, spec_hash
 from knative.resources.values import DeliveryRules, KafkaChannel, Start, Subscription
 
@@ -204,7 +205,14 @@ def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
             "is not a valid uid",
         ),
         (channel({"subscribers": [{"uid": "a", "subscriberUri": "http://a/"}] * 2}), "spec.subscribers", "same uid"),
-        (channel({}, {"penstock.dev/hosts": "a:80"}), "metadata.annotations.penstock.dev/hosts", "without port"),
+        (channel({}, {HOSTS: "a:80"}), f"metadata.annotations.{HOSTS}", "without port"),
+        *(
+            (channel({}, {HOSTS: f"a.b, {host}"}), f"metadata.annotations.{HOSTS}", "channel of the namespace 'shop'")
+            for host in (
+                *("orders-kn-channel.shop.svc", "orders-kn-channel.shop.svc.cluster.local", "a-kn-channel.shop"),
+                *("Orders-KN-channel.Shop.SVC.other.domain", "a.b-kn-channel.shop.svc", "x-kn-channel.shop.svc"),
+            )
+        ),
         (channel({}, {"penstock.dev/keep-topic": True}), "metadata.annotations.penstock.dev/keep-topic", "quotes"),
         (
             channel({}, {"penstock.dev/keep-topics": "x"}),

@@ -16,7 +16,11 @@ def channel(uid: str, namespace: str, name: str, *hosts: str, kind: str = "Kafka
 
 
 ORDERS = channel("u1", "demo", "orders", "orders.example.com")
-ODD = channel("u2", "demo", "a-kn-channel", "odd-kn-channel.elsewhere.svc")
+ODD = channel(
+    *("u2", "demo", "a-kn-channel"),
+    *("odd-kn-channel.demo.svc", "service.elsewhere.svc", "thief-kn-channel.elsewhere.svc", "thief-kn-channel.else"),
+    "a.thief-kn-channel.elsewhere.svc.cluster.local",
+)
 DEFAULT = channel("u3", "demo", "default", kind="Broker")
 ROUTES = ChannelResolver([ORDERS, ODD, DEFAULT])
 
@@ -32,7 +36,8 @@ ROUTES = ChannelResolver([ORDERS, ODD, DEFAULT])
         (b"orders-kn-channel.demo.svc.cluster.local.", b"/", ORDERS),
         (b"Orders-Kn-Channel.DEMO.svc", b"/", ORDERS),
         (b"a-kn-channel-kn-channel.demo.svc", b"/", ODD),
-        (b"odd-kn-channel.elsewhere.svc", b"/", ODD),
+        (b"odd-kn-channel.demo.svc", b"/", ODD),
+        (b"service.elsewhere.svc", b"/", ODD),
         (b"orders.example.com", b"/", ORDERS),
         (b"ORDERS.example.com:80", b"/", ORDERS),
         (b"x", b"/demo/default", DEFAULT),
@@ -50,6 +55,11 @@ def test_found(host: bytes | None, path: bytes, found: Channel) -> None:
         (None, b"/"),
         (b"", b"/"),
         (b"orders-kn-channel.other.svc", b"/"),
+        (b"thief-kn-channel.elsewhere.svc", b"/"),
+        (b"THIEF-kn-channel.elsewhere.svc.:80", b"/"),
+        (b"thief-kn-channel.elsewhere.svc.cluster.local", b"/"),
+        (b"thief-kn-channel.else", b"/"),
+        (b"a.thief-kn-channel.elsewhere.svc.cluster.local", b"/"),
         (b"orders.demo.svc", b"/"),
         (b"orders-kn-channel.demo", b"/"),
         (b"-kn-channel.demo.svc", b"/"),
@@ -83,10 +93,13 @@ def test_before_the_contract_is_read() -> None:
     assert isinstance(routes.resolve(b"x", b"/no/such/kind/of/url"), NotFound)
 
 
-def test_a_host_that_two_claim_goes_to_the_same_one_everywhere() -> None:
-    first, second = channel("u8", "a", "x", "both"), channel("u7", "b", "x", "both")
-    assert ChannelResolver([first, second]).resolve(b"both", b"/") is first
-    assert ChannelResolver([second, first]).resolve(b"both", b"/") is first
+def test_a_host_that_two_claim_goes_to_neither() -> None:
+    first, second = channel("u8", "a", "x", "both", "one"), channel("u7", "b", "x", "Both.", "two")
+    for channels in ([first, second], [second, first]):
+        routes = ChannelResolver(channels)
+        assert isinstance(routes.resolve(b"both", b"/"), NotFound)
+        assert routes.resolve(b"one", b"/") is first
+        assert routes.resolve(b"two", b"/") is second
 
 
 def test_parts() -> None:

@@ -26,7 +26,7 @@ class DeliveryConfig:
     drain_s: float = 20.0
     retry_delay_cap_s: float = 600.0
     retry_after_cap_s: float = 600.0
-    reply_depth_max: int = 64  #: how many replies of Triggers may lead to an event
+    reply_depth_max: int = 64  #: how many replies of Triggers and deliveries to own addresses may lead to an event
     log_deliveries: bool = False  #: one line at debug for each delivery that succeeds at once
     client: Mapping[str, Any] = field(default_factory=dict)  #: further librdkafka consumer settings
 

@@ -232,6 +232,7 @@ def _compose(
         ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
         context = _delivery_context(settings, kafka, producer, metrics, lifecycle, spans)
+        contract.on_change(lambda: context.own_addresses.use(contract.channels.values()))
         parts.supervisor = Supervisor(app, contract, replace(context, counters=counters), secrets)
         metrics.watch(parts.supervisor.snapshots)
     if settings.role in ("all", "controller") and settings.resources:

@@ -15,6 +15,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from agents.dispatch.hops import Hops, TooManyHops
+from agents.dispatch.reply_store import posted_headers_of
 from agents.http.pool import ConnectionPool, SendError
 from knative.cloudevents.kafka_binding import to_json_request, to_request
 from knative.contract.records import TRIGGER, Subscription
@@ -43,12 +45,16 @@ Post = Callable[[Request], Awaitable[Outcome]]
 Store = Callable[[Subscription, Reply, int], Awaitable[Outcome]]
 
 
-async def post(pool: ConnectionPool, clock: Clock, request: Request) -> Outcome:
+async def post(pool: ConnectionPool, clock: Clock, hops: Hops, request: Request) -> Outcome:
     """Make one request over the pool of its destination. Raises Unreadable if the record is not a CloudEvent."""
     subscription, recipient = request.subscription, request.recipient
     structured = recipient is Recipient.SUBSCRIBER and subscription.delivery.format is DeliveryFormat.JSON
-    make = to_json_request if structured else to_request
-    data = make(pool.prefix(subscription.namespace), request.headers, request.value)
+    make = hops.counted(to_json_request if structured else to_request, request.destination)
+    url, number = request.destination.shown, request.number
+    try:
+        data = make(pool.prefix(subscription.namespace), request.headers, request.value)
+    except TooManyHops as end:
+        return Outcome(end.verdict, url, number, clock.time(), 0.0, end.verdict.code, recipient=recipient)
     answer: asyncio.Future[tuple[Verdict, int, SendProblem | None]] = asyncio.get_running_loop().create_future()
 
     def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
@@ -67,14 +73,19 @@ async def post(pool: ConnectionPool, clock: Clock, request: Request) -> Outcome:
         pool.abort(lambda other: other is done)  # the answer has no use any more
         raise
     seconds = clock.monotonic() - began
-    url, number = request.destination.shown, request.number
     return Outcome(verdict, url, number, clock.time(), seconds, status, problem, recipient)
 
 
 async def with_reply(
-    outcome: Outcome, subscription: Subscription, post: Post, store: Store, dropped: Callable[[], None]
+    outcome: Outcome,
+    original: Headers,
+    subscription: Subscription,
+    post: Post,
+    store: Store,
+    dropped: Callable[[], None],
 ) -> Outcome:
-    """The outcome of the whole attempt; `outcome` is what the subscriber answered. Only this function decides where an
+    """The outcome of the whole attempt; `outcome` is what the subscriber answered to the event with the headers
+    `original`. Only this function decides where an
     event in its answer goes: a Trigger's into the broker's topic, a Subscription's to `reply`, and without one it is
     `dropped`."""
     reply = outcome.verdict
@@ -86,7 +97,7 @@ async def with_reply(
         dropped()
         return replace(outcome, verdict=DELIVERED)
     else:
-        headers, attempts = list(reply.headers), outcome.attempts
+        headers, attempts = posted_headers_of(reply, original), outcome.attempts
         stored = await post(Request(Recipient.REPLY, subscription.reply, subscription, headers, reply.value, attempts))
     # An event in the answer of `reply` is not posted again: a reply has no reply.
     if isinstance(stored.verdict, Delivered | Reply):

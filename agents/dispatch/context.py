@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.config import DeliveryConfig
+from agents.dispatch.hops import OwnAddresses
 from agents.http.egress_guard import EgressGuard
 from agents.http.own_ingress import OwnIngress
 from agents.http.pool import ConnectionPool, PoolConfig
@@ -36,6 +37,7 @@ class DeliveryContext:
     trace: Trace | None = None  #: None = no spans
     counters: TrafficCounters | None = None  #: None = no traffic counts
     own_ingress: OwnIngress | None = None  #: None = no request carries a token
+    own_addresses: OwnAddresses = field(default_factory=OwnAddresses)
     turns: Turns | None = None  #: None = no limit on starts per turn of the loop
     gone: Callable[[], None] = lambda: None  #: call it when a subscription was removed and its memory can be freed
 

@@ -24,6 +24,7 @@ from functools import partial
 
 from agents.consumer.commits import Commits
 from agents.dispatch.context import DeliveryContext
+from agents.dispatch.hops import Hops, TooManyHops
 from agents.dispatch.retry_path import RetryPath
 from agents.dispatch.retrying import Caps
 from agents.http.pool import ConnectionPool, Done, SendError
@@ -54,13 +55,14 @@ class Dispatcher:
         self._on_started, self._on_request, self._on_delivered = hooks.started, hooks.request, hooks.delivered
         self._monotonic, self._time = context.clock.monotonic, context.clock.time
         caps = Caps(context.config.retry_delay_cap_s, context.config.retry_after_cap_s)
-        depth_max = context.config.reply_depth_max
-        self._retry_path = RetryPath(self, hooks, context.produce, context.clock, caps, depth_max)
+        self._hops = Hops(context.config.reply_depth_max, context.own_addresses)
+        self._retry_path = RetryPath(self, hooks, context.produce, context.clock, caps, self._hops)
         self._pools: dict[Addressable, ConnectionPool] = {}
         self._retired: set[ConnectionPool] = set()  # of former destinations, with attempts still in flight
         self._apply(subscription)
         if context.own_ingress is not None:
             context.own_ingress.follow(self._renew_prefix)
+        context.own_addresses.follow(self._renew_request)
 
     # -- one event
 
@@ -82,6 +84,13 @@ class Dispatcher:
             request = self._to_request(self._prefix, headers, delivery.value)
         except Unreadable as problem:  # it is settled without an attempt
             self._retry_path.unreadable(delivery, problem.reason)
+            return
+        except TooManyHops as problem:
+            number = tracker.attempts.get(delivery.offset, 0) + 1
+            verdict = problem.verdict
+            outcome = Outcome(verdict, self._url, number, self._time(), 0.0, verdict.code)
+            self._hooks.attempt(delivery, outcome)
+            self._retry_path.not_sent(delivery, outcome)
             return
         delivery.began = self._monotonic()
         self._post(request, self._timeout_s, partial(self._answered, delivery, self._url))
@@ -131,10 +140,16 @@ class Dispatcher:
         self._post = self.pool(subscription.subscriber).post
         self._renew_prefix()
         self._timeout_s, self._url = subscription.delivery.timeout_s, subscription.subscriber.shown
-        self._to_request = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
+        self._renew_request()
         #: The filter of this generation; None = every event passes.
         self.matcher = compile_filter(subscription.filter)
         self.scheduler.passes = None if self.matcher is None else self._passes
+
+    def _renew_request(self) -> None:
+        """Bound here, and again when the addresses of the installation change."""
+        subscription = self.subscription
+        make = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
+        self._to_request = self._hops.counted(make, subscription.subscriber)
 
     def _renew_prefix(self) -> None:
         """Bound here, and again when a token changes."""
@@ -222,6 +237,7 @@ class Dispatcher:
         """Abort all requests and close the connections."""
         if self._context.own_ingress is not None:
             self._context.own_ingress.unfollow(self._renew_prefix)
+        self._context.own_addresses.unfollow(self._renew_request)
         for pool in (*self._pools.values(), *self._retired):
             pool.abort()
             await pool.close(1.0)

@@ -2,11 +2,12 @@
 
 A reply is an event of the broker like any other: every Trigger judges it, also the one whose subscriber sent it. So
 replies can go round for ever. A record header counts how many replies led to an event; subscribers do not see it.
+Deliveries to own addresses count too: see `agents/dispatch/hops`.
 """
 
 from __future__ import annotations
 
-from knative.cloudevents.kafka_binding import REPLY_DEPTH
+from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.cloudevents.trace_context import PARENT, STATE
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.verdicts import DELIVERED, REPLY_LOOP, FinalFailure, Reply, RetryableFailure, Verdict
@@ -17,7 +18,7 @@ _TRACE = (PARENT, STATE)
 
 
 def depth_of(headers: Headers) -> int:
-    """How many replies led to this event; 0 for an event that was sent to the ingress."""
+    """How many replies and deliveries to own addresses led to this event."""
     text = next((content for name, content in headers if name == REPLY_DEPTH), None)
     return int(text) if text and text.isdigit() and len(text) < 10 else 0
 
@@ -25,13 +26,21 @@ def depth_of(headers: Headers) -> int:
 def headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]]:
     """The headers to store a reply with: its own, one more reply in the chain, and the trace of the original event
     unless it has a trace of its own."""
-    headers: list[tuple[str, bytes | None]] = [
-        (name, content) for name, content in reply.headers if name != REPLY_DEPTH
-    ]
+    headers = _without_depth(reply)
     if not any(name == PARENT for name, _ in headers):
         headers = [header for header in headers if header[0] not in _TRACE]
         headers += {name.lower(): content for name, content in original if name.lower() in _TRACE}.items()
     return [*headers, (REPLY_DEPTH, b"%d" % (depth_of(original) + 1))]
+
+
+def posted_headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]]:
+    """The headers to post a reply with: its own, and what led to the original event."""
+    return [*_without_depth(reply), *(header for header in original if header[0] == REPLY_DEPTH)]
+
+
+def _without_depth(reply: Reply) -> list[tuple[str, bytes | None]]:
+    """Subscribers cannot say how long a chain is."""
+    return [(name, content) for name, content in reply.headers if name != REPLY_DEPTH]
 
 
 def too_deep(original: Headers, depth_max: int) -> FinalFailure | None:

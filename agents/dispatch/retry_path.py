@@ -26,6 +26,7 @@ from agents.dispatch.attempt import Request, post, with_reply
 from agents.dispatch.context import RetryContext
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dispatch.dlq_producer import DlqProducer
+from agents.dispatch.hops import Hops
 from agents.dispatch.reply_store import headers_of, store, too_deep
 from agents.dispatch.retrying import Caps, rest_s, until_settled
 from agents.listeners.base import Hooks
@@ -48,11 +49,11 @@ class RetryPath:
     """The retry path of one subscription. Event loop only."""
 
     def __init__(
-        self, context: RetryContext, hooks: Hooks, produce: Produce, clock: Clock, caps: Caps, reply_depth_max: int
+        self, context: RetryContext, hooks: Hooks, produce: Produce, clock: Clock, caps: Caps, hops: Hops
     ) -> None:
         self._context = context
         self._produce = produce
-        self._reply_depth_max = reply_depth_max
+        self._hops = hops
         self._hooks = hooks
         self._dlq = DlqProducer(context, produce, self._rest, hooks.not_stored)
         self._clock = clock
@@ -84,6 +85,10 @@ class RetryPath:
             self._leave(delivery)
             return
         self._begin(delivery, self._reply_first(delivery, outcome), slot=True)
+
+    def not_sent(self, delivery: Delivery, outcome: Outcome) -> None:
+        """The first attempt in this process has failed without a request."""
+        self._begin(delivery, self._not_sent(delivery, outcome), slot=True)
 
     def unreadable(self, delivery: Delivery, reason: str) -> None:
         """The record is not a valid CloudEvent."""
@@ -166,6 +171,10 @@ class RetryPath:
             outcome = await self._with_reply(delivery, outcome)
         finally:
             self._context.scheduler.attempt_over(delivery)
+        return await self._retry(delivery, outcome)
+
+    async def _not_sent(self, delivery: Delivery, outcome: Outcome) -> Settlement:
+        self._context.scheduler.attempt_over(delivery)
         return await self._retry(delivery, outcome)
 
     async def _take_up(self, delivery: Delivery) -> Settlement:
@@ -276,7 +285,7 @@ class RetryPath:
             headers = hooks.request(delivery, request.destination.shown, request.number, request.headers)
             request = replace(request, headers=headers)
         try:
-            outcome = await post(pool, self._clock, request)
+            outcome = await post(pool, self._clock, self._hops, request)
         except asyncio.CancelledError:
             hooks.aborted(delivery)
             raise
@@ -287,6 +296,7 @@ class RetryPath:
         """The outcome of the whole attempt, after the answer of the subscriber."""
         outcome = await with_reply(
             outcome,
+            delivery.headers,
             self._context.subscription,
             partial(self._post, delivery),
             partial(self._store_reply, delivery),
@@ -296,7 +306,7 @@ class RetryPath:
         return outcome
 
     async def _store_reply(self, delivery: Delivery, subscription: Subscription, reply: Reply, number: int) -> Outcome:
-        loop = too_deep(delivery.headers, self._reply_depth_max)
+        loop = too_deep(delivery.headers, self._hops.depth_max)
         if loop is not None:
             return Outcome(loop, f"kafka:{subscription.topic}", number, self._clock.time(), 0.0, loop.code)
         headers = headers_of(reply, delivery.headers)

@@ -31,7 +31,7 @@ from analytics.topology.engines.queries import GraphAnswers, Loop, listed
 from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, edge_id
 from analytics.topology.model.facts import CHAIN_NAMED_MAX, Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
-from knative.delivery.verdicts import REPLY_LOOP
+from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 
 CHANNELS_CUT_MIN = 3  #: channels that must depend on a vertex for it to be reported
 
@@ -40,7 +40,7 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[Find
     """All findings, the worst first."""
     consumers = {one.id: one for one in facts.consumers}
     found = [
-        *_loops(walks.loops, consumers, facts),
+        *_loops(walks.loops, consumers, inputs, facts),
         *_chains(inputs, facts),
         *_dead_loops(walks.dead_loops),
         *_unserved(inputs, facts),
@@ -72,12 +72,19 @@ def path(ids: Iterable[str]) -> str:
     return " → ".join(map(name, ids))
 
 
-def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts: Facts) -> Iterator[Finding]:
+def _loops(
+    loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], inputs: Inputs, facts: Facts
+) -> Iterator[Finding]:
     for loop in loops:
         channels = [id_ for id_ in loop.members if id_ in facts.channels]
         alone = len(channels) == 1
         back = [(start, end) for start, end, flow in loop.links if flow is not Flow.SUBSCRIBES]
-        decided = all(consumers[start].filtered for start, _ in back)
+        ended = [
+            f"{name(start)}: {state.last_error}."
+            for start in dict.fromkeys(start for start, _ in back)
+            if (state := inputs.states.get(consumers[start].subscription.uid)) and RETURNS in state.last_error
+        ]
+        decided = not ended and all(consumers[start].filtered for start, _ in back)
         rule = "self-reply" if alone else "reply-loop"
         what = f"Events of {listed(channels)} come back to it" if alone else "Events go in a loop: " + listed(channels)
         ways = [f"{path((*cycle, cycle[0]))}" for cycle in loop.cycles]
@@ -89,9 +96,10 @@ def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts
             Severity.INFO if decided else Severity.CRITICAL,
             what + (" if a filter lets them pass" if decided else ""),
             (*channels, *(id_ for id_ in loop.members if id_ not in facts.channels)),
-            (*ways, *counts),
-            "Send the reply to another channel, or make the subscriber answer without an event where the loop should "
-            "end. With a filter, exclude the types of the replies.",
+            (*ended[:CHAIN_NAMED_MAX], *ways, *counts),
+            "Deliver to another address, send the reply to another channel, or make the subscriber answer without an "
+            "event where the loop should end. With a filter, exclude the types that come back. A chain of more than "
+            "PENSTOCK_REPLY_DEPTH_MAX ends as a dead letter with the code 508.",
             tuple(edge_id(flow, start, end) for start, end, flow in loop.links),
         )
 

@@ -27,7 +27,16 @@ from knative.cloudevents.attributes import (
     shown,
 )
 
-__all__ = ["RAW_URIS", "BadEvent", "encode_value", "is_pass_through", "is_raw_uri", "read_reply", "to_record"]
+__all__ = [
+    "RAW_URIS",
+    "REPLY_DEPTH",
+    "BadEvent",
+    "encode_value",
+    "is_pass_through",
+    "is_raw_uri",
+    "read_reply",
+    "to_record",
+]
 
 Pairs = Sequence[tuple[bytes, bytes]]
 _Kept = TypeVar("_Kept", str, bytes)
@@ -44,6 +53,9 @@ _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
 
 _TYPE = "content-type"
+#: Counts how many replies and deliveries to own addresses led to an event. It belongs to the event, also in its dead
+#: letter; subscribers do not see it. Requests of the installation to itself have it.
+REPLY_DEPTH = "penstock-reply-depth"
 #: Record header that names the URI attributes (separated by commas) which came without header encoding. They leave in
 #: the same form.
 RAW_URIS = "penstock-raw-uris"
@@ -229,7 +241,7 @@ def _intern(raw: bytes, pairs: Pairs) -> str:
             raise BadEvent(shown(low[3:]) or "ce-", fault)
         name = "ce_" + low[3:]
     else:
-        name = low if low == "content-type" or _pass_through(low) else ""
+        name = low if low in (_TYPE, REPLY_DEPTH) or _pass_through(low) else ""
     if len(raw) <= TABLE_ENTRY_BYTES_MAX:
         _remember(_names, raw, name)
     return name

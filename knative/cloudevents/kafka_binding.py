@@ -16,15 +16,14 @@ from typing import Any, TypeVar
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
-from knative.cloudevents.http_binding import RAW_URIS, check_format, encode_value, is_pass_through
+from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH, check_format, encode_value, is_pass_through
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
 from knative.ports import Headers
 
 #: `knativeerrordata` is base64 of at most this many characters.
 ERROR_DATA_CHARACTERS_MAX = 1024
 
-#: Counts how many replies led to an event. It belongs to the event, also in its dead letter; subscribers do not see it.
-REPLY_DEPTH = "penstock-reply-depth"
+#: Headers of ours that a dead letter keeps.
 _OF_THE_EVENT = frozenset((REPLY_DEPTH, RAW_URIS))
 
 #: Limits of the tables of header names and content types. The producer chooses both.

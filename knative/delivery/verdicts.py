@@ -27,6 +27,8 @@ RETRY_AFTER_S_MAX = 1e9
 
 #: In the reason of an event that too many replies led to.
 REPLY_LOOP = "its Triggers answer each other in a loop"
+#: In the reason of an event that was sent to the installation's own addresses too often.
+RETURNS = "events come back to where they came from"
 
 
 class SendProblem(StrEnum):

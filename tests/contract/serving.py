@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from agents.config import DeliveryConfig
 from agents.dispatch.context import DeliveryContext
+from agents.dispatch.hops import OwnAddresses
 from agents.dispatch.runner import SubscriptionRunner
 from agents.fanout.fanouts import Fanouts
 from agents.http.egress_guard import EgressConfig, EgressGuard
@@ -49,6 +50,7 @@ async def serving(
     observe: CountingObserve | None = None,
     trace: Trace | None = None,
     counters: TrafficCounters | None = None,
+    addresses: OwnAddresses | None = None,
 ) -> AsyncIterator[SubscriptionRunner]:
     config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"})
     context = DeliveryContext(
@@ -62,6 +64,7 @@ async def serving(
         lambda: None,
         trace,
         counters,
+        own_addresses=addresses or OwnAddresses(),
     )
     runner = SubscriptionRunner(None, subscription, context, Fanouts(config, context.observe, fail))
     try:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
+from agents.dispatch.hops import OwnAddresses
 from agents.dispatch.runner import SubscriptionRunner
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
-from knative.cloudevents.kafka_binding import REPLY_DEPTH
-from knative.contract.records import TRIGGER, Subscription
-from knative.delivery.policy import DeliveryFormat, DeliveryOrder, DeliverySpec
+from knative.cloudevents.http_binding import REPLY_DEPTH
+from knative.contract.records import BROKER, TRIGGER, Channel, Subscription
+from knative.delivery.policy import Addressable, DeliveryFormat, DeliveryOrder, DeliverySpec
 from knative.filters import Filter, from_json
 from knative.ports import ProduceProblem
 from knative.traffic.counters import TrafficCounters
@@ -161,6 +163,37 @@ async def test_a_chain_of_replies_that_is_too_long_is_dead_lettered_with_the_rea
         assert (letter.topic, letter.headers["ce_knativeerrorcode"]) == ("b.dlq", b"508")
         assert b"loop" in (letter.headers["penstock-reason"] or b"")
         assert len(server.requests) == 1
+
+
+MAIN = Channel("b", 1, "ns", "main", "b", "b.dlq", 1, kind=BROKER)
+
+
+async def test_deliveries_to_own_addresses_make_the_chain_longer_until_it_ends() -> None:
+    """As subscriber, as reply and as dead letter sink; the address is known only after the start."""
+    produce, addresses = MemoryProduce(), OwnAddresses()
+    async with ScriptedServer(reply(answer(400, b"no"))) as server:
+        own = Addressable(server.url("/ns/main"))
+        spec = replace(trigger(server.url("/ns/main"), EXACT_A), delivery=DeliverySpec(retry=3, dead_letter_sink=own))
+        async with serving(spec, produce, addresses=addresses) as runner:
+            addresses.use([MAIN])
+            partition = PartitionState("b", 0, OffsetTracker(0))
+            depths = [[], [(REPLY_DEPTH, b"63")], [(REPLY_DEPTH, b"64")]]
+            records = [record("a", offset, partition, *more) for offset, more in enumerate(depths)]
+            runner.dispatcher.scheduler.enqueue(partition, records)
+            await until(lambda: partition.tracker.committable == 3)
+        sent = [re.findall(rb"penstock-reply-depth: (\d+)\r\n", request) for request in server.requests]
+        # The subscriber and the sink for each of two, neither for the one whose chain is at its end.
+        assert sorted(sent) == [[b"1"], [b"1"], [b"64"], [b"64"]]
+        letters = {letter.headers["ce_id"]: letter.headers for letter in produce.records}
+        assert {id_: letter["ce_knativeerrorcode"] for id_, letter in letters.items()} == {
+            b"0": b"400",
+            b"1": b"400",
+            b"2": b"508",
+        }
+        last = letters[b"2"]
+        assert (last["ce_knativeerrordest"], last[REPLY_DEPTH]) == (own.uri.encode(), b"64")
+        assert b"come back" in (last["penstock-reason"] or b"")
+        assert last["penstock-attempts"] == b"1"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
-from knative.cloudevents.kafka_binding import REPLY_DEPTH
+from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.contract.records import TRIGGER
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 from tests.integration.cli_fixture import Looked

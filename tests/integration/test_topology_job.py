@@ -41,6 +41,8 @@ def odd() -> World:
             "http://orders-kn-channel.test.svc.cluster.local?q=/channels/test/ping",
             "https://any/shop/side",
             "http://any/shop/main/",
+            "http://any/brokers/shop/side",
+            "http://any/brokers/test/orders",
             "http://any/hook?key=1",
             "http://any/hook?key=2",
             "http://any/hook?",

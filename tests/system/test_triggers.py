@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
-from knative.cloudevents.kafka_binding import REPLY_DEPTH
+from knative.cloudevents.http_binding import REPLY_DEPTH
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Received, Sent, read
@@ -189,6 +189,31 @@ def test_a_trigger_inherits_from_its_broker_what_it_has_not(running: Running) ->
     assert few["delivery"].startswith("own: retry=2; broker: backoffDelay=0.05s; default: ")
     assert (few["dead_letters"], own["dead_letters"]) == (f"{of_broker} (broker)", f"{of_trigger} (own)")
     assert broker.status("Trigger", "few")["status"]["deadLetterSinkUri"] == of_broker
+
+
+def test_deliveries_in_a_loop_end_as_a_dead_letter(running: Running) -> None:
+    """A Trigger whose subscriber is its own broker: each event comes back, until the chain is as long as is allowed."""
+    broker = running.installation.beside("itself", partitions=1)
+    url = f"http://127.0.0.1:{running.worker.port}{broker.resources.path}"
+    broker.write([Wanted("again", url, delivery={"retry": 3, "deadLetterSink": {"uri": url}})])
+    broker.wait_triggers(["again"], LIMIT_S)
+    running.post(broker, "comes-back", "any")
+    wait_until(
+        "the last one is a dead letter",
+        lambda: len([*reader.records(broker.bootstrap, broker.resources.dlq_topic)]) == 1,
+        LIMIT_S,
+    )
+    broker.wait_settled(["again"], LIMIT_S)
+    records = reader.records(broker.bootstrap, broker.resources.topic)
+    depths = ["", *map(str, range(1, DEPTH_MAX + 1))]
+    assert [(reader.header(each, "ce_id"), reader.header(each, REPLY_DEPTH)) for each in records] == [
+        ("comes-back", depth) for depth in depths
+    ]
+    (letter,) = reader.records(broker.bootstrap, broker.resources.dlq_topic)
+    assert reader.header(letter, "ce_knativeerrorcode") == "508"
+    assert (reader.header(letter, "ce_knativeerrordest"), letter.value()) == (url, b"x")
+    found = broker.penstock("topology", "--namespace", NAMESPACE, "-o", "json")
+    assert f"self-reply:broker:{NAMESPACE}/{broker.resources.channel}" in found.stdout, found.stderr
 
 
 def test_replies_in_a_loop_end_as_a_dead_letter(running: Running) -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from analytics.topology.model.addresses import Addresses, channel_id
+from analytics.topology.model.addresses import channel_id
 from analytics.topology.model.document import Flow
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
+from knative.contract.addresses import Addresses
 from knative.contract.records import TRIGGER, Channel, Subscription
 from knative.delivery.policy import OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS

@@ -184,12 +184,12 @@ def _places(channels: DataFrame) -> DataFrame:
     path = f.concat(
         f.lit("/"), f.when(f.col("kind") == BROKER, "").otherwise("channels/"), "namespace", f.lit("/"), "name"
     )
+    longer = f.when(f.col("kind") == BROKER, f.array(f.concat(f.lit("/brokers"), path))).otherwise(f.array())
     hosts = f.array_distinct(f.transform(f.coalesce("hosts", f.array().cast("array<string>")), _plain_host))
     hosts = f.filter(hosts, lambda host: _may_have(host, f.col("namespace")))
     order = f.struct("namespace", "name", "uid").alias("order")
-    places = channels.select(
-        f.explode(f.concat(f.array(path, _of("topic", "topic"), _of("uid", "uid")), hosts)).alias("place"), "id", order
-    )
+    every = f.concat(f.array(path, _of("topic", "topic"), _of("uid", "uid")), longer.cast("array<string>"), hosts)
+    places = channels.select(f.explode(every).alias("place"), "id", order)
     owners = places.groupBy("place").agg(f.min_by("id", "order").alias("at"), f.count("*").alias("claims"))
     is_host = ~f.col("place").rlike("^/| ")
     return owners.where(~is_host | (f.col("claims") == 1)).drop("claims")

@@ -178,7 +178,7 @@ async def _run(
         own = own_ingress(settings)
         pools = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
         config = replace(config, reply_depth_max=settings.reply_depth_max)
-        run = Redrive(config, pools, where.contract.subscriptions, ledger, writer, report)
+        run = Redrive(config, pools, where.contract.subscriptions, ledger, writer, report, where.contract.channels)
         if is_lost:  # while the ledger was read
             run.stop(_TAKEN)
         loop = asyncio.get_running_loop()

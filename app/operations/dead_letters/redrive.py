@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from agents.dispatch.attempt import Request, post, with_reply
+from agents.dispatch.hops import Hops, OwnAddresses
 from agents.dispatch.reply_store import headers_of, too_deep, verdict_of
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
@@ -32,7 +33,7 @@ from app.operations.dead_letters.summary import Summary
 from app.worker.system_clock import SystemClock
 from knative import timefmt
 from knative.cloudevents.kafka_binding import Unreadable
-from knative.contract.records import Subscription
+from knative.contract.records import Channel, Subscription
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import FinalFailure, Reply, RetryableFailure, Verdict
@@ -52,7 +53,7 @@ class RedriveConfig:
     in_flight: int = 1  #: letters at a time; with one they keep their order
     failures_max: int = 10  #: number of failures in a row that ends the run
     wait_max_s: float = 10.0  #: longest wait before a retry
-    reply_depth_max: int = 64  #: how many replies of Triggers may lead to an event
+    reply_depth_max: int = 64  #: how many replies and deliveries to own addresses may lead to an event
 
 
 class Redrive:
@@ -66,7 +67,10 @@ class Redrive:
         ledger: Ledger,
         writer: LedgerWriter,
         failed: Callable[[DeadLetter, str], None],
+        channels: Iterable[Channel] = (),
     ) -> None:
+        """`channels`: the channels and brokers of the contract."""
+        self._hops = Hops(config.reply_depth_max, OwnAddresses(channels))
         self.summary = Summary()
         self._config = config
         self._pool_parts = pools
@@ -202,7 +206,7 @@ class Redrive:
             made += 1
             to, value = subscription.subscriber, letter.record.value
             outcome = await self._post(Request(Recipient.SUBSCRIBER, to, subscription, headers, value, made))
-            return await with_reply(outcome, subscription, self._post, store_reply, dropped=_not_counted)
+            return await with_reply(outcome, headers, subscription, self._post, store_reply, dropped=_not_counted)
 
         async def store_reply(subscription: Subscription, reply: Reply, number: int) -> Outcome:
             verdict: Verdict | None = too_deep(headers, self._config.reply_depth_max)
@@ -228,7 +232,7 @@ class Redrive:
         pool = self._pools.get(request.destination)
         if pool is None:
             pool = self._pools[request.destination] = ConnectionPool(request.destination, *self._pool_parts)
-        return await post(pool, SystemClock(), request)
+        return await post(pool, SystemClock(), self._hops, request)
 
 
 def _not_counted() -> None:

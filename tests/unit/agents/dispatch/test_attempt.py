@@ -8,15 +8,18 @@ from dataclasses import replace
 import pytest
 
 from agents.dispatch.attempt import Request, with_reply
+from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
+from knative.ports import Headers
 
 SUBSCRIPTION = Subscription(
     "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Addressable("http://s/"), reply=Addressable("http://r/")
 )
-EVENT = Reply([("ce_id", b"r")], b"key", b"value")
+EVENT = Reply([("ce_id", b"r"), (REPLY_DEPTH, b"0")], b"key", b"value")
+ORIGINAL: Headers = [("ce_id", b"1"), (REPLY_DEPTH, b"7")]
 
 
 def _answered(verdict: Verdict) -> Outcome:
@@ -37,7 +40,9 @@ def _whole(verdict: Verdict, subscription: Subscription, stored: Verdict) -> tup
         posted.append((Recipient.REPLY, f"kafka:{subscription.topic}", reply.headers, reply.value, number))
         return Outcome(stored, f"kafka:{subscription.topic}", number, 101.0, 0.25, 500, None, Recipient.REPLY)
 
-    outcome = asyncio.run(with_reply(_answered(verdict), subscription, post, store, lambda: dropped.append(None)))
+    outcome = asyncio.run(
+        with_reply(_answered(verdict), ORIGINAL, subscription, post, store, lambda: dropped.append(None))
+    )
     return outcome, posted, len(dropped)
 
 
@@ -51,7 +56,7 @@ def test_a_reply_that_is_taken_delivers_the_event_and_has_no_reply_itself(stored
     outcome, posted, dropped = _whole(EVENT, SUBSCRIPTION, stored)
 
     assert outcome == replace(_answered(DELIVERED), at=101.0)
-    assert posted == [(Recipient.REPLY, "http://r/", [("ce_id", b"r")], b"value", 3)]
+    assert posted == [(Recipient.REPLY, "http://r/", [("ce_id", b"r"), (REPLY_DEPTH, b"7")], b"value", 3)]
     assert dropped == 0
 
 

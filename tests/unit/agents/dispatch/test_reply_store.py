@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.dispatch.reply_store import depth_of, headers_of, too_deep, verdict_of
-from knative.cloudevents.kafka_binding import REPLY_DEPTH
+from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure
 from knative.ports import Headers, ProduceFailure, ProduceProblem
 

@@ -13,7 +13,7 @@ from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Finding, Flow, Health, Kind, Severity, Topology, from_json, to_json
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
-from knative.delivery.verdicts import REPLY_LOOP
+from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 from knative.filters.dialects import ALL_EVENTS, Exact
 from tests.support.planted_faults import FAULTS, READY, World, faulty, healthy
 from tests.support.profiles import examples
@@ -117,6 +117,17 @@ def test_a_filter_makes_a_loop_less_certain() -> None:
         world.subscription("all", "main", "main", kind="Trigger", filter_=filter_)
         (loop,) = (one for one in built(world.inputs()).findings if one.rule == "self-reply")
         assert (loop.id, loop.severity) == ("self-reply:broker:test/main", severity)
+
+
+def test_a_loop_that_has_come_to_its_end_is_certain() -> None:
+    """By a broker's longer path, too."""
+    error = f"508: more than 64 replies and deliveries led to this event: {RETURNS}"
+    world = World().channel("main", kind="Broker")
+    uri, state = "http://any:8080/brokers/test/main", replace(READY, last_error=error)
+    world.subscription("all", "main", uri, kind="Trigger", filter_=_TYPE_A, state=state)
+    (loop,) = (one for one in built(world.inputs()).findings if one.rule == "self-reply")
+    assert (loop.id, loop.severity) == ("self-reply:broker:test/main", Severity.CRITICAL)
+    assert loop.evidence[0] == f"test/all: {error}."
 
 
 def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:

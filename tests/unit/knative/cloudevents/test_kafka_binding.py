@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from knative.cloudevents import kafka_binding
-from knative.cloudevents.http_binding import encode_value, read_reply, to_record
+from knative.cloudevents.http_binding import REPLY_DEPTH, encode_value, read_reply, to_record
 from knative.cloudevents.kafka_binding import (
-    REPLY_DEPTH,
     Unreadable,
     dead_letter_headers,
     describe,

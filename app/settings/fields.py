@@ -236,9 +236,7 @@ class Settings(BaseSettings):
     )
 
     reply_depth_max: int = _setting(
-        64, "replies",
-        "How many replies of Triggers, and deliveries to channels and brokers, may lead to an event, before it is "
-        "dead-lettered as a loop.",
+        64, "replies", "How many replies and deliveries to channels or brokers may lead to an event. More are a loop.",
         ge=1, le=1_000_000,
     )  # fmt: skip
 

@@ -7,7 +7,6 @@ import pytest
 from knative.cloudevents import http_binding
 from knative.cloudevents.http_binding import BadEvent, encode_value, read_reply, to_record
 
-RAW_URIS = "penstock-raw-uris"
 REQUIRED = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
 STRUCTURED = [(b"Content-Type", b"application/cloudevents+json; charset=UTF-8")]
 ENVELOPE = b'{"id":"1","source":"/s","type":"t","specversion":"1.0","data":{"a": 1.10}}'
@@ -200,57 +199,6 @@ def test_time_source_and_dataschema_are_judged() -> None:
     assert record((b"ce-dataschema", b"/a%2520b"))["ce_dataschema"] == b"/a%20b"
     assert refused([*REQUIRED, (b"ce-dataschema", b"/a%zzb")]).attribute == "dataschema"
     assert refused([*without(b"ce-source"), (b"ce-source", b"<a>")]).attribute == "source"
-
-
-@pytest.mark.parametrize(
-    ("wire", "uri", "is_raw"),
-    [
-        (b"https://files.example/a%20b", b"https://files.example/a%20b", True),
-        (b"https://files.example/a%2Fb%2fc", b"https://files.example/a%2Fb%2fc", True),
-        (b"urn:x:%C3%A4", b"urn:x:%C3%A4", True),
-        (b"/a%C0%A0%0D%0A", b"/a%C0%A0%0D%0A", True),  # escapes of a URI are bytes, not text
-        (b"/100%25", b"/100%25", True),  # by the letter this would be /100%, which is not a URI-reference
-        (b"/100%25/a%20b", b"/100%25/a%20b", True),
-        (b'"/a%20b"', b"/a%20b", True),
-        (b" /a%20b\t", b"/a%20b", True),
-        (b"/a%2520b", b"/a%20b", False),
-        (b"/100%2525", b"/100%25", False),
-        (b"/a", b"/a", False),
-    ],
-)
-def test_a_uri_is_the_same_with_and_without_header_encoding(wire: bytes, uri: bytes, is_raw: bool) -> None:
-    for name in ("source", "dataschema"):
-        pairs = [*without(f"ce-{name}".encode()), (f"CE-{name}".encode(), wire)]
-        for fields in (pairs, dict(pairs)):
-            headers = dict(to_record(fields, b"{}")[0])
-            assert headers[f"ce_{name}"] == uri
-            assert headers.get(RAW_URIS) == (name.encode() if is_raw else None)
-
-
-def test_each_uri_attribute_has_a_form_of_its_own() -> None:
-    source = (b"ce-source", b"/a%20b")
-    headers = dict(to_record([*without(b"ce-source"), source, (b"ce-dataschema", b"/a%2520b")], None)[0])
-    assert (headers["ce_dataschema"], headers[RAW_URIS]) == (b"/a%20b", b"source")
-    headers = dict(to_record([*without(b"ce-source"), source, (b"ce-dataschema", b"/%C3%A4")], None)[0])
-    assert (headers["ce_dataschema"], headers[RAW_URIS]) == (b"/%C3%A4", b"source,dataschema")
-
-
-def test_the_schema_of_version_0_3_is_a_uri_too() -> None:
-    schema = (b"ce-schemaurl", b"/a%20b")
-    old = [*without(b"ce-specversion"), (b"ce-specversion", b"0.3"), schema]
-    headers = dict(to_record(old, None)[0])
-    assert (headers["ce_schemaurl"], headers[RAW_URIS]) == (b"/a%20b", b"schemaurl")
-    assert record(schema)["ce_schemaurl"] == b"/a b"  # an extension of 1.0
-
-
-def test_senders_cannot_say_in_which_form_a_uri_came() -> None:
-    assert RAW_URIS not in record((RAW_URIS.encode(), b"source"))
-
-
-def test_a_reply_may_have_an_escaped_source() -> None:
-    reply = read_reply([*without(b"ce-source"), (b"ce-source", b"https://files.example/a%20b")], b"")
-    assert reply is not None
-    assert dict(reply[0])["ce_source"] == b"https://files.example/a%20b"
 
 
 def test_version_0_3_keeps_its_own_attributes() -> None:

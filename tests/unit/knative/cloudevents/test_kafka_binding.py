@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knative.cloudevents import kafka_binding
-from knative.cloudevents.http_binding import REPLY_DEPTH, encode_value, read_reply, to_record
+from knative.cloudevents.http_binding import REPLY_DEPTH, read_reply, to_record
 from knative.cloudevents.kafka_binding import (
     Unreadable,
     dead_letter_headers,
@@ -22,7 +22,6 @@ from knative.filters.attributes import attributes_of
 from knative.ports import Headers
 from tests.support.parsed_request import Parsed
 
-RAW_URIS = "penstock-raw-uris"
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 REQUIRED: list[tuple[str, bytes | None]] = [
     ("ce_id", b"1"),
@@ -324,38 +323,6 @@ def test_in_and_out_again() -> None:
     ]
     headers, _, value = to_record(pairs, b"\x00")
     assert sent([*headers], value) == dict(pairs)
-
-
-@pytest.mark.parametrize("wire", [b"https://x/a%20b", b"urn:x:%C3%A4", b"/100%25", b"/a%2520b", b"/a%2Fb"])
-def test_a_uri_leaves_in_the_form_in_which_it_came(wire: bytes) -> None:
-    pairs = [(b"ce-id", b"%25"), (b"ce-source", wire), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
-    headers, _, value = to_record([*pairs, (b"ce-dataschema", wire)], b"{}")
-    out = sent(headers, value)
-    assert (out[b"ce-source"], out[b"ce-dataschema"], out[b"ce-id"]) == (wire, wire, b"%25")
-    assert RAW_URIS.encode() not in out
-    dead = dead_letter_headers(headers, destination="http://h/", code=500, data=b"", plain=())
-    assert sent(dead, value)[b"ce-source"] == wire
-    assert original_headers(dead) == headers
-
-
-def test_the_json_format_has_the_uri_itself() -> None:
-    pairs = [(b"ce-id", b"1"), (b"ce-source", b"/a%20b"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
-    request = Parsed(to_json_request(PREFIX, *to_record(pairs, None)[::2]))
-    assert json.loads(request.body) == {"id": "1", "source": "/a%20b", "type": "t", "specversion": "1.0"}
-
-
-def test_a_record_of_another_producer_is_encoded_by_the_letter() -> None:
-    assert sent([*without("ce_source"), ("ce_source", b"/a%20b")])[b"ce-source"] == b"/a%2520b"
-
-
-@pytest.mark.parametrize("value", [b'/"%20"', "/ä%20".encode(), b"/a%20 b"])
-def test_what_is_not_a_uri_is_encoded_whatever_the_record_says(value: bytes) -> None:
-    pairs = sent([*without("ce_source"), ("ce_source", value), (RAW_URIS, b"source")])
-    assert pairs[b"ce-source"] == encode_value(value)
-
-
-def test_a_raw_uri_cannot_break_out_of_its_line() -> None:
-    unreadable([*without("ce_source"), ("ce_source", b"/a%20\r\nevil: 1"), (RAW_URIS, b"source")])
 
 
 def test_bytes_without_a_content_type_have_none_anywhere() -> None:

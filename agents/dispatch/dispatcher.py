@@ -106,6 +106,10 @@ class Dispatcher:
         try:
             seconds = self._monotonic() - delivery.began
             if isinstance(status, SendError):
+                if status.problem is SendProblem.GIVEN_UP and delivery.partition.owned:
+                    self._hooks.aborted(delivery)
+                    self._retry_path.given_up(delivery)
+                    return
                 verdict: Verdict = decide_error(status.problem, status.message)
                 self._not_delivered(delivery, uri, verdict, seconds, 0, status.problem)
                 return
@@ -172,7 +176,8 @@ class Dispatcher:
         return False
 
     def update(self, subscription: Subscription, partitions: Sequence[PartitionState]) -> list[ConnectionPool]:
-        """Apply a new generation of the same subscription. Returns the pools of former destinations, to `retire`."""
+        """Apply a new generation of the same subscription. Returns the pools of former destinations, to `retire`. A
+        shorter time limit counts from now on for what is in flight."""
         # In this order: new lanes and the new subscriber apply before anything else is started.
         before = self.subscription
         self._apply(subscription)
@@ -183,6 +188,9 @@ class Dispatcher:
         wanted = {subscription.subscriber, subscription.reply, subscription.delivery.dead_letter_sink}
         former = [self._pools.pop(destination) for destination in list(self._pools) if destination not in wanted]
         self._retired.update(former)
+        if subscription.delivery.timeout_s < before.delivery.timeout_s:
+            for pool in self._pools.values():
+                pool.shorten(subscription.delivery.timeout_s)
         return former
 
     def pool(self, destination: Addressable) -> ConnectionPool:
@@ -196,9 +204,10 @@ class Dispatcher:
         return pool
 
     async def retire(self, pool: ConnectionPool, limit_s: float) -> None:
-        """Close the pool of a former destination; requests in flight have `limit_s` to end."""
+        """Close the pool of a former destination. Requests in flight have `limit_s` to end; those that do not are made
+        again, at the destination of now, and do not count as attempts."""
         try:
-            await pool.close(limit_s)
+            await pool.close(limit_s, SendProblem.GIVEN_UP)
         finally:
             self._retired.discard(pool)
 

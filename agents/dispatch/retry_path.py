@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,11 +34,15 @@ from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.policy import DeliverySpec, OnRetriesExhausted
-from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply
+from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply, SendProblem
 from knative.ports import Clock, Produce
 
 #: What a task of the retry path does until its delivery is settled.
 Work = Coroutine[Any, Any, Settlement]
+
+
+class _GivenUp(Exception):
+    """The request was given up, because the subscription has another destination now. It does not count."""
 
 
 class _FilteredOut(Exception):
@@ -77,6 +81,10 @@ class RetryPath:
         """An earlier owner of the partition has attempted it, and the next attempt may not be due yet."""
         self._context.scheduler.release_slot(delivery)
         self._begin(delivery, self._take_up(delivery))
+
+    def given_up(self, delivery: Delivery) -> None:
+        """The first attempt had no answer when the subscription got another destination."""
+        self._begin(delivery, self._again(delivery), slot=True)
 
     def replied(self, delivery: Delivery, outcome: Outcome) -> None:
         """The first attempt was answered with an event."""
@@ -169,9 +177,17 @@ class RetryPath:
     async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> Settlement:
         try:
             outcome = await self._with_reply(delivery, outcome)
-        finally:
+        except _GivenUp:
+            return await self._again(delivery)
+        except BaseException:
             self._context.scheduler.attempt_over(delivery)
+            raise
+        self._context.scheduler.attempt_over(delivery)
         return await self._retry(delivery, outcome)
+
+    async def _again(self, delivery: Delivery) -> Settlement:
+        self._context.scheduler.attempt_over(delivery)
+        return await self._retry(delivery, await self._attempt(delivery))
 
     async def _not_sent(self, delivery: Delivery, outcome: Outcome) -> Settlement:
         self._context.scheduler.attempt_over(delivery)
@@ -226,15 +242,20 @@ class RetryPath:
 
     async def _attempt(self, delivery: Delivery) -> Outcome:
         """Make one more attempt: get a slot, send the request, and store the reply if there is one."""
-        async with self._slot(delivery):
-            if not self._context.wants(delivery):
-                raise _FilteredOut
-            self._hooks.trying(delivery)
-            subscription = self._context.subscription
-            attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
-            to, headers = subscription.subscriber, delivery.headers
-            request = Request(Recipient.SUBSCRIBER, to, subscription, headers, delivery.value, attempts)
-            return await self._with_reply(delivery, await self._post(delivery, request))
+        while True:
+            with suppress(_GivenUp):
+                async with self._slot(delivery):
+                    return await self._try(delivery)
+
+    async def _try(self, delivery: Delivery) -> Outcome:
+        if not self._context.wants(delivery):
+            raise _FilteredOut
+        self._hooks.trying(delivery)
+        subscription = self._context.subscription
+        attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
+        to, headers = subscription.subscriber, delivery.headers
+        request = Request(Recipient.SUBSCRIBER, to, subscription, headers, delivery.value, attempts)
+        return await self._with_reply(delivery, await self._post(delivery, request))
 
     @asynccontextmanager
     async def _slot(self, delivery: Delivery) -> AsyncIterator[None]:
@@ -289,6 +310,9 @@ class RetryPath:
         except asyncio.CancelledError:
             hooks.aborted(delivery)
             raise
+        if outcome.problem is SendProblem.GIVEN_UP:
+            hooks.aborted(delivery)
+            raise _GivenUp
         hooks.attempt(delivery, outcome)
         return outcome
 
@@ -344,13 +368,14 @@ class RetryPath:
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
-            if self._context.subscription.delivery.dead_letter_sink is not None:
-                async with self._slot(delivery):
-                    # Only now: the contract may change while it waits for the slot.
-                    subscription, value = self._context.subscription, delivery.value
-                    if (sink := subscription.delivery.dead_letter_sink) is not None:
-                        request = Request(Recipient.DEAD_LETTER_SINK, sink, subscription, headers, value, made)
-                        return await self._post(delivery, request)
+            while self._context.subscription.delivery.dead_letter_sink is not None:
+                with suppress(_GivenUp):
+                    async with self._slot(delivery):
+                        # Only now: the contract may change while it waits for the slot.
+                        subscription, value = self._context.subscription, delivery.value
+                        if (sink := subscription.delivery.dead_letter_sink) is not None:
+                            request = Request(Recipient.DEAD_LETTER_SINK, sink, subscription, headers, value, made)
+                            return await self._post(delivery, request)
             return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
 
         def note(outcome: Outcome, wait_s: float) -> None:

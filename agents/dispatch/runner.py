@@ -148,9 +148,8 @@ class SubscriptionRunner(Service):
 
     def update(self, subscription: Subscription) -> None:
         """Apply a new generation of the same subscription (same uid, topic and group)."""
-        limit_s = self.subscription.delivery.timeout_s
         for pool in self.dispatcher.update(subscription, self._consumer.partitions):
-            self.add_future(self.dispatcher.retire(pool, limit_s))
+            self.add_future(self.dispatcher.retire(pool, self._context.config.revoke_drain_s))
         log.info("subscription changed", subscription=subscription.label, generation=subscription.generation)
         self._context.changed()
 

@@ -115,6 +115,7 @@ class ConnectionPool:
         self._stalled = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._end = SendProblem.CLOSED  # of what `close` aborts
         self._at_rest: asyncio.Event | None = None
 
     # -- for the owner of the pool
@@ -144,7 +145,7 @@ class ConnectionPool:
     def post(self, request: bytes, timeout_s: float, done: Done) -> None:
         """Send a complete request. Calls `done` exactly once, and never before `post` has returned."""
         if self._closed:
-            self._loop.call_soon(done, SendError(SendProblem.CLOSED, "the connection pool is closed"), None, b"")
+            self._loop.call_soon(done, SendError(self._end, "the connection pool is closed"), None, b"")
             return
         self.in_flight += 1
         deadline = self._time() + timeout_s
@@ -159,9 +160,9 @@ class ConnectionPool:
             self._connect_next()
 
     def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
-        """Fail the requests in flight whose `done` matches `which` with SendProblem.CLOSED, now. Requests that the
-        callbacks post are not affected."""
-        error = SendError(SendProblem.CLOSED, "stopped before an answer")
+        """Fail the requests in flight whose `done` matches `which` with SendProblem.CLOSED (or what `close` was called
+        with), now. Requests that the callbacks post are not affected."""
+        error = SendError(self._end, "stopped before an answer")
         # Collect all of them first: callbacks may post again, which takes connections and changes these collections.
         busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
         unsent = [attempt for attempt in (*self._waiting, *self._connecting) if which(attempt.done)]
@@ -171,9 +172,21 @@ class ConnectionPool:
             if connection.done is done:  # still the same request, whatever the callbacks have posted
                 self.failed(connection, error)
 
-    async def close(self, limit_s: float) -> None:
-        """Accept no more posts, wait up to `limit_s` for those in flight, abort the rest and close all sockets."""
+    def shorten(self, limit_s: float) -> None:
+        """Give the requests in flight at most `limit_s` from now."""
+        deadline = self._time() + limit_s
+        for connection in self._connections:
+            connection.deadline = min(connection.deadline, deadline)
+        for attempt in (*self._connecting, *self._waiting):
+            attempt.deadline = min(attempt.deadline, deadline)
+        if self.in_flight:
+            self._sweep_by(deadline)
+
+    async def close(self, limit_s: float, end: SendProblem = SendProblem.CLOSED) -> None:
+        """Accept no more posts, wait up to `limit_s` for those in flight, abort the rest and close all sockets. `end`:
+        why the rest has no answer."""
         self._closed = True
+        self._end = end
         self._at_rest = self._at_rest or asyncio.Event()
         if self.in_flight:
             await at_most(self._at_rest.wait(), limit_s)

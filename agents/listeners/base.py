@@ -48,7 +48,7 @@ class DeliveryListener:
         """A request that `delivered` does not report has ended."""
 
     def aborted(self, delivery: Delivery) -> None:
-        """A request of the retry path was given up, because its partition went to another owner."""
+        """A request was given up: its partition went to another owner, or the subscription has another destination."""
 
     def reply_dropped(self, delivery: Delivery) -> None:
         """The subscriber answered with an event, and the subscription has no `reply`."""

@@ -219,8 +219,8 @@ class Settings(BaseSettings):
         "twice.", ge=0.5, le=300,
     )  # fmt: skip
     revoke_drain_s: float = _setting(
-        3.0, "seconds", "How long requests in flight may take when their partition moves to another worker.", ge=0,
-        le=60,
+        3.0, "seconds", "How long requests in flight may take when their partition or their destination changes.",
+        ge=0, le=60,
     )  # fmt: skip
 
     retry_default: int = _setting(

@@ -41,6 +41,7 @@ class SendProblem(StrEnum):
     TLS = "tls"
     REFUSED = "refused"  #: by the egress guard, or the URI is not valid
     CLOSED = "closed"  #: by us
+    GIVEN_UP = "given up"  #: by us, because the subscription has another destination now
 
 
 _RETRIED_4XX = frozenset((404, 408, 409, 429))

@@ -51,8 +51,9 @@ async def serving(
     trace: Trace | None = None,
     counters: TrafficCounters | None = None,
     addresses: OwnAddresses | None = None,
+    revoke_drain_s: float = 3.0,
 ) -> AsyncIterator[SubscriptionRunner]:
-    config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"})
+    config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}, revoke_drain_s=revoke_drain_s)
     context = DeliveryContext(
         config,
         PoolConfig(),

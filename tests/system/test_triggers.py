@@ -23,7 +23,7 @@ from tests.support.ledger import reader
 from tests.support.ledger.facts import Received, Sent, read
 from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
-from tests.support.subscriber import Answer, ScriptedSubscriber, says
+from tests.support.subscriber import Answer, ScriptedSubscriber, says, silence
 from tests.system.sending import post
 
 pytestmark = pytest.mark.system
@@ -137,6 +137,20 @@ def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
     broker.wait_settled(["again"], LIMIT_S)
     assert sorted(running.ids("/again/new")) == sorted(f"new-{number}" for number in range(20))
     assert len(running.ids("/again/old")) == tried
+
+
+def test_events_that_hang_at_a_former_subscriber_come_to_the_new_one(running: Running) -> None:
+    """Their time limit is 300 s, which is longer than this test waits."""
+    old, new = running.subscriber.script("/moved/old", silence(300)), running.subscriber.script("/moved/new", says(200))
+    broker = running.broker("moved", Wanted("moves", old, order="unordered", delivery={"retry": 0}))
+    ids = {f"hangs-{number}" for number in range(5)}
+    for event_id in ids:
+        running.post(broker, event_id, "any")
+    wait_until("all hang", lambda: set(running.ids("/moved/old")) == ids, LIMIT_S)
+    broker.write([Wanted("moves", new, order="unordered", delivery={"retry": 0})])
+    wait_until("all came to the new subscriber", lambda: set(running.ids("/moved/new")) == ids, LIMIT_S)
+    broker.wait_settled(["moves"], LIMIT_S)
+    assert [*reader.records(broker.bootstrap, broker.resources.dlq_topic)] == []
 
 
 def test_replies_go_from_trigger_to_trigger(running: Running) -> None:

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.system
 LIMIT_S = 180.0
 ATTRIBUTES = {"ce-specversion": "1.0", "ce-source": "/t", "ce-type": "t"}
 HALF_OPEN = 2000
+MANY_SPACES = 120_000  #: below the limit for headers
 
 
 @dataclass(slots=True)
@@ -151,6 +152,26 @@ def test_tokens(secured: Secured) -> None:
     looked = contents(secured.installation.folder)
     assert [path for path, content in looked.items() if secured.token.encode() in content] == []
     assert any(path.suffix == ".log" for path in looked)
+
+
+def test_spaces_around_a_token_are_not_kept(secured: Secured) -> None:
+    """Each of these requests has other ones, and would stay in memory if they were a key of a table."""
+    connection = secured.connect()
+    at_first = _rss_after(secured, connection, range(20))
+    grown = _rss_after(secured, connection, range(20, 1000)) - at_first
+    connection.close()
+    assert grown < MANY_SPACES * 1000 / 3, f"{grown / 1e6:.0f} MB"
+
+
+def _rss_after(secured: Secured, connection: http.client.HTTPSConnection, numbers: range) -> int:
+    for number in numbers:
+        spaces = " " * (MANY_SPACES + number)
+        assert secured.post(f"spaces-{number}", spaces + secured.token, connection)[0] == 202
+    return secured.worker.rss_bytes()
+
+
+def test_a_token_that_is_longer_than_any_is_not_looked_for(secured: Secured) -> None:
+    assert secured.post("long", secured.token + "x" * 100_000) == (401, "this token is not in PENSTOCK_TOKENS")
 
 
 def test_a_token_that_is_removed_and_one_that_is_guessed_at(secured: Secured) -> None:

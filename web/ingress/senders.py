@@ -13,6 +13,7 @@ from enum import Enum
 from knative.contract.records import Channel
 
 ALL = "*"
+TOKEN_BYTES_MAX = 8192  #: a longer token is never valid
 _SCHEME = b"bearer "
 _KNOWN_MAX = 1024
 
@@ -38,7 +39,7 @@ class Sender:
 
 
 class Senders:
-    """All tokens. Remembers the Authorization headers of known ones, because clients repeat theirs."""
+    """All tokens. Remembers the known ones that clients send, because they repeat theirs and a sum takes longer."""
 
     def __init__(self, by_sum: Mapping[bytes, Sender]) -> None:
         """`by_sum`: SHA-256 of a token (32 bytes) -> its sender."""
@@ -49,18 +50,20 @@ class Senders:
         """The sender of an Authorization header, or why there is none."""
         if authorization is None:
             return Verdict.NO_TOKEN
-        found = self._known.get(authorization)
-        if found is not None:
-            return found
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             return Verdict.NO_TOKEN
         token = authorization[len(_SCHEME) :].strip()
+        found = self._known.get(token)
+        if found is not None:
+            return found
+        if len(token) > TOKEN_BYTES_MAX:
+            return Verdict.UNKNOWN_TOKEN
         found = self._by_sum.get(hashlib.sha256(token).digest())
         if found is None:
             return Verdict.UNKNOWN_TOKEN
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
-        self._known[authorization] = found
+        self._known[token] = found
         return found
 
 

@@ -33,7 +33,7 @@ from web.ingress.responses import Response
 
 #: All paths that no other View serves: the answers of ingress explain which URLs accept events.
 PATH = "/{path:.*}"
-_CACHE_MAX = 4096
+_CACHE_MAX, _CACHED_BYTES_MAX = 4096, 512
 _NO_SECRETS = "this process cannot use the Kafka secrets of Brokers"
 #: From the reference of a Secret to its producer, or to the reason why there is none.
 OwnProducer = Callable[[str], Produce | str]
@@ -104,9 +104,10 @@ class Ingress:
             resolved = NotYet(_ELSEWHERE)
         if not isinstance(resolved, Channel):
             return responses.not_served(resolved, self.config.retry_after_s)
-        if len(self.cache) >= _CACHE_MAX:
-            self.cache.clear()
-        self.cache[target, host] = resolved
+        if len(target) <= _CACHED_BYTES_MAX:  # a longer one has a query, which may be another one each time
+            if len(self.cache) >= _CACHE_MAX:
+                self.cache.clear()
+            self.cache[target, host] = resolved
         return resolved
 
     def producer(self, secret: str) -> Produce | Response:

@@ -10,9 +10,9 @@ from app.settings.load import Settings
 from app.worker.secrets.file_watch import FileWatch
 from knative.errors import UsageError
 from tables.kafka.connection.secret import Hidden
+from web.ingress.senders import TOKEN_BYTES_MAX
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750
-_BYTES_MAX = 8192
 _HINT = "Write one token into it, as `penstock token` shows it, and nothing else."
 
 
@@ -20,12 +20,12 @@ def read_own_token(path: Path) -> Hidden:
     """The token in the file. Raises UsageError, which never shows what the file has."""
     try:
         with path.open("rb") as file:
-            found = file.read(_BYTES_MAX + 1).strip()
+            found = file.read(TOKEN_BYTES_MAX + 1).strip()
     except OSError as problem:
         raise UsageError(
             f"{path}, which PENSTOCK_OWN_TOKEN names, cannot be read ({problem.strerror}).", _HINT
         ) from None
-    if len(found) > _BYTES_MAX or not _TOKEN.fullmatch(found):
+    if len(found) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(found):
         what = "is empty" if not found else "does not contain one bearer token"
         raise UsageError(f"{path}, which PENSTOCK_OWN_TOKEN names, {what}.", _HINT)
     return Hidden(found.decode("ascii"))

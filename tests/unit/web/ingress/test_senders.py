@@ -12,9 +12,14 @@ from knative.contract.records import BROKER, CHANNEL, Channel
 from web.http.headers import Fields
 from web.ingress.admission import Admission, authorization
 from web.ingress.responses import NO_TOKEN, UNKNOWN_TOKEN, Response
-from web.ingress.senders import Guesses, Sender, Senders, Verdict
+from web.ingress.senders import TOKEN_BYTES_MAX, Guesses, Sender, Senders, Verdict
 
-SUM = hashlib.sha256(b"t0ken").hexdigest()
+
+def _sum(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+SUM = _sum("t0ken")
 ENTRY = {"name": "shop", "sha256": SUM, "channels": ["default/orders"], "brokers": ["team/*"]}
 
 
@@ -69,11 +74,30 @@ def test_identify(value: bytes | None, found: str | Verdict) -> None:
         assert (sender.name if isinstance(sender, Sender) else sender) == found
 
 
-def test_more_headers_than_are_remembered() -> None:
+def test_what_is_remembered_does_not_depend_on_spaces() -> None:
     senders = _senders(ENTRY)
     for number in range(3000):
-        assert isinstance(senders.identify(b"Bearer t0ken" + b" " * number), Sender)
+        assert isinstance(senders.identify(b"bearer " + b" " * number + b"t0ken" + b" " * number), Sender)
+    assert list(senders._known) == [b"t0ken"]
+
+
+def test_more_tokens_than_are_remembered() -> None:
+    names = [f"t{number}" for number in range(3000)]
+    senders = _senders(*({**ENTRY, "name": name, "sha256": _sum(name)} for name in names))
+    for name in names:
+        sender = senders.identify(b"Bearer " + name.encode())
+        assert isinstance(sender, Sender)
+        assert sender.name == name
     assert len(senders._known) <= 1024
+
+
+@pytest.mark.parametrize(("length", "known"), [(TOKEN_BYTES_MAX, True), (TOKEN_BYTES_MAX + 1, False)])
+def test_a_token_has_a_length(length: int, known: bool) -> None:
+    token = "t" * length
+    senders = _senders({**ENTRY, "sha256": _sum(token)})
+    assert isinstance(senders.identify(b"Bearer  " + token.encode()), Sender) is known
+    assert (senders.identify(b"Bearer " + token.encode()) is Verdict.UNKNOWN_TOKEN) is not known
+    assert len(senders._known) == known
 
 
 @pytest.mark.parametrize(

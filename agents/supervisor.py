@@ -196,8 +196,12 @@ class Supervisor:
                     without[uid] = WorkerSubscription(subscription.generation, (), state, why)
                 elif uid not in self._beyond:
                     await self._add(subscription, clients)
+                    await asyncio.sleep(0)  # to compile its filter took long, perhaps
             elif runner.subscription != subscription:
-                runner.update(subscription)
+                if not runner.update(subscription):  # once it has left, it is added again
+                    self._remove(uid, self._context.config.revoke_drain_s)
+                    self._wake.set()
+                await asyncio.sleep(0)
         if without != self._without:
             self._without = without
             self._context.changed()

@@ -102,6 +102,9 @@ class Observe(Protocol):
     def filtered(self, subscription: str) -> None:
         """One event was settled because it does not pass the subscription's filter."""
 
+    def filter_exceeded(self, subscription: str) -> None:
+        """The subscription's filter would need more than it may have for an event, which counts as filtered too."""
+
     def expired(self, subscription: str, count: int) -> None:
         """Retention removed `count` records before this subscription read them. If its committed offset was lost too,
         the count covers everything that the log no longer has: an upper bound."""

@@ -49,6 +49,7 @@ SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 SUBSCRIBER_NEEDS_NEWER_WORKER = "WorkerTooOld"
 SUBSCRIBER_STOPPED = "OffsetsBeingMoved"
 SUBSCRIBER_NOT_IN_FILES = "NotInFiles"
+FILTER_LIMIT_EXCEEDED = "FilterLimitExceeded"
 #: Why a worker cannot serve a Trigger whose Broker has a Secret of its own.
 _SECRET_STATES = {WorkerState.SECRET_NOT_FOUND: NOT_FOUND, WorkerState.SECRET_INVALID: INVALID}
 
@@ -118,6 +119,7 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
     waiting: list[str] = []
     too_old: list[str] = []
     no_secret: dict[str, str] = {}  # worker with reason -> reason of the condition
+    filter_problems: set[str] = set()
     for worker in workers:
         mine = worker.subscriptions.get(subscription.uid)
         if mine is None or now - worker.time > FRESH_S:
@@ -139,6 +141,8 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
             continue
         current += 1
         owned.update(mine.partitions)
+        if mine.filter_problem:
+            filter_problems.add(mine.filter_problem)
     generation = subscription.generation
     if failures:
         return SubscriberStatus(subscription.uid, generation, "False", "; ".join(failures))
@@ -150,6 +154,9 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         if no_secret and not waiting:
             message = f"{'; '.join(sorted(no_secret))}. Other workers serve all partitions"
             return SubscriberStatus(subscription.uid, generation, "True", message, max(no_secret.values()))
+        if filter_problems and not waiting:
+            message = f"some events do not match, because they exceed a limit of the filter: {min(filter_problems)}"
+            return SubscriberStatus(subscription.uid, generation, "True", message, FILTER_LIMIT_EXCEEDED)
         return SubscriberStatus(subscription.uid, generation, "True", _waiting_note(waiting))
     if too_old:
         message = "; ".join(sorted(too_old))

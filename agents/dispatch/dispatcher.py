@@ -19,8 +19,11 @@ Does not decide what an answer means: `knative/delivery/verdicts` does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
+
+import structlog
 
 from agents.consumer.commits import Commits
 from agents.dispatch.context import DeliveryContext
@@ -36,9 +39,13 @@ from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliveryFormat
 from knative.delivery.verdicts import DELIVERED, Reply, SendProblem, Verdict, decide, decide_error
-from knative.filters import compile_filter
+from knative.filters import CompiledFilter, compile_filter
 from knative.filters.attributes import attributes_of
 from knative.ports import Headers
+
+log = structlog.get_logger(__name__)
+
+_SHOWN_MAX = 200  # characters of an event's id and source
 
 
 class Dispatcher:
@@ -59,7 +66,9 @@ class Dispatcher:
         self._retry_path = RetryPath(self, hooks, context.produce, context.clock, caps, self._hops)
         self._pools: dict[Addressable, ConnectionPool] = {}
         self._retired: set[ConnectionPool] = set()  # of former destinations, with attempts still in flight
-        self._apply(subscription)
+        self.filter_problem = ""  #: why the filter could not judge an event, the first since it was set; "" = it could
+        self._filter: CompiledFilter | None = None
+        self._apply(subscription, compile_filter(subscription.filter, self._filter_exceeded))
         if context.own_ingress is not None:
             context.own_ingress.follow(self._renew_prefix)
         context.own_addresses.follow(self._renew_request)
@@ -139,15 +148,18 @@ class Dispatcher:
 
     # -- the subscription
 
-    def _apply(self, subscription: Subscription) -> None:
+    def _apply(self, subscription: Subscription, compiled: CompiledFilter | None) -> None:
         self.subscription = subscription
         self._post = self.pool(subscription.subscriber).post
         self._renew_prefix()
         self._timeout_s, self._url = subscription.delivery.timeout_s, subscription.subscriber.shown
         self._renew_request()
         #: The filter of this generation; None = every event passes.
-        self.matcher = compile_filter(subscription.filter)
-        self.scheduler.passes = None if self.matcher is None else self._passes
+        self.matcher = None if compiled is None else compiled.matches
+        #: How many events it may judge before others have their turn.
+        self.at_once = sys.maxsize if compiled is None else compiled.at_once
+        self._filter = compiled
+        self.scheduler.passes = None if compiled is None else self._passes
 
     def _renew_request(self) -> None:
         """Bound here, and again when the addresses of the installation change."""
@@ -161,10 +173,27 @@ class Dispatcher:
 
     def wants(self, delivery: Delivery) -> bool:
         """Whether the event passes the filter. A record that is not a CloudEvent does: it becomes a dead letter."""
-        if self.matcher is None:
+        matcher = self.matcher
+        if matcher is None or delivery.judged is matcher:
             return True
         attributes = attributes_of(delivery.headers, delivery.value)
-        return attributes is None or self.matcher(attributes)
+        passes = attributes is None or matcher(attributes)
+        delivery.judged = matcher if passes else None
+        return passes
+
+    def _filter_exceeded(self, why: str, attributes: Mapping[str, str]) -> None:
+        """The filter needs more than it may have for an event, which does not pass."""
+        self._hooks.filter_exceeded(why)
+        if not self.filter_problem:
+            self.filter_problem = why
+            log.warning(
+                "the filter exceeds its limits, and the event does not match; further ones only count in the metrics",
+                subscription=self.subscription.label,
+                id=attributes.get("id", "")[:_SHOWN_MAX],
+                source=attributes.get("source", "")[:_SHOWN_MAX],
+                reason=why,
+            )
+            self._context.changed()
 
     def _passes(self, delivery: Delivery) -> bool:
         """For the scheduler, which settles at once what does not pass."""
@@ -175,12 +204,18 @@ class Dispatcher:
         self.schedule_commit()
         return False
 
-    def update(self, subscription: Subscription, partitions: Sequence[PartitionState]) -> list[ConnectionPool]:
+    def update(self, subscription: Subscription, partitions: Sequence[PartitionState]) -> list[ConnectionPool] | None:
         """Apply a new generation of the same subscription. Returns the pools of former destinations, to `retire`. A
-        shorter time limit counts from now on for what is in flight."""
+        shorter time limit counts from now on for what is in flight. None: so many events wait that the new filter would
+        hold up the loop, so nothing was changed."""
+        before, compiled = self.subscription, self._filter
+        if before.filter != subscription.filter:
+            compiled = compile_filter(subscription.filter, self._filter_exceeded)
+            if compiled is not None and sum(partition.held for partition in partitions) > compiled.at_once:
+                return None
+            self.filter_problem = ""
         # In this order: new lanes and the new subscriber apply before anything else is started.
-        before = self.subscription
-        self._apply(subscription)
+        self._apply(subscription, compiled)
         if before.order is not subscription.order or before.filter != subscription.filter:
             self.scheduler.reorder(subscription.order, partitions)
         self.scheduler.concurrency = subscription.concurrency

@@ -146,12 +146,16 @@ class SubscriptionRunner(Service):
         if isinstance(self._consumer, FanoutMember):
             self._consumer.group_deleted()
 
-    def update(self, subscription: Subscription) -> None:
-        """Apply a new generation of the same subscription (same uid, topic and group)."""
-        for pool in self.dispatcher.update(subscription, self._consumer.partitions):
+    def update(self, subscription: Subscription) -> bool:
+        """Apply a new generation of the same subscription (same uid, topic and group). False: it must start again."""
+        pools = self.dispatcher.update(subscription, self._consumer.partitions)
+        if pools is None:
+            return False
+        for pool in pools:
             self.add_future(self.dispatcher.retire(pool, self._context.config.revoke_drain_s))
         log.info("subscription changed", subscription=subscription.label, generation=subscription.generation)
         self._context.changed()
+        return True
 
     # -- for the consumer
 
@@ -170,6 +174,11 @@ class SubscriptionRunner(Service):
     def matcher(self) -> Matcher | None:
         """The filter of the present generation."""
         return self.dispatcher.matcher
+
+    @property
+    def at_once(self) -> int:
+        """How many events it may judge before others have their turn."""
+        return self.dispatcher.at_once
 
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
         """Start nothing more, wait up to `limit_s` for what is in flight, then abandon the rest."""

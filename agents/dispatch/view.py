@@ -53,7 +53,8 @@ class SubscriptionView:
         else:
             state = WorkerState.RUNNING if partitions else WorkerState.STARTING
         owned = tuple(sorted(p.number for p in partitions if not p.failure))
-        return WorkerSubscription(self._dispatcher.subscription.generation, owned, state, failures)
+        dispatcher = self._dispatcher
+        return WorkerSubscription(dispatcher.subscription.generation, owned, state, failures, dispatcher.filter_problem)
 
     def snapshot(self) -> SubscriptionSnapshot:
         """Current values for the metrics. May be called from any thread."""

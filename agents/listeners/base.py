@@ -33,6 +33,9 @@ class DeliveryListener:
     def filtered(self, headers: Headers) -> None:
         """An event with these headers does not pass the filter: settled without being started."""
 
+    def filter_exceeded(self, why: str) -> None:
+        """The filter would need more than it may have for an event. `filtered` follows."""
+
     def started(self, delivery: Delivery) -> None:
         """The scheduler has started it: the first step in this process."""
 
@@ -85,6 +88,7 @@ class Hooks:
     def __init__(self, listeners: Sequence[DeliveryListener]) -> None:
         filtered: list[Callable[[Headers], None]] = _overridden(listeners, "filtered")
         self.filtered = _each(filtered) if filtered else None
+        self.filter_exceeded: Callable[[str], None] = _each(_overridden(listeners, "filter_exceeded"))
         started: list[Callable[[Delivery], None]] = _overridden(listeners, "started")
         self.started = _each(started) if started else None
         request: list[RequestHook] = _overridden(listeners, "request")

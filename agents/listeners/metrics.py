@@ -27,6 +27,9 @@ class MetricsListener(DeliveryListener):
     def filtered(self, headers: Headers) -> None:
         self._observe.filtered(self._subscription)
 
+    def filter_exceeded(self, why: str) -> None:
+        self._observe.filter_exceeded(self._subscription)
+
     def reply_stored(self, delivery: Delivery, headers: Headers, size: int) -> None:
         self._observe.reply_stored(self._subscription)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.state import DeliveryState
+from knative.filters import Matcher
 
 _QUEUED = DeliveryState.QUEUED
 
@@ -89,6 +90,7 @@ class Delivery:
     __slots__ = (
         "began",
         "headers",
+        "judged",
         "key",
         "lane",
         "offset",
@@ -109,6 +111,7 @@ class Delivery:
         headers: list[tuple[str, bytes | None]],
         size: int,
         timestamp_ms: int = 0,
+        judged: Matcher | None = None,
     ) -> None:
         self.partition = partition
         self.offset = offset
@@ -117,6 +120,7 @@ class Delivery:
         self.headers = headers
         self.size = size
         self.timestamp_ms = timestamp_ms
+        self.judged = judged  #: the filter that it has passed, which is not asked again; None = not judged yet
         self.state = _QUEUED  #: changed by `Scheduler` only, as `agents/ordering/state` allows
         self.lane = NO_LANE
         self.began = 0.0  #: monotonic start time of the current attempt

@@ -55,10 +55,10 @@ def explain(
     attributes = attributes_of(headers, value) or {}
     where = chosen_namespace(namespace, everywhere, context)
     found = _from_kafka(trigger, kafka, where) if resources is None else trigger_in_files(resources, trigger, where)
-    matcher = compile_filter(found.filter)
+    compiled = compile_filter(found.filter)
     explanation = Explanation(
         trigger=found.label,
-        passes=matcher is None or matcher(attributes),
+        passes=compiled is None or compiled.matches(attributes),
         parts=() if found.filter == ALL_EVENTS else tuple(explain_filter(found.filter, attributes)),
         order=found.order,
         key=None if key is None else key.decode("utf-8", "replace"),

@@ -92,6 +92,12 @@ def end_to_end_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
     return _histogram("penstock_end_to_end_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
 
 
+def filter_limits_exceeded(rows: Rows) -> Metric:
+    """By subscription."""
+    text = "Events that did not match because they exceed a limit of the filter"
+    return _counter("penstock_filter_limits_exceeded", text, _SUBSCRIPTION, rows)
+
+
 def expired(rows: Rows) -> Metric:
     """By subscription."""
     text = "Records that retention removed before they were read"

@@ -55,6 +55,7 @@ class _Row:
         "delivered",
         "end_to_end",
         "expired",
+        "filter_exceeded",
         "filtered",
         "replies_dropped",
         "replies_stored",
@@ -69,7 +70,7 @@ class _Row:
         self.end_to_end = Histogram()
         self.expired = 0
         self.replies_dropped = self.replies_stored = 0
-        self.filtered = 0
+        self.filtered = self.filter_exceeded = 0
 
 
 class Metrics(Collector):
@@ -154,6 +155,10 @@ class Metrics(Collector):
         if row is None:
             row = self._row(subscription)
         row.filtered += 1
+
+    def filter_exceeded(self, subscription: str) -> None:
+        """The filter could not judge one event within its limits."""
+        self._row(subscription).filter_exceeded += 1
 
     def expired(self, subscription: str, count: int) -> None:
         """Retention removed `count` records before this subscription read them."""
@@ -262,6 +267,8 @@ class Metrics(Collector):
         yield exposition.settled(verdicts)
         yield exposition.delivery_times((label, row.attempts) for label, row in rows)
         yield exposition.end_to_end_times((label, row.end_to_end) for label, row in rows)
+        exceeded = (((label,), row.filter_exceeded) for label, row in rows if row.filter_exceeded)
+        yield exposition.filter_limits_exceeded(exceeded)
         yield exposition.expired(((label,), row.expired) for label, row in rows if row.expired)
         yield exposition.replies_stored(((label,), row.replies_stored) for label, row in rows if row.replies_stored)
         yield exposition.replies_dropped(((label,), row.replies_dropped) for label, row in rows if row.replies_dropped)

@@ -6,8 +6,23 @@
 Specification: https://github.com/cloudevents/spec/blob/main/cesql/spec.md
 """
 
-from knative.cesql.compiler import Expression, Step, compile
+from knative.cesql.compiler import Expression, Step, compile, compile_all
+from knative.cesql.limits import BUDGET, TEXT_MAX, LimitExceeded, Metered
 from knative.cesql.parser import CesqlSyntaxError
-from knative.cesql.values import ErrorKind, EvaluationError, Value
+from knative.cesql.values import ErrorKind, EvaluationError, Fault, Value
 
-__all__ = ["CesqlSyntaxError", "ErrorKind", "EvaluationError", "Expression", "Step", "Value", "compile"]
+__all__ = [
+    "BUDGET",
+    "TEXT_MAX",
+    "CesqlSyntaxError",
+    "ErrorKind",
+    "EvaluationError",
+    "Expression",
+    "Fault",
+    "LimitExceeded",
+    "Metered",
+    "Step",
+    "Value",
+    "compile",
+    "compile_all",
+]

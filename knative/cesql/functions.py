@@ -24,12 +24,15 @@ _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".jo
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One definition. `rest`: the type of any further arguments (None = there are none)."""
+    """One definition. `rest`: the type of any further arguments (None = there are none); `body` then takes a delimiter
+    and all other texts."""
 
     parameters: tuple[Type | None, ...]  #: None = any type
     result: Type
     body: Callable[..., Value]
     rest: Type | None = None
+    weight: int = 0  #: how often it handles each character of its first text, or of its result with `rest`
+    own_value: bool = False  #: a fault has another value than the zero value of `result`
 
     def takes(self, count: int) -> bool:
         """Whether it may be called with this number of arguments."""
@@ -83,18 +86,23 @@ def _is(cast: Callable[[Value], Any]) -> Callable[[Value], bool]:
 
 
 _S, _I, _B = Type.STRING, Type.INTEGER, Type.BOOLEAN
+#: Other letters than ASCII take so much longer to change, and white space so much longer to find, than others to copy.
+_SLOW = 16
 
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "LENGTH": (Function((_S,), _I, len),),
-    "CONCAT": (Function((), _S, lambda *texts: "".join(texts), rest=_S),),
-    "CONCAT_WS": (Function((_S,), _S, lambda delimiter, *texts: delimiter.join(texts), rest=_S),),
-    "LOWER": (Function((_S,), _S, str.lower),),
-    "UPPER": (Function((_S,), _S, str.upper),),
-    "TRIM": (Function((_S,), _S, lambda text: text.strip(_WHITE_SPACE)),),
-    "LEFT": (Function((_S, _I), _S, _left),),
-    "RIGHT": (Function((_S, _I), _S, _right),),
-    "SUBSTRING": (Function((_S, _I), _S, _substring), Function((_S, _I, _I), _S, _substring)),
-    "ABS": (Function((_I,), _I, _abs),),
+    "CONCAT": (Function((), _S, str.join, rest=_S, weight=1),),
+    "CONCAT_WS": (Function((_S,), _S, str.join, rest=_S, weight=1),),
+    "LOWER": (Function((_S,), _S, str.lower, weight=_SLOW),),
+    "UPPER": (Function((_S,), _S, str.upper, weight=_SLOW),),
+    "TRIM": (Function((_S,), _S, lambda text: text.strip(_WHITE_SPACE), weight=_SLOW),),
+    "LEFT": (Function((_S, _I), _S, _left, weight=1, own_value=True),),
+    "RIGHT": (Function((_S, _I), _S, _right, weight=1, own_value=True),),
+    "SUBSTRING": (
+        Function((_S, _I), _S, _substring, weight=1, own_value=True),
+        Function((_S, _I, _I), _S, _substring, weight=1, own_value=True),
+    ),
+    "ABS": (Function((_I,), _I, _abs, own_value=True),),
     "INT": (Function((None,), _I, to_integer),),
     "BOOL": (Function((None,), _B, to_boolean),),
     "STRING": (Function((None,), _S, to_string),),

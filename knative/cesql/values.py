@@ -97,7 +97,7 @@ def to_boolean(value: Value) -> bool:
         return value
     if not isinstance(value, str):
         return value != 0
-    lowered = value.lower()
+    lowered = value.lower() if len(value) <= 5 else ""
     if lowered == "true":
         return True
     if lowered == "false":

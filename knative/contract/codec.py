@@ -264,7 +264,8 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
 
 
 def _served_row(one: WorkerSubscription) -> Record:
-    return {"generation": one.generation, "partitions": one.partitions, "state": one.state_text}
+    row = {"generation": one.generation, "partitions": one.partitions, "state": one.state_text}
+    return {**row, "filter_problem": one.filter_problem} if one.filter_problem else row
 
 
 def _served(row: Mapping[str, Any]) -> WorkerSubscription:
@@ -273,7 +274,8 @@ def _served(row: Mapping[str, Any]) -> WorkerSubscription:
         state = WorkerState(text)
     except ValueError:  # of another version of Penstock: its partitions count, as if it were running
         state, reason = WorkerState.RUNNING, ""
-    return WorkerSubscription(row["generation"], tuple(row["partitions"]), state, reason)
+    problem = str(row.get("filter_problem", ""))
+    return WorkerSubscription(row["generation"], tuple(row["partitions"]), state, reason, problem)
 
 
 def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> dict[str, SubscriptionStats]:

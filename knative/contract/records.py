@@ -193,6 +193,7 @@ class WorkerSubscription:
     partitions: tuple[int, ...]
     state: WorkerState
     reason: str = ""  #: of FAILED, UNSUPPORTED, SECRET_NOT_FOUND, SECRET_INVALID and STOPPED
+    filter_problem: str = ""  #: why its filter could not judge an event, which then does not match; "" = it could
 
     @property
     def state_text(self) -> str:

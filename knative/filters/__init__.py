@@ -1,6 +1,16 @@
 """Trigger filters: which events a subscription wants, in the dialects of Knative, compiled once."""
 
 from knative.filters.dialects import ALL_EVENTS, Filter, from_json, to_json
-from knative.filters.matching import Matcher, Part, compile_filter, explain
+from knative.filters.matching import CompiledFilter, Matcher, Part, compile_filter, explain
 
-__all__ = ["ALL_EVENTS", "Filter", "Matcher", "Part", "compile_filter", "explain", "from_json", "to_json"]
+__all__ = [
+    "ALL_EVENTS",
+    "CompiledFilter",
+    "Filter",
+    "Matcher",
+    "Part",
+    "compile_filter",
+    "explain",
+    "from_json",
+    "to_json",
+]

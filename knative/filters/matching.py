@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from knative import cesql
+from knative.cesql import Fault, LimitExceeded, Metered
 from knative.filters.attributes import canonical
 from knative.filters.dialects import (
     ALL_EVENTS,
@@ -22,8 +25,19 @@ from knative.filters.dialects import (
     dialect,
 )
 
+#: An operator, a function, an operand or a condition takes as long as an operation with so many characters.
+_PART_COST = 64
+_AT_ONCE_COST = 2 * cesql.BUDGET
+_SHOWN_MAX = 200
+_NO_FILTERS: dict[Filter, str] = {
+    All(()): "no filters: every event passes",
+    Any_(()): "no filters: no event passes",
+}
+
 #: Whether an event with these attributes passes (`knative/filters/attributes` makes them). Never raises.
 Matcher = Callable[[Mapping[str, str]], bool]
+#: See `compile_filter`.
+Exceeded = Callable[[str, Mapping[str, str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +52,110 @@ class Part:
     operand: bool = False  #: a part inside of a CESQL expression
 
 
-def compile_filter(filter_: Filter) -> Matcher | None:
-    """A function that evaluates the filter without parsing; None for ALL_EVENTS.
+@dataclass(frozen=True, slots=True)
+class CompiledFilter:
+    """A filter that evaluates without parsing."""
+
+    matches: Matcher
+    at_once: int  #: events to judge before others have their turn: even the slowest take no longer than some 10 ms
+
+
+def _ignored(why: str, attributes: Mapping[str, str]) -> None:
+    """A filter has exceeded its limits, and nobody wants to know."""
+
+
+def compile_filter(filter_: Filter, exceeded: Exceeded = _ignored) -> CompiledFilter | None:
+    """None for ALL_EVENTS. `exceeded` is called with the reason, and the attributes of the event, when a filter would
+    need more than `knative/cesql/limits` allows; the event does not pass then, whatever is around the expression.
 
     Raises CesqlSyntaxError for an invalid expression; a checked filter has none.
     """
-    return None if filter_ == ALL_EVENTS else _matcher(filter_)
+    if filter_ == ALL_EVENTS:
+        return None
+    expressions = cesql.compile_all([leaf.expression for leaf in _leaves(filter_) if isinstance(leaf, Cesql)])
+    weights = sum(expressions[leaf.expression].weight for leaf in _leaves(filter_) if isinstance(leaf, Cesql))
+    parts = sum(_parts(leaf, expressions) for leaf in _leaves(filter_))
+    at_once = max(1, _AT_ONCE_COST // (parts * _PART_COST + min(weights * cesql.TEXT_MAX, cesql.BUDGET) + 1))
+    plain = _matcher(filter_, lambda text: _passes_if_true(expressions[text].closure))
+    if not weights:
+        return CompiledFilter(plain, at_once)
+
+    @cache  # few filters ever need it
+    def metered() -> Matcher:
+        return _matcher(filter_, lambda text: _passes_if_true(expressions[text].metered))
+
+    def counting(attributes: Mapping[str, str]) -> bool:
+        try:
+            return metered()(Metered(attributes))  # type: ignore[arg-type]  # its values are those of the event
+        except LimitExceeded as problem:
+            exceeded(str(problem), attributes)
+            return False
+
+    if isinstance(filter_, Cesql):
+        return CompiledFilter(_one_expression(expressions[filter_.expression].closure, counting), at_once)
+
+    def matches(attributes: Mapping[str, str]) -> bool:
+        try:
+            return plain(attributes)
+        except LimitExceeded:
+            return counting(attributes)
+
+    return CompiledFilter(matches, at_once)
+
+
+def _one_expression(closure: Callable[[Any], cesql.Value], counting: Matcher) -> Matcher:
+    """As in `compile_filter`, with one call less for the filters that are only an expression."""
+
+    def matches(attributes: Mapping[str, str]) -> bool:
+        try:
+            return closure(attributes) is True
+        except Fault:
+            return False
+        except LimitExceeded:
+            return counting(attributes)
+
+    return matches
+
+
+def _passes_if_true(closure: Callable[[Any], cesql.Value]) -> Matcher:
+    def matches(attributes: Mapping[str, str]) -> bool:
+        try:
+            return closure(attributes) is True
+        except Fault:
+            return False
+
+    return matches
+
+
+def _leaves(filter_: Filter) -> Iterator[Filter]:
+    """The filters that are not made of others."""
+    match filter_:
+        case All() | Any_():
+            for inner in filter_.filters:
+                yield from _leaves(inner)
+        case Not():
+            yield from _leaves(filter_.filter)
+        case _:
+            yield filter_
+
+
+def _parts(leaf: Filter, expressions: Mapping[str, cesql.Expression]) -> int:
+    if isinstance(leaf, Cesql):
+        return expressions[leaf.expression].size
+    return len(leaf.pairs) if isinstance(leaf, Attributes | Exact | Prefix | Suffix) else 0
 
 
 def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, decides: bool = True) -> Iterator[Part]:
     """Each part of a filter with what it says of an event with these attributes, the whole first. `decides`: whether
     the decision about the event is in this filter."""
-    passes = _passes(filter_, attributes)
+    passes, exceeded = _judged(filter_, attributes)
     match filter_:
-        case All() | Any_():
-            all_or_none = "every event passes" if isinstance(filter_, All) else "no event passes"
-            one = _decider(filter_, attributes) if decides else None
-            yield Part(
-                depth,
-                dialect(filter_),
-                passes,
-                "" if filter_.filters else f"no filters: {all_or_none}",
-                decides and one is None,
-            )
-            for place, inner in enumerate(filter_.filters):
-                yield from explain(inner, attributes, depth + 1, decides=place == one)
-        case Not():
-            yield Part(depth, "not", passes, "")
-            yield from explain(filter_.filter, attributes, depth + 1, decides=decides)
+        case All() | Any_() | Not():
+            place = _decider(filter_, attributes, exceeded=bool(exceeded)) if decides else None
+            found = exceeded or _NO_FILTERS.get(filter_, "")
+            yield Part(depth, dialect(filter_), passes, found, decides and place is None)
+            for number, inner in enumerate(_inner(filter_)):
+                yield from explain(inner, attributes, depth + 1, decides=number == place)
         case Cesql():
             yield from _explain_expression(filter_.expression, attributes, depth, decides=decides)
         case _:
@@ -73,7 +163,7 @@ def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, d
             alone = [_passes(type(filter_)((pair,)), attributes) for pair in filter_.pairs]
             decider = alone.index(False) if False in alone else 0 if len(alone) == 1 else None
             for place, (name, text) in enumerate(filter_.pairs):
-                found = repr(attributes[name]) if name in attributes else "the event has no such attribute"
+                found = _shown(attributes[name]) if name in attributes else "the event has no such attribute"
                 wanted = repr(text) if text else "any value"
                 text_ = f"{dialect(filter_)}: {name} = {wanted}"
                 yield Part(depth, text_, alone[place], found, decides and place == decider)
@@ -89,24 +179,40 @@ def _explain_expression(text: str, attributes: Mapping[str, str], depth: int, *,
 
 
 def _shown(value: cesql.Value) -> str:
-    """A value as it is written in an expression."""
+    """A value as it is written in an expression; a long text only in part, because every part around it has it too."""
+    if isinstance(value, str) and len(value) > _SHOWN_MAX:
+        return f"{value[:_SHOWN_MAX]!r}... ({len(value):,} characters)"
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
+def _inner(filter_: All | Any_ | Not) -> tuple[Filter, ...]:
+    return (filter_.filter,) if isinstance(filter_, Not) else filter_.filters
+
+
+def _judged(filter_: Filter, attributes: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether it passes, and the limit that it exceeds ("" = none)."""
+    reasons: list[str] = []
+    compiled = compile_filter(filter_, lambda why, _: reasons.append(why))
+    return compiled is None or compiled.matches(attributes), "".join(reasons)
+
+
 def _passes(filter_: Filter, attributes: Mapping[str, str]) -> bool:
-    matcher = compile_filter(filter_)
-    return matcher is None or matcher(attributes)
+    return _judged(filter_, attributes)[0]
 
 
-def _decider(filter_: All | Any_, attributes: Mapping[str, str]) -> int | None:
-    """The place of the filter that decides alone: the first that fails in `all`, that passes in `any`, or the only one.
-    None if they decide together."""
-    wanted = isinstance(filter_, Any_)
-    found = (place for place, one in enumerate(filter_.filters) if _passes(one, attributes) is wanted)
-    return next(found, 0 if len(filter_.filters) == 1 else None)
+def _decider(filter_: All | Any_ | Not, attributes: Mapping[str, str], *, exceeded: bool) -> int | None:
+    """The place of the filter inside that decides alone: the first that exceeds a limit, that fails in `all`, that
+    passes in `any`, or the only one. None if they decide together."""
+    inner = [_judged(part, attributes) for part in _inner(filter_)]
+    if exceeded:
+        return next((place for place, (_, why) in enumerate(inner) if why), None)
+    decisive = isinstance(filter_, Any_)
+    found = (place for place, (passes, _) in enumerate(inner) if passes is decisive)
+    return 0 if len(inner) == 1 else next(found, None)
 
 
-def _matcher(filter_: Filter) -> Matcher:
+def _matcher(filter_: Filter, expression: Callable[[str], Matcher]) -> Matcher:
+    """`expression` gives the matcher of a CESQL expression."""
     match filter_:
         case Attributes():
             values = tuple((name, canonical(name, text)) for name, text in filter_.pairs)
@@ -120,14 +226,14 @@ def _matcher(filter_: Filter) -> Matcher:
         case Suffix():
             return _affix(filter_.pairs, str.endswith)
         case All():
-            return _all(tuple(_matcher(one) for one in filter_.filters if one != ALL_EVENTS))
+            return _all(tuple(_matcher(inner, expression) for inner in filter_.filters if inner != ALL_EVENTS))
         case Any_():
-            return _any(tuple(_matcher(one) for one in filter_.filters))
+            return _any(tuple(_matcher(inner, expression) for inner in filter_.filters))
         case Not():
-            inner = _matcher(filter_.filter)
+            inner = _matcher(filter_.filter, expression)
             return lambda event: not inner(event)
         case Cesql():
-            return cesql.compile(filter_.expression).matches
+            return expression(filter_.expression)
 
 
 def _exact(pairs: Pairs) -> Matcher:

@@ -97,6 +97,61 @@ async def test_a_changed_filter_applies_to_what_waits_and_to_retries() -> None:
         assert produce.records == []
 
 
+async def test_what_has_passed_the_filter_is_not_judged_again_until_the_filter_changes() -> None:
+    """The fan-out has judged it before it made the delivery."""
+    async with (
+        ScriptedServer(silence()) as server,
+        serving(replace(trigger(server.url(), EXACT_A), concurrency=1), MemoryProduce()) as runner,
+    ):
+        partition = PartitionState("b", 0, OffsetTracker(0))
+        passed, waiting, other = (record("b", offset, partition) for offset in range(3))
+        passed.judged = waiting.judged = runner.matcher
+        runner.dispatcher.scheduler.enqueue(partition, [passed, waiting, other])
+        await until(lambda: len(server.requests) == 1)
+        assert partition.tracker.settled == {2}
+        only_c = replace(runner.subscription, filter=from_json({"exact": {"type": "c"}}), generation=2)
+        assert runner.dispatcher.update(only_c, [partition]) is not None
+        assert partition.tracker.settled == {1, 2}
+
+
+HEAVY = from_json({"cesql": " OR ".join(["a LIKE '%b%'"] * 100)})
+
+
+async def test_a_filter_that_would_judge_too_many_waiting_events_is_not_applied_in_place() -> None:
+    async with (
+        ScriptedServer(silence()) as server,
+        serving(replace(trigger(server.url(), EXACT_A), concurrency=1), MemoryProduce()) as runner,
+    ):
+        partition = feed_types(runner, "a", "a")
+        await until(lambda: len(server.requests) == 1)
+        heavy = replace(runner.subscription, filter=HEAVY, generation=2)
+        partition.fetched_count = 4096
+        before = runner.matcher
+        assert runner.dispatcher.update(heavy, [partition]) is None
+        assert (runner.subscription.generation, runner.matcher) == (1, before)
+        partition.fetched_count = 1
+        assert runner.dispatcher.update(heavy, [partition]) is not None
+        assert runner.subscription.generation == 2
+
+
+async def test_a_filter_that_exceeds_its_limits_is_counted_and_reported_until_it_changes() -> None:
+    observe = CountingObserve()
+    async with (
+        ScriptedServer(reply(OK)) as server,
+        serving(trigger(server.url(), from_json({"cesql": "LOWER(a) = 'x'"})), MemoryProduce(), observe) as runner,
+    ):
+        partition = PartitionState("b", 0, OffsetTracker(0))
+        events = [record("a", offset, partition, ("ce_a", b"a" * 70_000)) for offset in range(3)]
+        runner.dispatcher.scheduler.enqueue(partition, events)
+        assert partition.tracker.committable == 3
+        assert observe.others["filter_exceeded", "ns/trigger:s"] == observe.others["filtered", "ns/trigger:s"] == 3
+        assert runner.view.status().filter_problem == "LOWER: a text has 70,000 characters, more than 65,536"
+        runner.update(replace(runner.subscription, concurrency=7, generation=2))
+        assert runner.view.status().filter_problem != ""
+        runner.update(replace(runner.subscription, filter=EXACT_A, generation=3))
+        assert runner.view.status().filter_problem == ""
+
+
 async def test_a_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_filter() -> None:
     produce = MemoryProduce()
     async with (

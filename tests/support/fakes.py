@@ -163,6 +163,10 @@ class CountingObserve:
         """See `Observe`."""
         self.others["filtered", subscription] += 1
 
+    def filter_exceeded(self, subscription: str) -> None:
+        """See `Observe`."""
+        self.others["filter_exceeded", subscription] += 1
+
     def reply_stored(self, subscription: str) -> None:
         """See `Observe`."""
         self.others["reply_stored", subscription] += 1

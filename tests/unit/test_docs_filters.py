@@ -28,8 +28,8 @@ def test_an_example_has_its_result(kind: str, written: str, event: str, result: 
 
 
 def _of_filter(written: str, attributes: dict[str, str]) -> str:
-    matcher = compile_filter(from_json(json.loads(written)))
-    return "matches" if matcher is None or matcher(attributes) else "does not match"
+    compiled = compile_filter(from_json(json.loads(written)))
+    return "matches" if compiled is None or compiled.matches(attributes) else "does not match"
 
 
 def _of_expression(text: str, attributes: dict[str, str]) -> str:

@@ -66,10 +66,8 @@ def reason(one: Explanation) -> str:
     decider = next((part for part in one.parts if part.decides), None)
     if decider is None:
         return f"{verdict}: " + ("every attribute has its value" if one.passes else "several parts together")
-    if decider.operand or decider.text not in ("all", "any"):
+    if decider.operand or decider.found or decider.text not in ("all", "any"):
         return f"{verdict}: {decider.text}" + (f" ({decider.found})" if decider.found else "")
-    if decider.found:
-        return f"{verdict}: {decider.text} has {decider.found}"
     return f"{verdict}: " + ("every part of `all` does" if decider.text == "all" else "no part of `any` does")
 
 

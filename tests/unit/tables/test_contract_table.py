@@ -294,6 +294,24 @@ def test_serving_as_a_condition(ready: str, message: str, condition: Condition) 
     assert serving("ChannelReady", SubscriberStatus("u", 1, ready, message), "ns/a") == condition
 
 
+def test_a_filter_that_exceeds_its_limits_is_a_note_of_a_ready_subscriber() -> None:
+    owned = tuple(range(SUBSCRIPTION.partitions))
+
+    def reported(state: WorkerState = WorkerState.RUNNING, generation: int = SUBSCRIPTION.generation) -> Condition:
+        row = WorkerSubscription(generation, owned, state, "", "LOWER: a text has 70,000 characters")
+        workers = [WorkerStatus(name, NOW, "all", {SUBSCRIPTION.uid: row}) for name in ("w1", "w2")]
+        return serving("Subscribed", subscriber_status(SUBSCRIPTION, workers, NOW))
+
+    found = reported()
+    assert (found.status, found.reason) == (ConditionStatus.TRUE, "FilterLimitExceeded")
+    assert found.message == (
+        "some events do not match, because they exceed a limit of the filter: LOWER: a text has 70,000 characters"
+    )
+    assert reported(WorkerState.WAITING_FOR_KAFKA).reason == "WaitingForKafka"
+    assert reported(WorkerState.FAILED).reason == "SubscriberFailed"
+    assert reported(generation=SUBSCRIPTION.generation - 1).reason == "SubscriberNotServed"
+
+
 def test_a_worker_that_waits_for_kafka_is_named_and_the_subscriber_stays_ready() -> None:
     owned = tuple(range(SUBSCRIPTION.partitions))
     waiting = WorkerSubscription(SUBSCRIPTION.generation, owned, WorkerState.WAITING_FOR_KAFKA)

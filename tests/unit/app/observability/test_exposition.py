@@ -52,6 +52,7 @@ def full_page() -> str:
         metrics.reply_dropped(label)
         metrics.reply_stored(label)
         metrics.filtered(label)
+        metrics.filter_exceeded(label)
         moves = (("assigned", 1), ("revoked", 1), ("lost", 1))
         snapshots.append(SubscriptionSnapshot(label, 1, 1, 1, 1, 1.0, 1, 1, 1, 1, moves))
     for code in (200, 202, 400, 404, 405, 408, 413, 414, 429, 431, 500, 501, 503, 505):

@@ -82,6 +82,7 @@ def test_the_other_counters() -> None:
     metrics.settled("ns/s", "delivered", 7.5)
     metrics.settled("ns/s", "filtered", 7.5)
     metrics.filtered("ns/s")
+    metrics.filter_exceeded("ns/s")
     metrics.expired("ns/s", 4)
     metrics.reply_dropped("ns/s")
 
@@ -89,6 +90,7 @@ def test_the_other_counters() -> None:
     assert _value(metrics, "penstock_settled_total", subscription="ns/s", verdict="delivered") == 11
     assert _value(metrics, "penstock_settled_total", subscription="ns/s", verdict="filtered") == 2
     assert _value(metrics, "penstock_attempts_total", subscription="ns/s", code="2xx") == 10
+    assert _value(metrics, "penstock_filter_limits_exceeded_total", subscription="ns/s") == 1
     assert _value(metrics, "penstock_records_expired_total", subscription="ns/s") == 4
     assert _value(metrics, "penstock_replies_dropped_total", subscription="ns/s") == 1
 

@@ -124,6 +124,7 @@ STATS = SubscriptionStats(
 SERVED = {
     "u1": WorkerSubscription(3, (0, 1), WorkerState.RUNNING),
     "u2": WorkerSubscription(4, (), WorkerState.FAILED, "why"),
+    "u3": WorkerSubscription(1, (0,), WorkerState.RUNNING, filter_problem="LOWER: a text has 70,000 characters"),
 }
 PROBLEM = ResourceProblem("File", "", "orders.yaml:4", "False", "Bad", 'it is "bad"')
 
@@ -234,7 +235,9 @@ def test_the_bytes_of_statuses() -> None:
     idle = {"u2": SubscriptionStats()}
     assert encode_status(WorkerStatus("w-1", 1000.5, "all", SERVED, {"u1": STATS, **idle})).decode() == (
         '{"schema":1,"worker":"w-1","time":1000.5,"role":"all","subscriptions":{"u1":{"generation":3,'
-        '"partitions":[0,1],"state":"running"},"u2":{"generation":4,"partitions":[],"state":"failed: why"}},'
+        '"partitions":[0,1],"state":"running"},"u2":{"generation":4,"partitions":[],"state":"failed: why"},'
+        '"u3":{"generation":1,"partitions":[0],"state":"running",'
+        '"filter_problem":"LOWER: a text has 70,000 characters"}},'
         '"progress":{"u1":{"in_flight":1,"retrying":2,"lag":3,"oldest":4.5,"delivered_per_s":0.25,'
         '"heads":[[1,20,3,99.5,"é"]],"last_error":{"time":98.25,"code":503,"reason":"busy","answer":"body",'
         '"destination":"http://s/","partition":1,"offset":20},"throttled":true}}}'

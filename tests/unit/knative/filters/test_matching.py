@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative import cesql
 from knative.filters import Filter, compile_filter, explain, from_json, to_json
 from knative.filters.attributes import attributes_of, canonical
 
@@ -155,8 +156,8 @@ def test_compiled_filters_agree_with_a_plain_reading_of_the_rules(
 
 
 def _passes(filter_: Filter, event: Mapping[str, str]) -> bool:
-    matcher = compile_filter(filter_)
-    return True if matcher is None else bool(matcher(event))
+    compiled = compile_filter(filter_)
+    return True if compiled is None else bool(compiled.matches(event))
 
 
 def _plain(written: dict[str, Any], event: Mapping[str, str]) -> bool:
@@ -231,3 +232,68 @@ def test_a_record_that_is_not_an_event_has_no_attributes(
 def test_times_have_one_form(written: str, compared: str) -> None:
     assert canonical("time", written) == compared
     assert canonical("other", written) == written
+
+
+_LONG = "a" * cesql.TEXT_MAX
+_HEAVY = {"cesql": " OR ".join(["a LIKE '%b%'"] * 10)}
+
+#: Filters, an attribute, whether the event passes, and how often a limit was exceeded.
+_LIMITS: list[tuple[dict[str, Any], str, bool, int]] = [
+    ({"cesql": "LOWER(a) = 'x'"}, _LONG + "a", F, 1),
+    ({"not": {"cesql": "LOWER(a) = 'x'"}}, _LONG + "a", F, 1),
+    ({"not": {"cesql": "LOWER(a) = 'x'"}}, _LONG, T, 0),
+    ({"any": [{"exact": {"id": "1"}}, {"cesql": "LOWER(a) = 'x'"}]}, _LONG + "a", T, 0),
+    ({"any": [{"cesql": "LOWER(a) = 'x'"}, {"exact": {"id": "1"}}]}, _LONG + "a", F, 1),
+    ({"all": [{"exact": {"id": "2"}}, {"cesql": "LOWER(a) = 'x'"}]}, _LONG + "a", F, 0),
+    ({"any": [_HEAVY, {"not": _HEAVY}]}, _LONG, F, 1),
+    ({"any": [_HEAVY, {"not": _HEAVY}]}, _LONG[: cesql.TEXT_MAX // 2], T, 0),
+    ({"any": [_HEAVY, {"exact": {"id": "1"}}]}, _LONG, T, 0),
+    ({"all": [{"prefix": {"a": "aaa"}}, {"suffix": {"a": "aaa"}}, {"not": {"exact": {"a": "aaa"}}}]}, _LONG * 2, T, 0),
+]
+
+
+@pytest.mark.parametrize(("written", "attribute", "passes", "count"), _LIMITS, ids=range(len(_LIMITS)))
+def test_an_event_for_which_a_filter_exceeds_its_limits_does_not_pass(
+    written: dict[str, Any], attribute: str, passes: bool, count: int
+) -> None:
+    reasons: list[str] = []
+    event = {"id": "1", "a": attribute}
+    compiled = compile_filter(from_json(written), lambda why, attributes: reasons.append(why + attributes["id"]))
+    assert compiled is not None
+    assert compiled.matches(event) is passes
+    assert len(reasons) == count
+    first = next(explain(from_json(written), event))
+    assert first.passes is passes
+    assert ("characters" in first.found) is bool(count)
+    if count:
+        assert sum(part.decides for part in explain(from_json(written), event)) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "least", "most"),
+    [
+        ({"exact": {"id": "1"}}, 10_000, 100_000),
+        ({"cesql": "type LIKE 'order.%' AND INT(hop) < 3"}, 1_000, 10_000),
+        ({"cesql": "type LIKE '%order%'"}, 10, 100),
+        ({"any": [_HEAVY] * 4}, 1, 4),
+        ({"any": [{"exact": {"id": str(number)}} for number in range(500)]}, 10, 100),
+    ],
+    ids=str,
+)
+def test_the_more_a_filter_may_handle_the_sooner_others_have_their_turn(
+    written: dict[str, Any], least: int, most: int
+) -> None:
+    compiled = compile_filter(from_json(written))
+    assert compiled is not None
+    assert least <= compiled.at_once <= most
+
+
+def test_an_explanation_shows_long_values_only_in_part() -> None:
+    long = "a" * 120_000
+    parts = [
+        *explain(from_json({"exact": {"a": "x"}}), {"a": long}),
+        *explain(from_json({"cesql": "CONCAT(a, a, a) = a"}), {"a": long[:20_000]}),
+        *explain(from_json({"cesql": "a = 'x'"}), {"a": long}),
+    ]
+    assert max(len(part.found) for part in parts) < 300
+    assert any("120,000 characters" in part.found for part in parts)

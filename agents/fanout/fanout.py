@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
 
@@ -34,6 +35,8 @@ _CONFIRM_LIMIT_S = 5.0  # for a member that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
 _STOP_DRAIN_S = 0.0
+_SLICE_S = 0.01  # how long members take records before others have their turn on the event loop
+_HANDED_MAX = 8  # batches that wait for their turn; with so many, nothing more is fetched
 
 
 class TopicFanout:
@@ -66,6 +69,9 @@ class TopicFanout:
         self._turn: tuple[FanoutMember, int] | None = None
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
+        self._handed: deque[Iterator[None]] = deque()  # what the shared consumer has reported, as steps to do in order
+        self._changes = 0  # how often partitions were revoked or lost
+        self._gone_at: dict[int, int] = {}  # partition -> `_changes` when it was revoked or lost last
         # How long a confirmation holds: others own nothing before a session ends.
         self._confirmed_s = config.expelled_after_s / 2
         self._confirmed_at = -self._confirmed_s
@@ -206,36 +212,82 @@ class TopicFanout:
 
     def _gone(self, numbers: Sequence[int]) -> None:
         self._owned.difference_update(numbers)
+        self._changes += 1
         for number in numbers:
             self._ends.pop(number, None)
+            self._gone_at[number] = self._changes
 
     # -- records
 
     def take(self, ranges: list[Range]) -> None:
+        self._do_in_order(self._take(ranges, self._changes))
+
+    def _do_in_order(self, steps: Iterator[None]) -> None:
+        """Do the steps behind those that were reported before, and at once if there are none."""
+        self._handed.append(steps)
+        if len(self._handed) == 1:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Do steps until there are none, or others must have their turn."""
+        until = time.monotonic() + _SLICE_S
         try:
-            for found in ranges:
-                if found.number not in self._owned:
-                    continue
-                behind = False
-                for member in self._members:
-                    if member.take(found):
-                        behind = True
-                self._ends[found.number] = found.end
-                if behind:
-                    self._catch_up.wake()
+            while self._handed:
+                for _ in self._handed[0]:
+                    if time.monotonic() >= until:
+                        asyncio.get_running_loop().call_soon(self._go_on)
+                        return
+                self._handed.popleft()
         except Exception as problem:
             self.fatal(problem)
+
+    def _take(self, ranges: list[Range], handed_at: int) -> Iterator[None]:
+        try:
+            for found in ranges:
+                yield from self._take_one(found, handed_at)
         finally:
             self._consumer.taken()
 
+    def _take_one(self, found: Range, handed_at: int) -> Iterator[None]:
+        """Give a range to each member. One whose filter takes too long gets the rest from `CatchUp`: then the others do
+        not wait for it."""
+        number, members, behind = found.number, tuple(self._members), False
+        if self._is_stale(number, handed_at):
+            return
+        for member in members:
+            spent_s = 0.0
+            for part in member.portions(found):
+                yield
+                if self._is_stale(number, handed_at):
+                    return
+                began = time.monotonic()
+                left = member.take(part)
+                spent_s += time.monotonic() - began
+                if left or (spent_s >= _SLICE_S and part.end < found.end):
+                    behind = True
+                    break
+        self._ends[number] = found.end
+        if behind or members != tuple(self._members):  # one may have joined meanwhile
+            self._catch_up.wake()
+
+    def _is_stale(self, number: int, handed_at: int) -> bool:
+        """Whether the partition was revoked or lost since a range of it was handed over."""
+        return number not in self._owned or self._gone_at.get(number, 0) > handed_at
+
     def take_missed(self, found: list[Range]) -> Taken:
         """See `CatchUpPort`, also for the next."""
-        for one in found:
-            for member in self._members:
-                member.take(one)
-        if self._turn is None or self._turn[0] not in self._members:
+        turn = self._turn
+        if turn is None or turn[0] not in self._members:
             return Taken.DONE
-        member, number = self._turn
+        until = time.monotonic() + _SLICE_S
+        # The one whose turn it is comes first: time may not be left for the others, which have their own turns.
+        for member in (turn[0], *(member for member in self._members if member is not turn[0])):
+            for part in (part for one in found for part in member.portions(one)):
+                if member.take(part) or time.monotonic() >= until:
+                    break
+            if time.monotonic() >= until:
+                break
+        member, number = turn
         position = member.positions.get(number)
         if position is None or position >= self._ends.get(number, 0):
             return Taken.DONE
@@ -267,6 +319,10 @@ class TopicFanout:
         )
 
     def skip(self, number: int, low: int) -> None:
+        self._do_in_order(self._skip(number, low))
+
+    def _skip(self, number: int, low: int) -> Iterator[None]:
+        yield
         for member in self._members:
             count = member.skip(number, low)
             if count:
@@ -275,6 +331,10 @@ class TopicFanout:
                 self._observe.expired(label, count)
 
     def truncated(self, number: int, end: int) -> None:
+        self._do_in_order(self._truncated(number, end))
+
+    def _truncated(self, number: int, end: int) -> Iterator[None]:
+        yield
         self._ends[number] = end
         for member in self._members:
             position = member.positions.get(number, 0)
@@ -295,6 +355,8 @@ class TopicFanout:
 
     def can_take(self, number: int, *, resume: bool) -> bool:
         """Any thread. True if a member follows the shared consumer here and can take more."""
+        if len(self._handed) >= _HANDED_MAX:
+            return False
         end = self._ends.get(number, 0)
         part = 4 if resume else 2
         return any(member.can_take(number, end, part) for member in tuple(self._members))

@@ -23,7 +23,7 @@ from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.memory_budget import RECORDS_MAX
 from agents.consumer.rebalance import RebalanceListener
 from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
-from agents.fanout.ranges import Range, covers
+from agents.fanout.ranges import Range, covers, parts
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
@@ -45,6 +45,10 @@ class MemberListener(RebalanceListener, Protocol):
     @property
     def matcher(self) -> Matcher | None:
         """Whether an event passes the filter of the present generation; None = every event does."""
+
+    @property
+    def at_once(self) -> int:
+        """How many events the filter may judge before others have their turn."""
 
     @property
     def filtered(self) -> Callable[[Headers], None] | None:
@@ -167,6 +171,11 @@ class FanoutMember:
 
     # -- for the fan-out: records
 
+    def portions(self, found: Range) -> Iterable[Range]:
+        """The range in portions that hold nobody up, to `take` one after the other; one alone for most filters."""
+        most = self._listener.at_once
+        return (found,) if len(found.records) <= most else parts(found, most)
+
     def take(self, found: Range) -> bool:
         """Take what the range has for this member, if it covers its position, as far as its memory budget allows. True:
         it has not taken all of it."""
@@ -190,18 +199,15 @@ class FanoutMember:
                 continue
             # What is not a CloudEvent passes, and becomes a dead letter. What was attempted before the filter changed
             # goes through the scheduler, which forgets the attempts.
-            if (
-                matcher is None
-                or (attributes := record.attributes) is None
-                or matcher(attributes)
-                or offset in attempts
-            ):
+            passes = matcher is None or (attributes := record.attributes) is None or matcher(attributes)
+            if passes or offset in attempts:
                 if size >= left:
                     end = offset
                     break
                 size += record.size
+                key, value, headers, judged = record.key, record.value, record.headers, matcher if passes else None
                 deliveries.append(
-                    Delivery(state, offset, record.key, record.value, record.headers, record.size, record.timestamp_ms)
+                    Delivery(state, offset, key, value, headers, record.size, record.timestamp_ms, judged)
                 )
             elif filtered is not None:
                 filtered(record.headers)

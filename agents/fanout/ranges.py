@@ -14,7 +14,7 @@ So a member may take ranges of any reader, in any order, and neither loses a rec
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,6 +53,16 @@ class Range:
 def covers(start: int, end: int, position: int) -> bool:
     """Whether a member at this position takes the range."""
     return start <= position < end
+
+
+def parts(found: Range, most: int) -> Iterator[Range]:
+    """The range as ranges of at most so many records, one behind the other."""
+    start = found.start
+    for first in range(0, len(found.records), most):
+        rest = found.records[first + most : first + most + 1]
+        end = rest[0].offset if rest else found.end
+        yield Range(found.number, start, end, found.records[first : first + most])
+        start = end
 
 
 def first_offset(positions: Collection[int]) -> int:

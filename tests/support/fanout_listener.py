@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 from agents.fanout.member import FanoutMember
@@ -14,6 +15,7 @@ class FanoutListener:
 
     def __init__(self, type_: str = "") -> None:
         self.type = type_
+        self.at_once = sys.maxsize
         self.member: FanoutMember
 
     @property

@@ -7,6 +7,7 @@ and once, from its start on; and its committable offset passes no event that is 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.config import DeliveryConfig
-from agents.fanout import ranges
+from agents.fanout import fanout, ranges
 from agents.fanout.catch_up import CatchUp
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import Claim
@@ -96,8 +97,7 @@ class World:
         config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}, buffer_bytes_max=BUDGET)
         offsets: Any = self.groups
         self.emptied: list[TopicFanout] = []
-        fanout = TopicFanout("t", "g", "c", config, offsets, CountingObserve(), _raise, self.emptied.append)
-        self.fanout = fanout
+        self.fanout = TopicFanout("t", "g", "c", config, offsets, CountingObserve(), _raise, self.emptied.append)
         self.agents = [Agent(kind) for kind in self.wants]
         self.config = config
         for place, agent in enumerate(self.agents):
@@ -183,6 +183,7 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedConsumer, "start", lambda _: None)
     monkeypatch.setattr(CatchUp, "wake", lambda _: None)
     monkeypatch.setattr(ranges, "NEAR", 20)
+    monkeypatch.setattr(fanout, "_SLICE_S", math.inf)  # else it would depend on how fast this machine is
 
 
 _STEPS = st.lists(
@@ -193,21 +194,41 @@ _STEPS = st.lists(
 )
 
 
+_LOGS = st.dictionaries(st.integers(0, 200), st.sampled_from(KINDS), max_size=120)
+_STARTS = st.lists(st.integers(0, 150), min_size=1, max_size=4)
+
+
 @settings(deadline=None, max_examples=400)
-@given(
-    st.dictionaries(st.integers(0, 200), st.sampled_from(KINDS), max_size=120),
-    st.lists(st.integers(0, 150), min_size=1, max_size=4),
-    _STEPS,
-)
+@given(_LOGS, _STARTS, _STEPS)
 def test_every_trigger_gets_its_events_in_order_and_once(
     log: dict[int, str], starts: list[int], steps: list[tuple[str, int]]
 ) -> None:
+    _play(log, starts, steps, None)
+
+
+@settings(deadline=None, max_examples=400)
+@given(_LOGS, _STARTS, _STEPS, st.integers(1, 5))
+def test_filters_that_take_long_lose_and_repeat_nothing(
+    log: dict[int, str], starts: list[int], steps: list[tuple[str, int]], at_once: int
+) -> None:
+    """Each step of the fan-out uses up the time that it has, so others have their turn behind it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fanout, "_SLICE_S", 0.0)
+        _play(log, starts, steps, at_once)
+
+
+def _play(log: dict[int, str], starts: list[int], steps: list[tuple[str, int]], at_once: int | None) -> None:
+    """`at_once`: events that the filter of every second Trigger may judge; None = the fan-out is never late."""
     log = dict(sorted(log.items()))
 
     async def main() -> None:
         world = World(log, [min(start, max(log, default=-1) + 1) for start in starts])
+        for agent in world.agents[::2]:
+            agent.at_once = at_once or agent.at_once
         await world.assign()
         for what, number in steps:
+            for _ in range(number if at_once else 0):
+                await asyncio.sleep(0)
             match what:
                 case "head":
                     world.head(number + 1)
@@ -230,6 +251,7 @@ def test_every_trigger_gets_its_events_in_order_and_once(
             world.catch_up(50)
             for agent in world.agents:
                 agent.work(10)
+            await asyncio.sleep(0)
         _check(world)
         for agent, start in zip(world.agents, world.starts, strict=True):
             wanted = [at for at, kind in log.items() if at >= start and agent.type in ("", kind)]

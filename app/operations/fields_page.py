@@ -16,7 +16,7 @@ conditions. A directory and the CRDs in `knative/manifests/crds/` come from the 
 objects; an API server rejects unknown fields if the client asks for it, as `kubectl` does. It cannot check some rules:
 
 - that a CESQL expression is valid, and filters below the second level;
-- that attribute names in filters are lower-case letters and digits, and their limits together;
+- that attribute names in filters begin with a letter and are lower-case letters and digits, and their limits together;
 - annotations;
 - that a reference stays in the namespace of its object;
 - that a duration is at most 100 years, and that an IPv6 address in a URI is valid;

@@ -9,7 +9,7 @@ import yaml
 
 from knative.filters import ALL_EVENTS, to_json
 from knative.resources.object_reader import FieldProblem, ObjectReader
-from knative.resources.trigger_filters import CHARACTERS_MAX, DEPTH_MAX, PARTS_MAX, read_filter
+from knative.resources.trigger_filters import CHARACTERS_MAX, DEPTH_MAX, OPERANDS_MAX, PARTS_MAX, read_filter
 
 
 def _read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -31,6 +31,8 @@ def _read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         ("filters: [{exact: {type: b}}]\nfilter: {attributes: {type: a}}", {"exact": {"type": "b"}}),
         ("filters: [{exact: {id: b}}, {cesql: 'hop < 3'}]", {"all": [{"exact": {"id": "b"}}, {"cesql": "hop < 3"}]}),
         ("filters: [{any: []}]", {"any": []}),
+        ("filters: [{exact: {v2: b}}]", {"exact": {"v2": "b"}}),
+        ("filters: [{cesql: \"1st = 'x'\"}]", {"cesql": "1st = 'x'"}),
         ("filters: [{all: [{not: {suffix: {id: x}}}]}]", {"all": [{"not": {"suffix": {"id": "x"}}}]}),
     ],
 )  # fmt: skip
@@ -45,6 +47,9 @@ def test_a_valid_filter_is_read(text: str, filter_: dict[str, Any]) -> None:
         ("filters: [{exact: {'': x}}]", "spec.filters[0].exact: has an empty attribute name"),
         ("filter: {attributes: {'': x}}", "spec.filter.attributes: has an empty attribute name"),
         ("filter: {attributes: {Type: x}}", "spec.filter.attributes: 'Type' is not a valid attribute name"),
+        ("filter: {attributes: {1st: x}}", "spec.filter.attributes: '1st' is not a valid attribute name"),
+        ("filters: [{exact: {1st: x}}]", "spec.filters[0].exact: '1st' is not a valid attribute name"),
+        ("filters: [{not: {suffix: {'7': x}}}]", "spec.filters[0].not.suffix: '7' is not a valid attribute name"),
         ("filter: {attribute: {type: x}}", "spec.filter.attribute: is not a known field; did you mean `attributes`?"),
         ("filters: [{prefix: {a: 3}}]", "spec.filters[0].prefix.a: is the number 3, not text"),
         ("filters: [{suffix: {a: true}}]", "spec.filters[0].suffix.a: is the boolean true, not text"),
@@ -83,6 +88,12 @@ def test_filters_that_are_too_deep_or_too_many_are_rejected() -> None:
     assert "conditions" in _read(many)[1][0]
     long = {"filters": [{"exact": {"a": "b" * CHARACTERS_MAX}}]}
     assert "characters" in _read(long)[1][0]
+    half = f"a IN ({', '.join(['b'] * (OPERANDS_MAX // 2 - 2))})"
+    assert _read({"filters": [{"cesql": half}, {"cesql": half}]})[1] == []
+    problems = _read({"filters": [{"cesql": half}, {"any": [{"cesql": half}, {"cesql": "a"}]}]})[1]
+    assert problems == [
+        "spec.filters: have more than 10000 operators and operands of CESQL together; write several Triggers"
+    ]
 
 
 def test_without_filters_every_event_passes() -> None:

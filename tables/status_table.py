@@ -104,15 +104,18 @@ def _unreadable(uid: str, problem: Exception) -> None:
     log.debug("statistics of a worker cannot be read", uid=uid, reason=str(problem))
 
 
+def _not_served_on_purpose(subscription: Subscription) -> SubscriberStatus:
+    status, message, reason = "False", "no file has it or its channel", SUBSCRIBER_NOT_IN_FILES
+    if not subscription.unlisted:
+        status, message, reason = "Unknown", "stopped on all workers while its offsets are moved", SUBSCRIBER_STOPPED
+    return SubscriberStatus(subscription.uid, subscription.generation, status, message, reason)
+
+
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
     """True if fresh workers of the current generation own every partition, False if a worker failed, or if one is too
     old and the others do not own them all, else Unknown."""
-    if subscription.stopped:
-        message = "stopped on all workers while its offsets are moved"
-        return SubscriberStatus(subscription.uid, subscription.generation, "Unknown", message, SUBSCRIBER_STOPPED)
-    if subscription.unlisted:
-        message = "no file has it or its channel"
-        return SubscriberStatus(subscription.uid, subscription.generation, "False", message, SUBSCRIBER_NOT_IN_FILES)
+    if not subscription.is_served:
+        return _not_served_on_purpose(subscription)
     owned: set[int] = set()
     current = stale = 0
     failures: list[str] = []

@@ -1,4 +1,5 @@
-"""How URLs are shown to people: without user, password and query, which may be secrets.
+"""Which URLs events can be sent to, and how URLs are shown to people: without user, password and query, which may be
+secrets.
 
 Statuses, logs, traces, dead letters and reports have URLs in this form. Only the contract has them whole.
 """
@@ -7,10 +8,36 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from urllib.parse import urlsplit
 
+URI_CHARS_MAX = 8_192
+_URI_CHARS = re.compile(r"[!-~]+", re.ASCII)
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.ASCII)
 _USER = re.compile(r"(?<=//)[^/?#]*@")
 _SIGN = re.compile(r"//|[?#@]")  #: of a URL: after it, or before it, there may be a secret
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
+
+
+def uri_problem(uri: str) -> tuple[str, str] | None:
+    """Why events cannot be sent to this URI, as (what, hint); None = they can."""
+    if len(uri) > URI_CHARS_MAX:
+        return f"has {len(uri)} characters", f"write at most {URI_CHARS_MAX}"
+    if not _URI_CHARS.fullmatch(uri):
+        return "has white space, control or non-ASCII characters", "percent-encode them"
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:  # its message may quote a password
+        return "is not a valid URI", "write it like http://host:8080/path"
+    if parts.scheme not in ("http", "https"):
+        return "is not an absolute http or https URI", "write it like http://host:8080/path"
+    if "@" in parts.netloc:  # checked first, so that no other message quotes the credentials
+        return "contains credentials", "remove `user:password@`; they would end up in logs and dead letters"
+    if not _HOST.fullmatch(parts.hostname or "") or port == 0:
+        return "does not have a valid host and port", "write it like http://host:8080/path"
+    if "#" in uri:
+        return "has a fragment (#...)", "remove it; fragments are never sent"
+    return None
 
 
 @lru_cache(maxsize=4096)

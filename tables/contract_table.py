@@ -3,7 +3,8 @@
 Readers see a state that changes only between turns of the event loop. If a record has a newer schema, the last good
 record stays in place and `problem` reports it, so the process is not ready until the record is replaced. A subscription
 that needs a feature which this version does not know is in `unsupported` instead: serving it, or its last good record,
-would deliver wrong events.
+would deliver wrong events. A record that is not valid is named in the log and skipped. It says nothing about what
+should be served, so the process stays ready.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import orjson
 import structlog
 
-from knative.contract.codec import Entry, UnsupportedFeatures, entry_of, record_of
+from knative.contract.codec import Entry, UnknownSchema, UnsupportedFeatures, entry_of, record_of
 from knative.contract.records import Channel, Subscription, Unsupported
 from tables.kafka.compacted_topic import CompactedReader, Record
+from tables.kafka.unreadable import skip
 
 log = structlog.get_logger(__name__)
 
@@ -26,10 +28,14 @@ def encode_entry(entry: Entry) -> bytes:
     return orjson.dumps(record_of(entry))
 
 
-def decode_entry(value: bytes) -> Entry:
+def decode_entry(value: bytes, key: bytes | None = None) -> Entry:
     """The entry of a record's JSON. Raises UnknownSchema for a newer schema (UnsupportedFeatures for one
-    subscription only), and ValueError, KeyError or TypeError for a record that is not valid."""
-    return entry_of(orjson.loads(value))
+    subscription only), and ValueError for a record that is not valid. `key`: of the record, which is the entry's uid;
+    None = not known."""
+    entry = entry_of(orjson.loads(value))
+    if key is not None and entry.uid.encode() != key:
+        raise ValueError(f"the record of {entry.uid!r} has another key")
+    return entry
 
 
 class ContractTable:
@@ -42,6 +48,7 @@ class ContractTable:
         self.unsupported: dict[str, Unsupported] = {}  #: subscriptions that this version cannot serve
         self._problems: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._topic = topic
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
     @property
@@ -73,12 +80,13 @@ class ContractTable:
     def apply(self, records: Sequence[Record]) -> None:
         """Apply changes in topic order. A record that cannot be read leaves the last good one in place."""
         changed = False
-        for key, value, _ in records:
-            changed |= self._apply_one(key.decode("utf-8", "replace"), value)
+        for record in records:
+            changed |= self._apply_one(record)
         if changed and self.loaded:
             self._notify()
 
-    def _apply_one(self, uid: str, value: bytes | None) -> bool:
+    def _apply_one(self, record: Record) -> bool:
+        uid, value = record.key.decode("utf-8", "replace"), record.value
         before = self.channels.get(uid) or self.subscriptions.get(uid) or self.unsupported.get(uid)
         if value is None:
             self._problems.pop(uid, None)
@@ -86,13 +94,16 @@ class ContractTable:
             return before is not None
         entry: Entry | Unsupported
         try:
-            entry = decode_entry(value)
+            entry = decode_entry(value, record.key)
         except UnsupportedFeatures as problem:
             entry = problem.entry
             log.error("contract record needs a newer version; it is not served", uid=uid, reason=str(problem))
-        except (ValueError, KeyError, TypeError) as problem:
+        except UnknownSchema as problem:
             self._problems[uid] = str(problem)
-            log.error("contract record cannot be read; keeping the last good one", uid=uid, reason=str(problem))
+            log.error("contract record is of a newer version; keeping the last good one", uid=uid, reason=str(problem))
+            return False
+        except ValueError as problem:
+            skip(self._topic, record, problem)
             return False
         self._problems.pop(uid, None)
         if entry == before or (before is not None and entry.generation < before.generation):

@@ -19,7 +19,7 @@ import structlog
 
 from knative.contract import codec
 from knative.contract.broker_secrets import INVALID, NOT_FOUND
-from knative.contract.leader_state import PREFIX, LeaderLog, Row
+from knative.contract.leader_state import PREFIX, LeaderLog, Row, UnknownRow, read_row
 from knative.contract.records import (
     ControllerReport,
     RemovalRequest,
@@ -31,6 +31,7 @@ from knative.contract.records import (
 from knative.contract.seeks import SeekRequest
 from knative.resources.conditions import Condition, false, true, unknown
 from tables.kafka.compacted_topic import CompactedReader, Record
+from tables.kafka.unreadable import skip
 from tables.subscriber_details import SubscriberDetails, details
 
 log = structlog.get_logger(__name__)
@@ -78,25 +79,33 @@ def encode_row(row: Row) -> bytes:
     return orjson.dumps(codec.record_of_leader(row))
 
 
-def decode_status(value: bytes) -> codec.Status:
-    """What a record's JSON says. Raises ValueError, KeyError or TypeError if it is not valid or has a newer schema."""
+def decode_row(value: bytes) -> Row:
+    """The row of a record below LEADER_KEY. Raises UnknownSchema or UnknownRow if it is of a newer version, and
+    ValueError if it is not valid."""
+    row = codec.leader_row_of(orjson.loads(value))
+    read_row(row)
+    return row
+
+
+def decode_status(value: bytes, _key: bytes = b"") -> codec.Status:
+    """What a record's JSON says. Raises ValueError if it is not valid or has a newer schema."""
     return codec.status_of(orjson.loads(value), _unreadable)
 
 
 def _apply_request(
-    requests: dict[str, RequestT], kind: type[RequestT], prefix: bytes, key: bytes, value: bytes | None
+    requests: dict[str, RequestT], kind: type[RequestT], prefix: bytes, record: Record, topic: str
 ) -> None:
     """Keep what a record says of a request: `requests` has those of this kind, by what follows `prefix` in the key."""
-    id_ = key.removeprefix(prefix).decode("utf-8", "replace")
+    id_ = record.key.removeprefix(prefix).decode("utf-8", "replace")
     requests.pop(id_, None)
-    if value is None:
+    if record.value is None:
         return
     try:
-        request = decode_status(value)
-    except (ValueError, KeyError, TypeError) as problem:
-        log.warning("request cannot be read; ignoring it", kind=kind.__name__, id=id_, reason=str(problem))
+        request = decode_status(record.value)
+    except ValueError as problem:
+        skip(topic, record, problem)
         return
-    if isinstance(request, kind) and encode_request(request)[0] == key:
+    if isinstance(request, kind) and encode_request(request)[0] == record.key:
         requests[id_] = request
 
 
@@ -214,6 +223,7 @@ class StatusTable:
         self.seek_requests: dict[str, SeekRequest] = {}  #: by id
         self.leaders = LeaderLog()  #: what the leading controllers recorded
         self._listeners: list[Callable[[], None]] = []
+        self._topic = topic
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -236,16 +246,17 @@ class StatusTable:
     def apply(self, records: Sequence[Record]) -> None:
         """Apply status records in topic order."""
         changed = False
-        for key, value, _ in records:
+        for record in records:
+            key, value = record.key, record.value
             if key.startswith(LEADER_KEY):
-                changed |= self._apply_leader(key.decode("utf-8", "replace"), value)
+                changed |= self._apply_leader(record)
                 continue
             if key.startswith(REQUEST_KEY):
-                _apply_request(self.requests, RemovalRequest, REQUEST_KEY, key, value)
+                _apply_request(self.requests, RemovalRequest, REQUEST_KEY, record, self._topic)
                 changed = True
                 continue
             if key.startswith(SEEK_KEY):
-                _apply_request(self.seek_requests, SeekRequest, SEEK_KEY, key, value)
+                _apply_request(self.seek_requests, SeekRequest, SEEK_KEY, record, self._topic)
                 changed = True
                 continue
             worker = key.decode("utf-8", "replace")
@@ -258,10 +269,8 @@ class StatusTable:
                 continue
             try:
                 status = decode_status(value)
-            except (ValueError, KeyError, TypeError) as problem:
-                log.warning(
-                    "worker status cannot be read; keeping the last good one", worker=worker, reason=str(problem)
-                )
+            except ValueError as problem:
+                skip(self._topic, record, problem)
                 continue
             if isinstance(status, ControllerReport):
                 self.report = status
@@ -275,13 +284,16 @@ class StatusTable:
         if changed and self.loaded:
             self._notify()
 
-    def _apply_leader(self, key: str, value: bytes | None) -> bool:
+    def _apply_leader(self, record: Record) -> bool:
+        key, value = record.key.decode("utf-8", "replace"), record.value
         try:
-            return self.leaders.apply(key, None if value is None else codec.leader_row_of(orjson.loads(value)))
-        except (ValueError, KeyError, TypeError) as problem:
-            log.warning("record of the leading controller cannot be read", key=key, reason=str(problem))
+            return self.leaders.apply(key, None if value is None else decode_row(value))
+        except (codec.UnknownSchema, UnknownRow) as problem:
+            log.warning("record of the leading controller is of a newer version", key=key, reason=str(problem))
             self.leaders.unreadable(key, str(problem))
-            return False
+        except ValueError as problem:
+            skip(self._topic, record, problem)
+        return False
 
     def _caught_up(self) -> None:
         self.loaded = True

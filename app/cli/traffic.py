@@ -26,6 +26,7 @@ from knative.contract.records import Channel
 from knative.errors import PenstockError, UsageError
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS, column
+from tables.kafka.compacted_topic import Record
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.traffic_windows.view import Line, TrafficRows
 from tables.traffic_windows.windows import LONG_S, Window, merged, start_of
@@ -137,7 +138,7 @@ def read_lines(
         with TopicReader(topic, client) as reader:
             for record in reader.since(begins * 1000):  # a row is never written before its window begins
                 if record.key is not None:
-                    found.apply([(record.key, record.value, record.timestamp_ms)])
+                    found.apply([Record(record.key, record.value, record.partition, record.offset)])
     except NoSuchTopicError as problem:
         raise PenstockError(
             f"There are no traffic windows of {instance} in this Kafka.",

@@ -1,25 +1,28 @@
 """Reads a snapshot of the contract and status topics, for `status` and to find the topic of a channel.
 
-Records of a newer schema raise an error that asks for a newer program.
+Records of a newer schema raise an error that asks for a newer program. Those that are not valid are named and skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-import orjson
-
-from knative.contract.codec import leader_row_of
+from knative.contract.codec import Entry, Status, UnknownSchema
 from knative.contract.kafka_names import contract_topic, status_topic
-from knative.contract.leader_state import LeaderLog
+from knative.contract.leader_state import LeaderLog, UnknownRow
 from knative.contract.records import BROKER, TRIGGER, Channel, ControllerReport, Subscription, WorkerStatus
 from knative.contract.seeks import Seek
 from knative.errors import PenstockError, UsageError
 from tables.contract_table import decode_entry
+from tables.kafka.compacted_topic import Record
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
-from tables.status_table import LEADER_KEY, decode_status
+from tables.kafka.unreadable import skip
+from tables.status_table import LEADER_KEY, decode_row, decode_status
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,9 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
     """Read both topics. `limit_s` is the time limit of each request to Kafka.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when no worker of this instance ever ran there."""
+    contract, status = contract_topic(instance), status_topic(instance)
     try:
-        entries = _latest(contract_topic(instance), client, limit_s).values()
+        entries = _latest(contract, client, limit_s, partial(_is_entry, contract))
     except NoSuchTopicError as problem:
         raise PenstockError(
             f"There is no installation `{instance}` on the Kafka at {client['bootstrap.servers']}: no worker with this "
@@ -50,39 +54,66 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
             "Start a worker, or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to another one.",
         ) from problem
     try:
-        statuses = _latest(status_topic(instance), client, limit_s)
+        statuses = _latest(status, client, limit_s)
     except NoSuchTopicError:  # the first start was interrupted between the two topics
-        statuses = {}
-    return contract_of(instance, entries, statuses.values())
+        statuses = []
+    try:
+        return _contract(
+            _decoded(decode_entry, contract, entries),
+            _decoded(decode_status, status, (one for one in statuses if not one.key.startswith(LEADER_KEY))),
+        )
+    except UnknownSchema as problem:
+        raise _too_new(instance, problem) from problem
 
 
 def read_seeks(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Mapping[str, Seek]:
     """The seeks that the leading controller has recorded, by id. Raises as `read_contract`."""
     leaders = LeaderLog()
     try:
-        for key, value in _latest(status_topic(instance), client, limit_s).items():
-            if key.startswith(LEADER_KEY):
-                leaders.apply(key.decode(), leader_row_of(orjson.loads(value)))
+        topic = status_topic(instance)
+        rows = [record for record in _latest(topic, client, limit_s) if record.key.startswith(LEADER_KEY)]
+        for key, row in _decoded(lambda value, key: (key.decode(), decode_row(value)), topic, rows):
+            leaders.apply(key, row)
         return leaders.state().seeks
     except NoSuchTopicError:
         return {}
-    except (ValueError, KeyError, TypeError) as problem:
+    except ValueError as problem:
         raise _too_new(instance, problem) from problem
 
 
 def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:
-    """Decode the latest values of the two topics. Raises PenstockError for values that cannot be decoded."""
+    """Decode the latest values of the two topics; those that are not valid are left out. Raises PenstockError for
+    values of a newer version."""
+    contract, status = contract_topic(instance), status_topic(instance)
     try:
-        found = [decode_entry(value) for value in entries]
-        reports = [decode_status(value) for value in statuses]
-    except (ValueError, KeyError, TypeError) as problem:
+        return _contract(
+            _decoded(lambda value, _: decode_entry(value), contract, (Record(b"", value) for value in entries)),
+            _decoded(decode_status, status, (Record(b"", value) for value in statuses)),
+        )
+    except UnknownSchema as problem:
         raise _too_new(instance, problem) from problem
+
+
+def _contract(entries: Iterable[Entry], statuses: Iterable[Status]) -> Contract:
+    found, reports = list(entries), list(statuses)
     return Contract(
         tuple(sorted((e for e in found if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
         tuple(sorted((e for e in found if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
         tuple(one for one in reports if isinstance(one, WorkerStatus)),
         next((one for one in reports if isinstance(one, ControllerReport)), None),
     )
+
+
+def _decoded(decode: Callable[[bytes, bytes], T], topic: str, records: Iterable[Record]) -> Iterator[T]:
+    """What the records hold. One that is not valid is named and skipped; one of a newer version raises an error."""
+    for record in records:
+        assert record.value is not None, "the latest records have values"
+        try:
+            yield decode(record.value, record.key)
+        except (UnknownSchema, UnknownRow):
+            raise
+        except ValueError as problem:
+            skip(topic, record, problem)
 
 
 def in_namespace(contract: Contract, namespace: str) -> Contract:
@@ -183,12 +214,30 @@ def no_subscription(contract: Contract, wish: str) -> PenstockError:
     return PenstockError(f"There is no {what} {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
 
 
-def _latest(topic: str, client: Mapping[str, Any], limit_s: float) -> dict[bytes, bytes]:
-    latest: dict[bytes, bytes] = {}
+def _latest(
+    topic: str, client: Mapping[str, Any], limit_s: float, counts: Callable[[Record], bool] = lambda _: True
+) -> list[Record]:
+    """The last record of each key that counts."""
+    latest: dict[bytes, Record] = {}
     with TopicReader(topic, client, limit_s) as reader:
-        for record in reader.stored():
-            if record.key is not None and record.value is not None:
-                latest[record.key] = record.value
-            elif record.key is not None:
+        for stored in reader.stored():
+            if stored.key is None:
+                continue
+            record = Record(stored.key, stored.value, stored.partition, stored.offset)
+            if record.value is None:
                 latest.pop(record.key, None)
-    return latest
+            elif counts(record):
+                latest[record.key] = record
+    return list(latest.values())
+
+
+def _is_entry(topic: str, record: Record) -> bool:
+    """Whether it replaces what the contract had of its resource: it is valid, or of a newer version."""
+    try:
+        decode_entry(record.value or b"", record.key)
+    except UnknownSchema:
+        return True
+    except ValueError as problem:
+        skip(topic, record, problem)
+        return False
+    return True

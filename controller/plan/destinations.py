@@ -25,9 +25,10 @@ from knative.contract.records import BROKER, CHANNEL, TRIGGER
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import Condition, false, unknown
-from knative.resources.destination import Destination, Ref, uri_problem
+from knative.resources.destination import Destination, Ref
 from knative.resources.effective_delivery import SINK, EffectiveDelivery, effective_delivery
 from knative.resources.values import EVENTING, MESSAGING, Broker, DeliveryRules
+from knative.urls import uri_problem
 
 
 class Unresolved(Exception):

@@ -8,8 +8,7 @@
 The dataclasses are the list of fields: each is stored under its own name. A later version of the same schema may only
 add fields, so unknown ones are ignored, and one that is missing has its default. For a field that must not be
 ignored, the record names a feature in `needs`; it then has schema 2, which versions without `needs` do not read.
-Fields that need a conversion are in every record, except for those that later versions added. A filter is JSON text:
-the records have one form for Spark.
+A filter is JSON text: the records have one form for Spark.
 Callers turn records into JSON text with orjson, which the core does not import: it writes some numbers
 shorter than the standard library does.
 """
@@ -17,17 +16,36 @@ shorter than the standard library does.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from dataclasses import asdict, fields, replace
+from typing import Any
 
 from knative import filters
-from knative.contract.broker_secrets import SecretProblem
+from knative.contract import kafka_names
+from knative.contract.broker_secrets import SecretProblem, is_reference
+from knative.contract.decoding import (
+    INTEGER_MAX,
+    TIME_MAX_S,
+    DecodeError,
+    Decoder,
+    Fields,
+    between,
+    integer_at,
+    items_at,
+    number_at,
+    object_at,
+    text_at,
+)
 from knative.contract.features import SUPPORTED, needs
 from knative.contract.leader_state import LeaderRow, Row
 from knative.contract.records import (
+    BROKER,
+    CHANNEL,
     SCHEMA_VERSION,
     SCHEMA_WITH_NEEDS,
+    SUBSCRIPTION,
+    TRIGGER,
     Channel,
     ControllerReport,
     RemovalRequest,
@@ -38,27 +56,26 @@ from knative.contract.records import (
     WorkerStatus,
     WorkerSubscription,
 )
-from knative.contract.seeks import SeekRequest, request_of
+from knative.contract.seeks import SeekRequest
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import (
+    DURATION_MAX_S,
     Addressable,
-    BackoffPolicy,
-    DeliveryFormat,
-    DeliveryOrder,
     DeliverySpec,
-    OnRetriesExhausted,
 )
 from knative.filters.dialects import ALL_EVENTS, Filter
+from knative.urls import uri_problem
 
 Record = dict[str, Any]
 Entry = Channel | Subscription
 Status = WorkerStatus | ControllerReport | RemovalRequest | SeekRequest | LeaderRow
-T = TypeVar("T")
 
 #: `what` a record of the contract is.
 KINDS: Mapping[str, type[Channel] | type[Subscription]] = {"channel": Channel, "subscription": Subscription}
 
 _NO_STATS = SubscriptionStats()
+#: More partitions than a topic of any Kafka has; readers make a set of their numbers.
+PARTITIONS_MAX = 100_000
 
 
 class UnknownSchema(ValueError):
@@ -86,33 +103,31 @@ def record_of(entry: Entry) -> Record:
 
 def entry_of(record: Any) -> Entry:
     """The entry of a record. Raises UnsupportedFeatures for a subscription that this version cannot serve,
-    UnknownSchema for any other record of a newer version, and KeyError, TypeError or ValueError for a record that is
-    not valid."""
+    UnknownSchema for any other record of a newer version, and DecodeError for a record that is not valid."""
     needed: list[str] = []
-    if record["schema"] == SCHEMA_WITH_NEEDS:
-        if not isinstance(record["needs"], list):
-            raise TypeError("`needs` is not a list")
-        needed = list(map(str, record["needs"]))
-    else:
-        _check_schema(record, f"{SCHEMA_VERSION} and {SCHEMA_WITH_NEEDS}")
-    what = record["what"]
+    if record_at(record, SCHEMA_WITH_NEEDS)["schema"] == SCHEMA_WITH_NEEDS:
+        needed = [text_at(name, "needs") for name in items_at(record.get("needs"), "needs")]
+    what = text_at(record.get("what"), "what")
     if what not in KINDS:
-        raise UnknownSchema(f"the record has the unknown kind {what!r}")
-    if unknown := tuple(one for one in needed if one not in SUPPORTED):
-        raise _unsupported(what, record[what], unknown)
-    return _read(KINDS[what], record[what])
+        raise UnknownSchema(f"the record has the unknown kind {what[:64]!r}")
+    if unknown := tuple(name for name in needed if name not in SUPPORTED):
+        if KINDS[what] is Subscription:
+            served = object_at(record.get(what), what)
+            entry = {"kind": SUBSCRIPTION, **served, "features": list(unknown)}
+            raise UnsupportedFeatures(_DECODER.read(Unsupported, entry, what))
+        raise UnknownSchema(f"the record needs {', '.join(unknown)}, which this version does not know")
+    return _DECODER.read(KINDS[what], record.get(what), what)
 
 
-def _unsupported(what: str, row: Any, features: tuple[str, ...]) -> UnknownSchema:
-    if KINDS[what] is Subscription:
-        identity = (str(row["uid"]), int(row["generation"]), str(row["namespace"]), str(row["name"]))
-        return UnsupportedFeatures(Unsupported(*identity, str(row.get("kind", "Subscription")), features))
-    return UnknownSchema(f"the record needs {', '.join(features)}, which this version does not know")
-
-
-def _check_schema(record: Any, supported: str = str(SCHEMA_VERSION)) -> None:
-    if record["schema"] != SCHEMA_VERSION:
-        raise UnknownSchema(f"the record has schema {record['schema']}, this version supports {supported}")
+def record_at(record: Any, supported: int = SCHEMA_VERSION) -> Record:
+    """The record, which must be an object with a schema. Raises UnknownSchema for a newer one, and DecodeError."""
+    found = object_at(record, "the record")
+    schema = integer_at(found.get("schema"), "schema")
+    if schema > supported:
+        raise UnknownSchema(f"the record has schema {schema}, this version supports {supported}")
+    if schema < SCHEMA_VERSION:
+        raise DecodeError(f"{schema} is not a schema")
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -126,55 +141,113 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _filter(text: Any) -> Filter:
-    return filters.from_json(json.loads(text)) if text else ALL_EVENTS
+def _filter_at(value: Any, path: str) -> Filter:
+    text = text_at(value, path)
+    if not text:
+        return ALL_EVENTS
+    try:
+        found = filters.from_json(json.loads(text))
+        filters.compile_filter(found)
+    except (ValueError, RecursionError) as problem:
+        raise DecodeError(f"{path} is not a valid filter: {problem}") from problem
+    return found
 
 
-def _addressable(row: Any) -> Addressable:
-    return _read(Addressable, row)
+def _one_of(*texts: str) -> Callable[[str], str | None]:
+    return lambda text: None if text in texts else f"is none of {', '.join(texts)}"
 
 
-def _addressable_or_none(row: Any) -> Addressable | None:
-    return None if row is None else _addressable(row)
+def _uid_problem(uid: str) -> str | None:
+    return None if _UID.fullmatch(uid) else "is not a valid uid"
 
 
-def _delivery(row: Any) -> DeliverySpec:
-    return _read(DeliverySpec, row)
+def _uri_problem(uri: str) -> str | None:
+    wrong = uri_problem(uri)
+    return wrong and wrong[0]
 
 
-_CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
-    Channel: {"hosts": tuple, "config_keys": tuple},
-    Addressable: {},
-    DeliverySpec: {
-        "backoff_policy": BackoffPolicy,
-        "dead_letter_sink": _addressable_or_none,
-        "format": DeliveryFormat,
-    },
-    Subscription: {
-        "subscriber": _addressable,
-        "reply": _addressable_or_none,
-        "delivery": _delivery,
-        "order": DeliveryOrder,
-        "exhausted": OnRetriesExhausted,
-        "filter": _filter,
-        "delivery_own": tuple,
-        "delivery_inherited": tuple,
-    },
+def _secret_problem(reference: str) -> str | None:
+    return None if not reference or is_reference(reference) else "is not the name of a Secret"
+
+
+def _stat_heads(value: Any, path: str) -> tuple[FailingDelivery, ...]:
+    heads = []
+    for index, item in enumerate(items_at(value, path)):
+        at = f"{path}[{index}]"
+        row = [*items_at(item, at), *(None,) * 5]
+        partition, offset, attempts = (integer_at(number, at) for number in row[:3])
+        heads.append(FailingDelivery(partition, offset, attempts, number_at(row[3], at), text_at(row[4], at)))
+    return tuple(heads)
+
+
+def _served_at(value: Any, path: str) -> WorkerSubscription:
+    row = object_at(value, path)
+    text, _, reason = text_at(row.get("state"), f"{path}.state").partition(": ")
+    if text not in tuple(WorkerState):  # of another version of Penstock: its partitions count, as if it were running
+        text, reason = WorkerState.RUNNING, ""
+    return _DECODER.read(WorkerSubscription, {**row, "state": text, "reason": reason}, path)
+
+
+def _subscriptions_at(value: Any, path: str) -> dict[str, WorkerSubscription]:
+    return {uid: _served_at(row, f"{path}.{uid}") for uid, row in object_at(value, path).items()}
+
+
+def _partitions_problem(partitions: tuple[int, ...]) -> str | None:
+    return None if all(0 <= partition < PARTITIONS_MAX for partition in partitions) else "has no valid partition"
+
+
+_UID = re.compile("[a-zA-Z0-9._-]{1,200}", re.ASCII)
+_TIME = between(0, TIME_MAX_S)
+_DURATION = between(0, DURATION_MAX_S)
+_NATURAL = between(0, INTEGER_MAX)
+_TOPICS = {"topic": kafka_names.stored_topic_problem, "dlq_topic": kafka_names.stored_topic_problem}
+_ENTRY = {
+    "uid": _uid_problem,
+    "generation": _NATURAL,
+    "partitions": between(1, PARTITIONS_MAX),
+    "secret": _secret_problem,
 }
-#: Fields with a conversion that records of the first version do not have.
-_LATER = frozenset({"format", "filter", "config_keys", "delivery_own", "delivery_inherited"})
+_DECODER = Decoder(
+    {
+        Channel: Fields({**_ENTRY, **_TOPICS, "kind": _one_of(CHANNEL, BROKER)}, required=frozenset({"hosts"})),
+        Subscription: Fields(
+            {
+                **_ENTRY,
+                **_TOPICS,
+                "kind": _one_of(SUBSCRIPTION, TRIGGER),
+                "channel_uid": _uid_problem,
+                "group": kafka_names.stored_group_problem,
+                "concurrency": between(1, INTEGER_MAX),
+            },
+            {"filter": _filter_at},
+            frozenset({"reply", "delivery", "order", "exhausted"}),
+        ),
+        Unsupported: Fields({"uid": _uid_problem, "generation": _NATURAL}),
+        Addressable: Fields({"uri": _uri_problem}),
+        DeliverySpec: Fields(
+            {
+                "retry": _NATURAL,
+                "backoff_delay_s": _DURATION,
+                "timeout_s": _DURATION,
+                "retry_after_max_s": _DURATION,
+            }
+        ),
+        WorkerStatus: Fields({"time": _TIME}, {"subscriptions": _subscriptions_at}, frozenset({"subscriptions"})),
+        WorkerSubscription: Fields({"generation": _NATURAL, "partitions": _partitions_problem}),
+        ControllerReport: Fields({"time": _TIME}),
+        RemovalRequest: Fields({"time": _TIME}),
+        SeekRequest: Fields({"time": _TIME}),
+        SubscriptionStats: Fields({"oldest": _TIME}, {"heads": _stat_heads}),
+        LastError: Fields({"time": _TIME}),
+    }
+)
 _NAMES = {
     kind: tuple(field.name for field in fields(kind))
-    for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError, SecretProblem)
+    for kind in (
+        *(Channel, Subscription, Addressable, DeliverySpec),
+        *(ResourceProblem, RemovalRequest, SubscriptionStats, LastError, SecretProblem),
+    )
 }
-
-
-def _read(kind: type[T], row: Any) -> T:
-    known = {name: row[name] for name in _NAMES[kind] if name in row}
-    for name, convert in _CONVERTED[kind].items():
-        if name in row or name not in _LATER:
-            known[name] = convert(row[name])
-    return kind(**known)
 
 
 # -- status
@@ -223,59 +296,34 @@ def record_of_leader(row: Row) -> Record:
 
 
 def leader_row_of(record: Any) -> Row:
-    """The row of a leader's record. Raises ValueError, KeyError or TypeError if it is not valid or has a newer
-    schema."""
-    _check_schema(record)
-    row = record["leader"]
-    if not isinstance(row, dict):
-        raise TypeError("`leader` is not an object")
-    return row
+    """The row of a leader's record. Raises UnknownSchema for a newer schema, DecodeError if it is not valid."""
+    return object_at(record_at(record).get("leader"), "leader")
 
 
 def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None = None) -> Status:
     """What a record of the status topic says. `unreadable` gets the uid of statistics that cannot be read, and why;
     they are left out: statistics are for people, and must not make a subscriber unready.
 
-    Raises ValueError, KeyError or TypeError if the record is not valid or has a newer schema.
+    Raises UnknownSchema for a newer schema, and DecodeError if the record is not valid.
     """
-    _check_schema(record)
+    record_at(record)
     if "controller" in record:
-        report = record["controller"]
-        problems = (ResourceProblem(*(str(row[name]) for name in _NAMES[ResourceProblem])) for row in report["remarks"])
-        foreign = tuple(map(str, report.get("foreign", ())))
-        version = str(report.get("version", ""))
-        return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign, version)
+        report = object_at(record["controller"], "controller")
+        return _DECODER.read(ControllerReport, {**report, "problems": report.get("remarks")}, "controller")
     if "leader" in record:
         return LeaderRow(leader_row_of(record))
     if "remove" in record:
-        return RemovalRequest(str(record["remove"]["uid"]), float(record["remove"]["time"]))
+        return _DECODER.read(RemovalRequest, record["remove"], "remove")
     if "seek" in record:
-        return request_of(record["seek"])
-    subscriptions = {uid: _served(row) for uid, row in record["subscriptions"].items()}
+        return _DECODER.read(SeekRequest, record["seek"], "seek")
     stats = _stats(record.get("progress"), unreadable)
-    version, features = str(record.get("version", "")), tuple(map(str, record.get("features", ())))
-    secrets = {
-        str(reference): SecretProblem(str(row["reason"]), str(row["message"]))
-        for reference, row in record.get("kafka_secrets", {}).items()
-    }
-    return WorkerStatus(
-        record["worker"], float(record["time"]), record["role"], subscriptions, stats, version, features, secrets
-    )
+    secrets = record.get("kafka_secrets", {})
+    return replace(_DECODER.read(WorkerStatus, {**record, "stats": {}, "secrets": secrets}), stats=stats)
 
 
 def _served_row(one: WorkerSubscription) -> Record:
     row = {"generation": one.generation, "partitions": one.partitions, "state": one.state_text}
     return {**row, "filter_problem": one.filter_problem} if one.filter_problem else row
-
-
-def _served(row: Mapping[str, Any]) -> WorkerSubscription:
-    text, _, reason = str(row["state"]).partition(": ")
-    try:
-        state = WorkerState(text)
-    except ValueError:  # of another version of Penstock: its partitions count, as if it were running
-        state, reason = WorkerState.RUNNING, ""
-    problem = str(row.get("filter_problem", ""))
-    return WorkerSubscription(row["generation"], tuple(row["partitions"]), state, reason, problem)
 
 
 def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> dict[str, SubscriptionStats]:
@@ -285,7 +333,7 @@ def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> di
     for uid, row in rows.items():
         try:
             found[uid] = stats_of(row)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        except DecodeError as problem:
             if unreadable is not None:
                 unreadable(uid, problem)
     return found
@@ -305,34 +353,6 @@ def stats_row(stats: SubscriptionStats) -> Record | None:
     return row or None
 
 
-def stats_of(row: Mapping[str, Any]) -> SubscriptionStats:
-    """Statistics of a row. Raises ValueError, KeyError or TypeError if it is not valid."""
-    error = row.get("last_error")
-    return SubscriptionStats(
-        in_flight=int(row.get("in_flight", 0)),
-        retrying=int(row.get("retrying", 0)),
-        lag=int(row.get("lag", 0)),
-        oldest=float(row.get("oldest", 0.0)),
-        delivered_per_s=float(row.get("delivered_per_s", 0.0)),
-        heads=tuple(_head(*one) for one in row.get("heads", ())),
-        last_error=None if error is None else _last_error(error),
-        throttled=bool(row.get("throttled", False)),
-    )
-
-
-def _head(
-    partition: int, offset: int, attempts: int, next_attempt: float, event_id: str, *_newer: object
-) -> FailingDelivery:
-    return FailingDelivery(int(partition), int(offset), int(attempts), float(next_attempt), str(event_id))
-
-
-def _last_error(row: Mapping[str, Any]) -> LastError:
-    return LastError(
-        float(row["time"]),
-        int(row["code"]),
-        str(row["reason"]),
-        str(row.get("answer", "")),
-        str(row.get("destination", "")),
-        int(row.get("partition", 0)),
-        int(row.get("offset", 0)),
-    )
+def stats_of(row: Any) -> SubscriptionStats:
+    """Statistics of a row. Raises DecodeError if it is not valid."""
+    return _DECODER.read(SubscriptionStats, row, "progress")

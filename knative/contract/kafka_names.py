@@ -9,6 +9,7 @@ import re
 import string
 
 TOPIC_CHARS_MAX = 249
+GROUP_CHARS_MAX = 255
 DOMAIN_CHARS_MAX = 120  #: a host name has at most 253, and the channel's own part needs the rest
 DLQ_SUFFIX = ".dlq"
 WINDOWS_TABLE = "traffic"
@@ -141,6 +142,19 @@ def template_problem(template: str) -> str | None:
     if not _LEGAL.fullmatch(sample):
         return f"{template!r} does not make valid topic names; use letters, digits, '.', '_' and '-'"
     return None
+
+
+def stored_topic_problem(topic: str) -> str | None:
+    """Why the topic of a record cannot be one that this program named; None = it can."""
+    if len(topic) <= TOPIC_CHARS_MAX and _LEGAL.fullmatch(topic) and topic not in (".", ".."):
+        return None
+    return "is not a valid topic name"
+
+
+def stored_group_problem(group: str) -> str | None:
+    """Why the group of a record cannot be one that this program named; None = it can. librdkafka ends the process for
+    an empty one."""
+    return None if len(group) <= GROUP_CHARS_MAX and _LEGAL.fullmatch(group) else "is not a valid group name"
 
 
 def instance_problem(instance: str) -> str | None:

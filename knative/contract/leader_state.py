@@ -17,7 +17,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from knative.contract.seeks import Seek, seek_of, seek_row
+from knative.contract import kafka_names
+from knative.contract.decoding import (
+    INTEGER_MAX,
+    TIME_MAX_S,
+    Check,
+    DecodeError,
+    Decoder,
+    Fields,
+    between,
+    integer_at,
+    items_at,
+    text_at,
+)
+from knative.contract.seeks import Move, Seek, seek_row
 
 PREFIX = "/leader/"  #: no worker's id has a slash
 
@@ -94,6 +107,10 @@ class Term:
         return f"{PREFIX}{self.number}-{self.token}"
 
 
+class UnknownRow(ValueError):
+    """A row of a newer version."""
+
+
 # -- records: key below the term -> row
 
 
@@ -133,42 +150,70 @@ def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]
 
 
 def state_of(rows: Mapping[str, Row]) -> LeaderState:
-    """The state of rows. Raises KeyError, TypeError or ValueError if one is not valid."""
+    """The state of rows. Raises UnknownRow for a row of a newer version, DecodeError for one that is not valid."""
     removals: dict[str, Removal] = {}
     creations: dict[str, Removal] = {}
     identities: dict[Key, Identity] = {}
     seeks: dict[str, Seek] = {}
     for row in rows.values():
-        if "removal" in row:
-            removal = removal_of(row["removal"])
-            removals[removal.uid] = removal
-        elif "creation" in row:
-            creation = removal_of(row["creation"])
-            creations[creation.uid] = creation
-        elif "identity" in row:
-            kind, namespace, name = map(str, row["key"])
-            found = row["identity"]
-            identity = Identity(str(found["uid"]), int(found["generation"]), str(found["spec_hash"]))
-            identities[kind, namespace, name] = identity
-        elif "seek" in row:
-            seek = seek_of(row["seek"])
-            seeks[seek.id] = seek
-        else:
-            raise ValueError(f"the row has none of the known kinds: {', '.join(row)}")
+        match read_row(row):
+            case "removal", Removal() as removal:
+                removals[removal.uid] = removal
+            case "creation", Removal() as creation:
+                creations[creation.uid] = creation
+            case "identity", (key, Identity() as identity):
+                identities[key] = identity
+            case "seek", Seek() as seek:
+                seeks[seek.id] = seek
     return LeaderState(removals, identities, creations, seeks)
 
 
-def removal_of(row: Row) -> Removal:
-    """A removal of a row. Unknown fields are ignored. Raises KeyError, TypeError or ValueError if it is not valid."""
-    return Removal(
-        uid=str(row["uid"]),
-        kind=str(row["kind"]),
-        label=str(row["label"]),
-        topic=str(row["topic"]),
-        group=str(row.get("group", "")),
-        topics=tuple(map(str, row.get("topics", ()))),
-        since=float(row.get("since", 0.0)),
-    )
+def read_row(row: Row) -> tuple[str, Any]:
+    """Its kind and its value. Raises UnknownRow for a row of a newer version, DecodeError for one that is not valid."""
+    kind = next((kind for kind in ("claim", "removal", "creation", "identity", "seek") if kind in row), "")
+    value = row.get(kind)
+    if kind == "claim":
+        return kind, text_at(value, kind)
+    if kind in ("removal", "creation"):
+        return kind, _DECODER.read(Removal, value, kind)
+    if kind == "seek":
+        return kind, _DECODER.read(Seek, value, kind)
+    if kind == "identity":
+        key = tuple(text_at(part, "key") for part in items_at(row.get("key"), "key"))
+        if len(key) != 3:
+            raise DecodeError("key is not a list of three texts")
+        return kind, (key, _DECODER.read(Identity, value, kind))
+    raise UnknownRow(f"the row has none of the known kinds: {', '.join(row)}")
+
+
+def _name_or_none(problem: Check) -> Check:
+    return lambda name: problem(name) if name else None
+
+
+def _moves_at(value: Any, path: str) -> tuple[Move, ...]:
+    moves = []
+    for item in items_at(value, path):
+        numbers = [integer_at(number, path) for number in items_at(item, path)]
+        if len(numbers) != 3 or numbers[0] < 0 or numbers[2] < 0:
+            raise DecodeError(f"{path} has an item that is not a partition with its old and its new offset")
+        moves.append(Move(*numbers))
+    return tuple(moves)
+
+
+_TIME = between(0, TIME_MAX_S)
+_TOPIC, _GROUP = _name_or_none(kafka_names.stored_topic_problem), _name_or_none(kafka_names.stored_group_problem)
+_DECODER = Decoder(
+    {
+        Removal: Fields(
+            {
+                **{"topic": _TOPIC, "group": _GROUP, "since": _TIME},
+                "topics": lambda topics: next(filter(None, map(kafka_names.stored_topic_problem, topics)), None),
+            }
+        ),
+        Seek: Fields({"topic": _TOPIC, "group": _GROUP, "since": _TIME}, {"moves": _moves_at}),
+        Identity: Fields({"generation": between(0, INTEGER_MAX)}),
+    }
+)
 
 
 def split_key(key: str) -> tuple[Term, str]:
@@ -235,17 +280,14 @@ class LeaderLog:
         return term in self._claims
 
     def state(self) -> LeaderState:
-        """The state of the current term. Raises ValueError if a record of it cannot be read."""
+        """The state of the current term. Raises ValueError if a record of it is of a newer version."""
         term = self.current
         for key, why in self._unreadable.items():
             if term is None or split_key(key)[0].number >= term.number:
                 raise ValueError(f"{key}: {why}")
         if term is None:
             return LeaderState()
-        try:
-            return state_of(self._rows.get(term, {}))
-        except (KeyError, TypeError) as problem:
-            raise ValueError(f"a record of {term.key} is not valid: {problem!r}") from problem
+        return state_of(self._rows.get(term, {}))
 
     def outdated(self, mine: Term) -> list[str]:
         """The keys of all terms that lost against `mine`, to be removed from the topic."""

@@ -100,29 +100,3 @@ def seek_row(seek: Seek) -> dict[str, Any]:
         "phase": seek.phase.value,
         "moves": [[one.partition, one.old, one.new] for one in seek.moves],
     }
-
-
-def seek_of(row: Mapping[str, Any]) -> Seek:
-    """The seek of a row. Unknown fields are ignored. Raises KeyError, TypeError or ValueError if it is not valid."""
-    return Seek(
-        id=str(row["id"]),
-        reset=str(row["reset"]),
-        kind=str(row["kind"]),
-        namespace=str(row["namespace"]),
-        name=str(row["name"]),
-        to=str(row["to"]),
-        phase=SeekPhase(row["phase"]),
-        since=float(row["since"]),
-        uid=str(row["uid"]),
-        topic=str(row["topic"]),
-        group=str(row["group"]),
-        moves=tuple(Move(int(partition), int(old), int(new)) for partition, old, new in row["moves"]),
-        reason=str(row["reason"]),
-        message=str(row["message"]),
-    )
-
-
-def request_of(row: Mapping[str, Any]) -> SeekRequest:
-    """The request of a row. Raises KeyError, TypeError or ValueError if it is not valid."""
-    id_, kind, namespace, name, to = (str(row[name]) for name in ("id", "kind", "namespace", "name", "to"))
-    return SeekRequest(id_, kind, namespace, name, to, float(row["time"]))

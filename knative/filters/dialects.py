@@ -109,12 +109,14 @@ def to_json(filter_: Filter) -> dict[str, Any]:
 
 def from_json(value: Mapping[str, Any]) -> Filter:
     """The inverse of `to_json`. Raises ValueError for anything else."""
+    if not isinstance(value, Mapping):
+        raise ValueError("a filter is an object")
     if len(value) != 1:
         raise ValueError(f"a filter has one dialect, not {sorted(value)}")
     ((name, content),) = value.items()
     if name in PAIRS and isinstance(content, Mapping):
         return PAIRS[name](tuple((str(key), str(text)) for key, text in content.items()))
-    if name in LISTS and isinstance(content, Sequence):
+    if name in LISTS and isinstance(content, Sequence) and not isinstance(content, str):
         return LISTS[name](tuple(from_json(one) for one in content))
     if name == "not" and isinstance(content, Mapping):
         return Not(from_json(content))

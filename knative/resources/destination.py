@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from knative.resources.schema import Anything, Complaint, Object, Rule, Text, Unsupported
+from knative.urls import URI_CHARS_MAX, uri_problem
 
 #: Names of objects and of namespaces, as Kubernetes has them.
 LABEL_PATTERN = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -19,15 +20,12 @@ NAME_PATTERN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*
 NAME_CHARS_MAX = 253
 NO_NAME, NAME_HINT = "is not a valid name", "use lower-case letters, digits, '-' and '.'"
 
-URI_CHARS_MAX = 8_192
 _PORT = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _AFTER_HOST = '([/?][!-"$-~]*)?'  # all visible ASCII characters but #
 #: URIs without a problem, but that directories check IPv6 addresses too.
 ABSOLUTE_PATTERN = rf"(http|https|HTTP|HTTPS)://([a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\])(:({_PORT})?)?{_AFTER_HOST}"
 RELATIVE_PATTERN = f'(/([!-"$-.0-~][!-"$-~]*)?|[?][!-"$-~]*|[!-"$-.0-9;->@-~]+{_AFTER_HOST})'
 _ABSOLUTE_START = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*:|//")
-_URI_CHARS = re.compile(r"[!-~]+", re.ASCII)
-_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +48,6 @@ class Destination:
     uri: str = ""
     ref: Ref | None = None
     ca_certs: str = ""
-
-
-def uri_problem(uri: str) -> tuple[str, str] | None:
-    """Why events cannot be sent to this URI, as (what, hint); None = they can."""
-    if len(uri) > URI_CHARS_MAX:
-        return f"has {len(uri)} characters", f"write at most {URI_CHARS_MAX}"
-    if not _URI_CHARS.fullmatch(uri):
-        return "has white space, control or non-ASCII characters", "percent-encode them"
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError:  # its message may quote a password
-        return "is not a valid URI", "write it like http://host:8080/path"
-    if parts.scheme not in ("http", "https"):
-        return "is not an absolute http or https URI", "write it like http://host:8080/path"
-    if "@" in parts.netloc:  # checked first, so that no other message quotes the credentials
-        return "contains credentials", "remove `user:password@`; they would end up in logs and dead letters"
-    if not _HOST.fullmatch(parts.hostname or "") or port == 0:
-        return "does not have a valid host and port", "write it like http://host:8080/path"
-    if "#" in uri:
-        return "has a fragment (#...)", "remove it; fragments are never sent"
-    return None
 
 
 def base_problem(url: str) -> str | None:

@@ -27,6 +27,8 @@ Kind = Literal["accepted", "settled"]
 
 #: Combinations of type and source that one process counts separately in one second. The rest is counted under "", "".
 COMBINATIONS_MAX = 500
+#: The most that one second may have counted. JSON knows larger numbers, and tables do not.
+_COUNT_MAX = 2**53
 
 
 class BadDeltaError(PenstockError):
@@ -109,14 +111,19 @@ def decode(value: bytes | None) -> Delta:
 
 def _text(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = row.get(name, default)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or _has_half_a_character(value):
         raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not text.")
     return value
 
 
+def _has_half_a_character(text: str) -> bool:
+    """Whether it has one half of a surrogate pair. JSON can say this, and no key of a record can hold it."""
+    return any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _count(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = row.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _COUNT_MAX:
         raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not a count.")
     return value
 
@@ -126,9 +133,9 @@ def _sketch(found: object) -> LatencySketch:
         raise BadDeltaError(f"A traffic record has latency {found!r}, which is not an object of counts by bucket.")
     sketch: LatencySketch = {}
     for bucket, count in found.items():
-        if not (bucket.isascii() and bucket.isdigit() and int(bucket) <= BUCKET_MAX):
+        if not (bucket.isascii() and bucket.isdigit() and len(bucket) < 9 and int(bucket) <= BUCKET_MAX):
             raise BadDeltaError(f"A traffic record has latency bucket {bucket!r}, not one of 0 to {BUCKET_MAX}.")
-        if not isinstance(count, int) or isinstance(count, bool) or count <= 0:
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= _COUNT_MAX:
             raise BadDeltaError(f"A traffic record has latency count {count!r}, which is not a positive number.")
         sketch[int(bucket)] = count
     return sketch

@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -26,10 +26,18 @@ from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)
 
-#: key, value (None = tombstone), timestamp in ms
-Record = tuple[bytes, bytes | None, int]
 #: Called on the event loop: whether everything is applied up to the ends that were looked up.
 Answer = Callable[[bool], None]
+
+
+class Record(NamedTuple):
+    """A record of a compacted topic, and its place."""
+
+    key: bytes
+    value: bytes | None  #: None = tombstone
+    partition: int = 0
+    offset: int = -1
+
 
 _POLL_S = 0.5
 _BATCH = 500
@@ -150,7 +158,8 @@ class CompactedReader:
             if error is None:
                 key = message.key()
                 if key is not None:
-                    records.append((key, message.value(), message.timestamp()[1]))
+                    place = (0 if partition is None else partition, -1 if offset is None else offset)
+                    records.append(Record(key, message.value(), *place))
             elif error.code() != KafkaError._PARTITION_EOF:
                 log.warning("error while reading a compacted topic", topic=self.topic, reason=error.str())
                 continue

@@ -24,6 +24,7 @@ import structlog
 from knative.contract import kafka_names
 from knative.traffic.delta import BadDeltaError, decode
 from tables.faust_support import add_table, leave_unacknowledged
+from tables.kafka.unreadable import skip
 from tables.traffic_windows.windows import Seen, Windows
 
 log = structlog.get_logger(__name__)
@@ -117,7 +118,7 @@ class _Keeper:
             try:
                 delta = decode(event.value)
             except BadDeltaError as problem:
-                log.warning("traffic record cannot be read; skipping it", offset=message.offset, reason=str(problem))
+                skip(message.topic, message, problem)
                 continue
             self._windows.add(delta, message.offset, now)
         if self._windows.flush(now):

@@ -10,13 +10,14 @@ fails, the process goes on: `problem` says why, and the rows read so far are sho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from tables.kafka.compacted_topic import CompactedReader, Record
+from tables.kafka.unreadable import skip
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window, merged, parts_of, start_of
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,7 @@ class TrafficRows:
         self._clock = clock
         self._rows: dict[tuple[int, int], dict[_Name, bytes]] = {}  # (size, start) -> name -> value
         self._swept_at = 0.0
+        self._topic = topic
         self._reader = CompactedReader(
             topic, kafka, apply=self.apply, caught_up=self.caught_up, crashed=self._reading_failed
         )
@@ -67,11 +69,14 @@ class TrafficRows:
 
     def apply(self, records: Sequence[Record]) -> None:
         """Apply rows in topic order."""
-        for raw, value, _ in records:
+        for record in records:
+            value = record.value
             try:
-                key = Key.decode(raw)
-            except ValueError:
-                log.debug("traffic window has a key that cannot be read", key=repr(raw))
+                key = Key.decode(record.key)
+                if value is not None:
+                    Window.decode(value)
+            except ValueError as problem:
+                skip(self._topic, record, problem)
                 continue
             place, name = (key.size, key.start), (key.namespace, key.channel, key.subscription)
             if value is not None:
@@ -113,23 +118,10 @@ class TrafficRows:
 
         rows = self._rows.get((size, start), {})
         for name in filter(wanted, rows):
-            if (window := _decoded(rows[name])) is not None:
-                yield name, window
+            yield name, Window.decode(rows[name])
         if size != LONG_S:
             return
         # Minutes that are not summed up yet (the current one is not) come from their windows of 10 s.
         parts = [self._rows.get((one.size, one.start), {}) for one in parts_of(Key(size, start, "", ""))]
         for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
-            yield name, merged(_all_decoded(part[name] for part in parts if name in part))
-
-
-def _decoded(value: bytes) -> Window | None:
-    try:
-        return Window.decode(value)
-    except (ValueError, KeyError, TypeError) as problem:
-        log.debug("traffic window cannot be read", reason=str(problem))
-        return None
-
-
-def _all_decoded(values: Iterable[bytes]) -> Iterator[Window]:
-    return (window for value in values if (window := _decoded(value)) is not None)
+            yield name, merged(Window.decode(part[name]) for part in parts if name in part)

@@ -21,12 +21,13 @@ import orjson
 from knative.traffic import latency_sketch
 from knative.traffic.counts import Counts, read
 from knative.traffic.delta import ACCEPTED, Delta
-from knative.traffic.latency_sketch import LatencySketch
+from knative.traffic.latency_sketch import BUCKET_MAX, LatencySketch
 
 SHORT_S = 10
 LONG_S = 60
 _LATE_S = 5  #: a minute is summed up this long after its end; later deltas change its row again
 _AHEAD_S = 600  #: a delta from further in the future comes from a wrong clock and is dropped
+_COUNT_MAX = 2**63 - 1  #: JSON as others read it has no larger numbers
 _NUMBERS_MAX = 4096  #: numbers that are remembered for one sender
 _SENDERS_MAX = 1000
 
@@ -77,19 +78,31 @@ class Window:
 
     def encode(self) -> bytes:
         """The value of a row: JSON without zeros."""
-        row: dict[str, object] = {_STORED_AS.get(name, name): count for name, count in self.counts.nonzero().items()}
+        row: dict[str, object] = {
+            _STORED_AS.get(name, name): min(count, _COUNT_MAX) for name, count in self.counts.nonzero().items()
+        }
         if self.latency:
-            row["latency"] = {str(bucket): count for bucket, count in sorted(self.latency.items())}
+            row["latency"] = {str(bucket): min(count, _COUNT_MAX) for bucket, count in sorted(self.latency.items())}
         return orjson.dumps({"through": self.through, **row})
 
     @classmethod
     def decode(cls, value: bytes) -> Window:
-        """The numbers of a row's value. Raises ValueError, KeyError or TypeError if it is not valid."""
+        """The numbers of a row's value. Raises ValueError if it is not valid."""
         row = orjson.loads(value)
         if not isinstance(row, dict) or not isinstance(row.get("latency", {}), dict):
             raise ValueError("not a row of the traffic windows")
-        latency = {int(bucket): int(count) for bucket, count in row.get("latency", {}).items()}
-        return cls(int(row["through"]), read(lambda name: int(row.get(_STORED_AS.get(name, name), 0))), latency)
+        latency = {_whole(int(bucket), BUCKET_MAX): _whole(count) for bucket, count in row.get("latency", {}).items()}
+        return cls(
+            _whole(row.get("through"), least=-1),
+            read(lambda name: _whole(row.get(_STORED_AS.get(name, name), 0))),
+            latency,
+        )
+
+
+def _whole(number: object, most: int = _COUNT_MAX, least: int = 0) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise ValueError("a row of the traffic windows has a number that is not valid")
+    return number
 
 
 def merged(windows: Iterable[Window]) -> Window:
@@ -205,7 +218,7 @@ class Windows:
             return None
         try:
             return Window.decode(value)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             return None  # overwrite what cannot be read
 
     def _sum_up_minutes(self, now: float) -> None:

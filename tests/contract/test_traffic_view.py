@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from knative.traffic.counts import Counts
+from tables.kafka.compacted_topic import Record
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
 from tests.support.webapp import RunningWeb
@@ -24,9 +25,9 @@ def rows() -> TrafficRows:
     window = Window(2, Counts(0, 70, 6, 4, 3, 2, 1), {50: 5, 100: 1})
     found.apply(
         [
-            (channel.encode(), Window(1, Counts(3, 30)).encode(), 0),
-            (settled.encode(), window.encode(), 0),
-            (Key(LONG_S, T0 - 60, "ns", "other").encode(), Window(1, Counts(9)).encode(), 0),
+            Record(channel.encode(), Window(1, Counts(3, 30)).encode()),
+            Record(settled.encode(), window.encode()),
+            Record(Key(LONG_S, T0 - 60, "ns", "other").encode(), Window(1, Counts(9)).encode()),
         ]
     )
     return found
@@ -105,7 +106,7 @@ def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
 def test_a_broker_is_found_by_its_name(driver: str, channel: str, names: list[str]) -> None:
     known = TrafficRows("t", {}, 900, 3600, lambda: NOW)
     for name in ("both", "broker:both", "broker:main"):
-        known.apply([(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode(), 0)])
+        known.apply([Record(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode())])
     known.caught_up()
     with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW), driver) as web:
         assert [one["name"] for one in ask(web, f"?channel={channel}")[2]["channels"]] == names

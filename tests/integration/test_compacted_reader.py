@@ -53,7 +53,7 @@ async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(t
                     await asyncio.sleep(0.2)
         finally:
             await reader.stop()
-    assert [key for key, _, _ in applied] == [b"before", b"after"]
+    assert [record.key for record in applied] == [b"before", b"after"]
     assert crashes == []
 
 

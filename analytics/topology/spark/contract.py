@@ -38,6 +38,8 @@ _NEEDED: Mapping[type, Sequence[str]] = {
 }
 #: A field that the contract has as text; only whether it is there matters here.
 _TEXT = {"filter"}
+#: Of a record that is valid. The driver, which decodes all of it, names the others.
+_HAS_NAME = "uid is not null and namespace is not null and name is not null"
 _SCALARS = {str: "string", bool: "boolean", int: "bigint", float: "double"}
 
 
@@ -84,9 +86,11 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
 
     rows = records.select(f.from_json("value", SCHEMA).alias("row"))
     prefix = f.when(f.col("kind") == BROKER, "broker:").otherwise("channel:")
-    channels = rows.where("row.what = 'channel'").select("row.channel.*").withColumn("id", _named(prefix))
+    channels = rows.where("row.what = 'channel'").select("row.channel.*").where(_HAS_NAME)
+    channels = channels.withColumn("id", _named(prefix))
     channels = channels.withColumn("unique_name", _unique(BROKER, "name"))
-    consumers = _consumers(rows.where("row.what = 'subscription'").select("row.subscription.*"), channels)
+    subscriptions = rows.where("row.what = 'subscription'").select("row.subscription.*").where(_HAS_NAME)
+    consumers = _consumers(subscriptions, channels)
     if not namespace:
         return ContractFrames(channels.withColumn("own", f.lit(True)), consumers)
     channels = channels.withColumn("own", f.col("namespace") == namespace)
@@ -104,7 +108,8 @@ def namespaces(records: DataFrame) -> set[str]:
 
     row = f.from_json("value", _NAMESPACES)
     name = f.coalesce("row.channel.namespace", "row.subscription.namespace").alias("name")
-    return {one["name"] for one in records.select(row.alias("row")).select(name).distinct().collect()}
+    names = records.select(row.alias("row")).select(name).where("name is not null")
+    return {one["name"] for one in names.distinct().collect()}
 
 
 def with_uid(records: DataFrame) -> DataFrame:

@@ -14,18 +14,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.operations.dead_letters.letters import DeadLetter
 from app.worker.producer.config import ProducerConfig, failure
+from knative.contract.codec import UnknownSchema, record_at
+from knative.contract.decoding import Decoder
 from knative.contract.kafka_names import redriven_topic
 from knative.delivery.verdicts import Reply
 from knative.errors import NotReadyError, PenstockError
 from knative.ports import Headers, ProduceFailure, ProduceProblem
 from tables.kafka.acknowledged import not_stored
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
+from tables.kafka.unreadable import skip
 
 _SCHEMA = 1
+_DECODER = Decoder({})
 _STORE_LIMIT_S = 15.0
 
 
@@ -75,17 +80,8 @@ def encode(entry: LedgerEntry) -> bytes:
 
 
 def decode(value: bytes) -> LedgerEntry:
-    """Decode the value of a record. Raises ValueError, KeyError or TypeError for other data or a newer schema."""
-    data = json.loads(value)
-    if data["schema"] != _SCHEMA:
-        raise ValueError(f"schema {data['schema']}; this version supports {_SCHEMA}")
-    return LedgerEntry(
-        int(data["letter_ms"]),
-        str(data["event"]),
-        str(data["subscription"]),
-        str(data["redriven_at"]),
-        int(data["attempts"]),
-    )
+    """Decode the value of a record. Raises UnknownSchema for a newer schema, and ValueError for other data."""
+    return _DECODER.read(LedgerEntry, record_at(orjson.loads(value), _SCHEMA))
 
 
 def read_ledger(kafka: Mapping[str, Any], instance: str) -> Ledger:
@@ -99,10 +95,15 @@ def read_ledger(kafka: Mapping[str, Any], instance: str) -> Ledger:
                 if record.value is None:
                     ledger.pop(ref, None)
                 elif _is_ref(ref):
-                    ledger[ref] = decode(record.value)
+                    try:
+                        ledger[ref] = decode(record.value)
+                    except UnknownSchema:
+                        raise
+                    except ValueError as problem:
+                        skip(topic, record, problem)
     except NoSuchTopicError:
         return Ledger({})
-    except (ValueError, KeyError, TypeError) as problem:
+    except UnknownSchema as problem:
         raise PenstockError(
             f"The topic {topic} cannot be read ({problem}).", "A newer Penstock wrote it: use that version's command."
         ) from problem

@@ -9,6 +9,7 @@ import pytest
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.ports import Headers, ProduceProblem, Stored
+from tables.kafka.compacted_topic import Record
 from tables.kafka.errors import KafkaFailed
 from tables.status_table import StatusTable
 from tests.support.fakes import MemoryProduce
@@ -37,7 +38,7 @@ class _Topic(MemoryProduce):
         table = _Table("t", {}, crashed=lambda _: None)
         table.loaded = True
         self.tables.append(table)
-        table.apply([(one.key or b"", one.value, 0) for one in self.records])
+        table.apply([Record(one.key or b"", one.value) for one in self.records])
         return table
 
     def leader(self, token: str) -> LeaderStateStore:
@@ -49,7 +50,7 @@ class _Topic(MemoryProduce):
         assert partition == 0
         if self.failing is None and not self.unread:
             for table in self.tables:
-                table.apply([(key or b"", value, 0)])
+                table.apply([Record(key or b"", value)])
         super().send(topic, value, key, headers, done, partition)
 
     def keys(self) -> list[str]:
@@ -66,7 +67,7 @@ async def test_a_new_leader_copies_and_then_claims_and_then_removes_the_old_reco
     await first.write(ONE)
     assert topic.keys() == ["/leader/1-a", "/leader/1-a/removal/u"]
     second = topic.leader("b")
-    topic.tables[1].apply([(b"/leader/1-a", b'{"schema":1,"leader":{"claim":"a"}}', 0)])
+    topic.tables[1].apply([Record(b"/leader/1-a", b'{"schema":1,"leader":{"claim":"a"}}')])
     topic.tables[1].leaders.apply("/leader/1-a/removal/u", {"removal": {**_row(REMOVAL)}})
     assert await second.begin()
     assert (second.holds, first.holds) == (True, False)
@@ -81,7 +82,8 @@ async def test_a_new_leader_copies_and_then_claims_and_then_removes_the_old_reco
 
 
 def _row(removal: Removal) -> dict[str, object]:
-    return {name: getattr(removal, name) for name in ("uid", "kind", "label", "topic", "topics")}
+    row = {name: getattr(removal, name) for name in ("uid", "kind", "label", "topic")}
+    return {**row, "topics": list(removal.topics)}
 
 
 @pytest.mark.asyncio
@@ -133,7 +135,7 @@ async def test_of_two_that_begin_at_once_the_second_one_notices() -> None:
 async def test_without_all_that_the_last_leader_recorded_nothing_begins() -> None:
     topic = _Topic()
     store = topic.leader("a")
-    topic.tables[0].apply([(b"/leader/4-z/removal/u", b'{"schema":2,"leader":{}}', 0)])
+    topic.tables[0].apply([Record(b"/leader/4-z/removal/u", b'{"schema":2,"leader":{}}')])
     with pytest.raises(UnreadableRecords, match="use the version that"):
         await store.begin()
     assert (store.holds, topic.keys()) == (False, [])

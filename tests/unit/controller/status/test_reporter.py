@@ -12,6 +12,7 @@ from knative.contract.seeks import Seek, SeekPhase, SeekRequest
 from knative.ports import ProduceProblem
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, false, ready, true, unknown
+from tables.kafka.compacted_topic import Record
 from tables.status_table import FRESH_S, REPORT_KEY, SEEK_KEY, StatusTable, encode_request, encode_status
 from tests.support.fakes import MemoryProduce
 
@@ -92,11 +93,11 @@ class _Topic:
     def read(self) -> list[bytes | None]:
         """The keys of what was written, taken into the table."""
         written, self.produce.records = self.produce.records, []
-        self.table.apply([(one.key or b"", one.value, 0) for one in written])
+        self.table.apply([Record(one.key or b"", one.value) for one in written])
         return [one.key for one in written]
 
     def hear(self, worker: str, moment: float) -> None:
-        self.table.apply([(worker.encode(), encode_status(WorkerStatus(worker, moment, "all")), 0)])
+        self.table.apply([Record(worker.encode(), encode_status(WorkerStatus(worker, moment, "all")))])
 
 
 def test_a_problem_is_logged_once_and_again_when_it_changes() -> None:
@@ -159,7 +160,7 @@ def test_a_seek_is_not_begun_when_its_command_has_given_up() -> None:
     old, new, begun = (
         SeekRequest(name, *ref, "latest", time) for name, time in (("old", 0.0), ("new", 200.0), ("begun", 0.0))
     )
-    topic.table.apply([(*encode_request(one), 0) for one in (old, new, begun)])
+    topic.table.apply([Record(*encode_request(one)) for one in (old, new, begun)])
     now = REQUEST_LIVES_S + 1
     seeks = {"begun": Seek("begun", "", *ref, "latest", SeekPhase.STOPPING, 0.0)}
     assert {one.id for one in topic.teller.seek_requests(seeks, now)} == {"new", "begun"}

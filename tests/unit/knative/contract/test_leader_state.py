@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.contract.codec import leader_row_of, record_of_leader, record_of_request, status_of
+from knative.contract.decoding import DecodeError
 from knative.contract.leader_state import (
     Identity,
     LeaderLog,
@@ -128,7 +129,7 @@ def test_the_form_of_a_request() -> None:
     row = {"id": "q", "kind": "Trigger", "namespace": "default", "name": "billing", "to": "-3", "time": 4.5}
     assert record_of_request(request) == {"schema": 1, "seek": row}
     assert status_of(record_of_request(request)) == request
-    with pytest.raises(KeyError):
+    with pytest.raises(DecodeError, match=r"seek\.id is missing"):
         status_of({"schema": 1, "seek": {}})
 
 
@@ -218,7 +219,7 @@ def test_a_record_of_a_newer_version_stops_a_new_leader_unless_its_term_is_over(
 
 def test_a_row_that_is_not_valid_stops_a_new_leader() -> None:
     log = _log(("/leader/2-b", CLAIM), ("/leader/2-b/removal/u", {"removal": {"uid": "u"}}))
-    with pytest.raises(ValueError, match="not valid"):
+    with pytest.raises(DecodeError, match=r"removal\.kind is missing"):
         log.state()
 
 

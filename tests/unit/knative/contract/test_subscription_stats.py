@@ -11,6 +11,7 @@ from knative.contract.codec import stats_of, stats_row
 from knative.contract.records import SubscriberStatus, Subscription, WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import Addressable
+from tables.kafka.compacted_topic import Record
 from tables.status_table import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
 from tables.subscriber_details import SubscriberDetails, details
 from web.pages.subscriber_details import to_wide_row
@@ -107,8 +108,8 @@ def test_statistics_alone_do_not_wake_waiters() -> None:
     table.loaded = True
     table.on_change(lambda: reported.append(1))
 
-    table.apply([(b"a", encode_status(worker("a", 2, None, 0)), 0)])
-    table.apply([(b"a", encode_status(worker("a", 0, BUSY, 0)), 0)])
+    table.apply([Record(b"a", encode_status(worker("a", 2, None, 0)))])
+    table.apply([Record(b"a", encode_status(worker("a", 0, BUSY, 0)))])
 
     assert len(reported) == 1
     assert table.workers["a"].stats == {"u1": BUSY}

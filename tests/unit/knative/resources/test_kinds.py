@@ -8,10 +8,11 @@ import pytest
 
 from knative.delivery.policy import BackoffPolicy, DeliveryOrder, OnRetriesExhausted
 from knative.resources import kinds
-from knative.resources.destination import Ref, uri_problem
+from knative.resources.destination import Ref
 from knative.resources.fields import HOSTS
 from knative.resources.kinds import Invalid, spec_hash
 from knative.resources.values import DeliveryRules, KafkaChannel, Start, Subscription
+from knative.urls import uri_problem
 
 
 def channel(spec: object = None, annotations: object = None, **more: object) -> dict[str, Any]:

@@ -23,13 +23,14 @@ from knative.resources import kinds
 from knative.resources.brokers import BROKER, TRIGGER
 from knative.resources.channels import KAFKA_CHANNEL, SUBSCRIPTION
 from knative.resources.crds import crd
-from knative.resources.destination import ABSOLUTE_PATTERN, RELATIVE_PATTERN, uri_problem
+from knative.resources.destination import ABSOLUTE_PATTERN, RELATIVE_PATTERN
 from knative.resources.fields import delivery, delivery_of
 from knative.resources.fields_reader import read_fields
 from knative.resources.kinds import OURS, Invalid
 from knative.resources.object_reader import ObjectReader
 from knative.resources.schema import Items, Kind
 from knative.resources.values import DeliveryRules, KafkaChannel
+from knative.urls import uri_problem
 
 _DURATIONS = st.one_of(
     st.text("PTWDHMSY0123456789.,", max_size=24),

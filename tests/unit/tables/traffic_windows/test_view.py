@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knative.traffic.counts import Counts
+from tables.kafka.compacted_topic import Record
 from tables.traffic_windows.view import Line, TrafficRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
 
@@ -20,7 +21,7 @@ class Clocked:
 
     def put(self, key: Key, accepted: int | None) -> None:
         value = None if accepted is None else Window(1, Counts(accepted)).encode()
-        self.rows.apply([(key.encode(), value, 0)])
+        self.rows.apply([Record(key.encode(), value)])
 
     def seen(self, size: int, last: int, **only: Any) -> dict[str, dict[int, int]]:
         """channel/subscription -> start (from T0) -> accepted."""
@@ -86,7 +87,9 @@ def test_old_rows_are_dropped_without_tombstones() -> None:
 
 def test_junk_is_passed_over() -> None:
     clocked = Clocked(T0)
-    clocked.rows.apply([(b"junk", b"{}", 0), (key(SHORT_S, 0).encode(), b"{", 0), (key(LONG_S, 0).encode(), b"[]", 0)])
+    clocked.rows.apply(
+        [Record(b"junk", b"{}"), Record(key(SHORT_S, 0).encode(), b"{"), Record(key(LONG_S, 0).encode(), b"[]")]
+    )
 
     assert clocked.rows.lines(SHORT_S, 1) == []
     assert clocked.rows.lines(LONG_S, 1) == []

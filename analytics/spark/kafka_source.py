@@ -94,6 +94,7 @@ def kafka_options(kafka: Mapping[str, Any], topics: Sequence[str]) -> dict[str, 
         "kafka.request.timeout.ms": str(_REQUEST_MS),
         "kafka.default.api.timeout.ms": str(2 * _REQUEST_MS),
         "kafka.max.poll.records": "5000",
+        "kafka.allow.auto.create.topics": "false",  # reading a removed topic must not bring it back
         "kafka.max.partition.fetch.bytes": "4194304",
         "fetchOffset.numRetries": "2",
         "kafkaConsumer.pollTimeoutMs": str(2 * _REQUEST_MS),  # then a query without Kafka fails

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from app.census.choices import WriteTo
 from knative.errors import PenstockError
 from tables.kafka.acknowledged import not_stored
+from tables.kafka.connection.live_settings import CREATES_NO_TOPICS
 
 _FLUSH_S = 60.0
 _DELIVERY_MS = 60_000
@@ -35,6 +36,7 @@ class KafkaSink:
         self._topic, self._written = topic, written
         self._problem: KafkaError | None = None
         conf: dict[str, Any] = {
+            **CREATES_NO_TOPICS,
             "acks": "all",
             "enable.idempotence": True,
             "partitioner": "murmur2_random",

@@ -10,13 +10,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from knative.contract.kafka_names import status_topic
 from knative.errors import NotReadyError
 from tables.kafka.acknowledged import not_stored
+from tables.kafka.connection.live_settings import CREATES_NO_TOPICS
 
 _LIMIT_S = 10.0
 
 
 def store_requests(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Store these keys and values; None withdraws a request. Raises NotReadyError."""
-    producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
+    conf = {**CREATES_NO_TOPICS, "acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+    producer = Producer({**conf, **client})
     failures: list[str] = []
 
     def done(error: KafkaError | None, message: Message) -> None:

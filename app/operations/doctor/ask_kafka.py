@@ -42,8 +42,17 @@ def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
         brokers=cluster.brokers,
         release=release(bootstrap, LIMIT_S),
         clock=clock,
+        creates_topics=_creates_topics(admin),
         controllers=_members(admin, controller_group(instance)),
     )
+
+
+def _creates_topics(admin: KafkaAdmin) -> bool | None:
+    """None: it is not allowed to ask."""
+    try:
+        return admin.broker_setting("auto.create.topics.enable") == "true"
+    except KafkaFailed:
+        return None
 
 
 def _members(admin: KafkaAdmin, group: str) -> int | None:

@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.operations.doctor.check import Check, clock, ok, problem
+from app.operations.doctor.check import Check, clock, ok, problem, warning
 from app.operations.plural import count
 from tables.kafka.connection.probe import split_address
 
-NAME, CLOCK = "Kafka", "clock of Kafka"
+NAME, CLOCK, ON_DEMAND = "Kafka", "clock of Kafka", "topics on demand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class KafkaFacts:
     brokers: int = 0
     release: str = ""  #: "" = not known
     clock: Sequence[ClockReading] = ()
+    creates_topics: bool | None = None  #: whether it creates topics that a client asks for; None = not known
     controllers: int | None = None  #: members of the controllers' lock group; None = not known
 
 
@@ -44,7 +45,17 @@ def kafka_checks(facts: KafkaFacts, group_protocol: str) -> list[Check]:
     if group_protocol == "consumer" and facts.release.startswith("3."):
         hint = "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"
         return [problem(NAME, f"{found}, which has no group protocol `consumer`", hint), kafka_clock(facts.clock)]
-    return [ok(NAME, found), kafka_clock(facts.clock)]
+    return [ok(NAME, found), *_on_demand(facts), kafka_clock(facts.clock)]
+
+
+def _on_demand(facts: KafkaFacts) -> list[Check]:
+    if not facts.creates_topics:
+        return []
+    hint = (
+        "set auto.create.topics.enable=false on its brokers, or stop the other clients of a topic before you remove "
+        "its channel; Penstock's own clients create none"
+    )
+    return [warning(ON_DEMAND, "this Kafka creates each topic that a client asks for, also a removed one", hint)]
 
 
 def kafka_clock(readings: Sequence[ClockReading]) -> Check:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from app.settings.load import Settings
 from knative.ports import ProduceFailure, ProduceProblem
-from tables.kafka.connection.live_settings import present
+from tables.kafka.connection.live_settings import CREATES_NO_TOPICS, present
 
 _CLIENT_TIMEOUT_S = 300.0  # added to ours, so that librdkafka's own time-out is never reached (see `producer`)
 _STATISTICS_S = 5.0
@@ -47,6 +47,7 @@ class ProducerConfig:
     def client(self) -> dict[str, Any]:
         """Settings for librdkafka."""
         return {
+            **CREATES_NO_TOPICS,
             "acks": "all",
             "enable.idempotence": True,
             "partitioner": "murmur2_random",  # same partition for a key as Java producers

@@ -94,6 +94,17 @@ class KafkaAdmin:
         )
         return ClusterInfo(found.cluster_id or "", len(addresses), topics, addresses)
 
+    def broker_setting(self, name: str) -> str | None:
+        """The value of a setting of a broker; None if it has no such setting."""
+        try:
+            brokers = self._client.list_topics(timeout=self._limit_s).brokers
+        except KafkaException as problem:
+            raise self._refusals.unreachable(self._client, problem) from problem
+        resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+        asked = self._client.describe_configs([resource], request_timeout=self._limit_s)[resource]
+        found = self._answer(asked, "reading the settings of a broker", "DescribeConfigs on the cluster")
+        return found[name].value if name in found else None
+
     # -- topics
 
     def describe_topics(

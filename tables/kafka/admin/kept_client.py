@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from tables.kafka.connection.live_settings import on_replaced, present
+from tables.kafka.connection.live_settings import CREATES_NO_TOPICS, on_replaced, present
 
 
 class KeptClient:
@@ -30,7 +30,12 @@ class KeptClient:
         with self._lock:
             client = self.made
             if client is None:
-                conf: dict[str, Any] = {"log_level": 2, **present(self._kafka), "error_cb": self._error_cb}
+                conf: dict[str, Any] = {
+                    **CREATES_NO_TOPICS,
+                    "log_level": 2,
+                    **present(self._kafka),
+                    "error_cb": self._error_cb,
+                }
                 client = self.made = AdminClient(conf)
             return client
 

@@ -13,6 +13,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+#: Producers, and clients for administration, ask for the metadata of topics that they have used before. On a Kafka that
+#: creates topics on demand, as Kafka does by default, they would bring removed ones back. Consumers do not by default.
+CREATES_NO_TOPICS: Mapping[str, Any] = {"allow.auto.create.topics": False}
+
 
 class LiveSettings(Mapping[str, Any]):
     """librdkafka client settings that are replaced as a whole. Thread-safe. To read several, use `present`."""

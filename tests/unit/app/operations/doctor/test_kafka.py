@@ -26,6 +26,8 @@ GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 
         (replace(GOOD, release="3.9"), "consumer", ["problem", "ok"], "no group protocol `consumer`",
          "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"),
         (GOOD, "consumer", ["ok", "ok"], "Kafka 4.1", ""),
+        (replace(GOOD, creates_topics=False), "classic", ["ok", "ok"], "Kafka 4.1", ""),
+        (replace(GOOD, creates_topics=True), "classic", ["ok", "warning", "ok"], "Kafka 4.1", ""),
         (KafkaFacts("k:9092", "it is away", "start it"), "classic", ["problem"], "it is away", "start it"),
     ],
 )  # fmt: skip

@@ -6,6 +6,8 @@ here. They live beside the code that returns them.
 
 from __future__ import annotations
 
+import errno
+
 
 class PenstockError(Exception):
     """A problem that a person must fix. `exit_code` is the exit code of a command: 1 failed, 2 usage, 3 not ready."""
@@ -28,3 +30,10 @@ class NotReadyError(PenstockError):
     """What a command waited for did not happen within the time limit."""
 
     exit_code = 3
+
+
+def os_reason(problem: OSError) -> str:
+    """Why the system refused, in the words of a user."""
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    return problem.strerror or str(problem)

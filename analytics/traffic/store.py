@@ -15,6 +15,7 @@ those. Raises PenstockError with a hint.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -31,7 +32,7 @@ import pyarrow.parquet as pq
 
 from analytics.traffic import checkpoint
 from analytics.traffic.windows import HOUR_S, SCHEMA, coarsen, merge
-from knative.errors import PenstockError, UsageError
+from knative.errors import PenstockError, UsageError, os_reason
 
 FORMAT = 1
 TABLES = "tables.json"
@@ -246,8 +247,8 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
     path = folder / TABLES
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))  # an empty file fits on a full disk
         content = path.read_bytes() if path.exists() else None
         others = any(folder.iterdir())
     except OSError as problem:
@@ -294,6 +295,10 @@ def hold(folder: Path) -> Iterator[None]:
         raise PenstockError(
             f"Another job is writing to {folder}.", "Wait for it, stop it, or use another --folder DIR."
         ) from None
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):  # the system names no file that it cannot write to
+            raise _not_writable(folder, problem) from problem
+        raise
     finally:
         os.close(handle)
 
@@ -315,8 +320,8 @@ def wipe(folder: Path) -> None:
 
 def _not_writable(folder: Path, problem: OSError) -> PenstockError:
     return PenstockError(
-        f"The folder {folder} cannot be written ({problem.strerror or problem}).",
-        "Fix its permissions, or use another one: --folder DIR.",
+        f"The folder {folder} cannot be written ({os_reason(problem)}).",
+        "Fix its permissions, free some space, or use another folder: --folder DIR.",
     )
 
 
@@ -330,11 +335,15 @@ def _apart(folder: Path) -> tuple[str, str]:
 def _write(path: Path, content: bytes) -> None:
     """Write the file as a whole and flush it to the disk."""
     staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    with staging.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    staging.rename(path)
+    try:
+        with staging.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        staging.rename(path)
+    except OSError:
+        staging.unlink(missing_ok=True)  # in an empty folder it would stand for something else than tables
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

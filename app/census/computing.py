@@ -26,7 +26,7 @@ from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
 from app.census.sinks import Sink
 from app.census.topics import Topic, Topics
 from app.settings.load import Settings
-from knative.errors import NotReadyError, PenstockError
+from knative.errors import NotReadyError, PenstockError, os_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +137,7 @@ def _writable(checkpoint: Path) -> None:
             pass
     except OSError as problem:
         raise PenstockError(
-            f"The checkpoint {checkpoint} cannot be written ({problem.strerror or problem}).",
+            f"The checkpoint {checkpoint} cannot be written ({os_reason(problem)}).",
             "Fix its permissions, or name another folder: --checkpoint DIR.",
         ) from problem
 

@@ -1,6 +1,7 @@
-"""The `penstock` command line. Commands print what they did, as a table or as JSON, and end with 0, 1, 2, 3 or 4.
+"""The `penstock` command line. Commands print what they did, as a table or as JSON, and end with one of these codes:
 
     0 done   1 failed   2 the command or a setting was wrong   3 not ready, or a time limit passed   4 partly done
+    70 internal error   74 a file or the output cannot be written   130 Ctrl-C
 
 The module of a command is imported when the command is called, so that `--help` answers at once.
 """
@@ -10,14 +11,13 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from typing import Annotated, NoReturn
+from contextlib import suppress
+from typing import Annotated
 
 import typer
 
 from app.cli.commands import Commands, Entry, Root
-from app.cli.output.format import print_error
-from app.settings.extras import error_of
-from knative.errors import PenstockError
+from app.cli.output.format import print_error, write_any_text
 
 #: In the order of `--help`.
 _COMMANDS = (
@@ -179,24 +179,19 @@ def penstock(
 
 
 def main() -> None:
-    """The entry point. An error that a user can fix is one sentence with a hint, never a traceback."""
+    """The entry point. Whatever happens, the user sees sentences and no traceback."""
+    write_any_text()
     try:
         cli(prog_name="penstock")
-    except PenstockError as error:
-        _end(error)
-    except ModuleNotFoundError as problem:
-        # Commands check for extras before they begin; this is for an import that no check covers.
-        missing = error_of(problem, "This command")
-        if missing is None:
-            raise
-        _end(missing)
+    except Exception as problem:
+        from app.cli.last_resort import explained  # needed seldom, and every command would start later
+
+        error = explained(problem, sys.argv[1:])
+        with suppress(OSError):  # standard error may be on the disk that is full
+            print_error(error)
+        sys.exit(error.exit_code)
     finally:
         # The command is over. While the interpreter ends, Python handles signals by their defaults again: Ctrl-C would
         # kill a process that has done its work.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _end(error: PenstockError) -> NoReturn:
-    print_error(error)
-    sys.exit(error.exit_code)

@@ -11,8 +11,8 @@ import typer
 from app.cli.options.completion import complete_trigger
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
-from app.cli.output.explanation import Explanation, as_json, as_lines
-from app.cli.output.format import Format, Output, print_json
+from app.cli.output.explanation import ASCII_MARKS, MARKS, Explanation, as_json, as_lines
+from app.cli.output.format import Format, Output, print_json, writes
 from app.operations.contract_snapshot import in_namespace, read_contract
 from app.operations.event_file import read_event
 from app.operations.triggers import TriggerView, trigger_in_contract, trigger_in_files
@@ -67,7 +67,8 @@ def explain(
     if output is Format.JSON:
         print_json(as_json(explanation))
     else:
-        print("\n".join(as_lines(explanation)), flush=True)
+        marks = MARKS if writes("".join(MARKS.values())) else ASCII_MARKS
+        print("\n".join(as_lines(explanation, marks)), flush=True)
     if not explanation.passes:
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ import yaml
 
 from app.cli.output.format import Format, Output, note, print_json
 from app.worker.secrets.token_file import parse_tokens, read_tokens
-from knative.errors import UsageError
+from knative.errors import UsageError, os_reason
 
 _PREFIX = "penstock_"  # so that scanners for leaked secrets can find it
 _BYTES = 32
@@ -81,7 +81,7 @@ def _append(file: Path, text: str) -> None:
         new.replace(file)  # a worker must never read half of it
     except OSError as problem:
         raise UsageError(
-            f"{file} cannot be written ({problem.strerror}).", "Name another one: --file FILE."
+            f"{file} cannot be written ({os_reason(problem)}).", "Name another one: --file FILE."
         ) from problem
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not UTF-8.", "Name another one: --file FILE.") from None

@@ -17,6 +17,7 @@ import orjson
 
 from app.local.kafka.processes import die_with_parent
 from app.local.kafka.reaping import KILL_LIMIT_S, ended, exit_code, send
+from knative.errors import os_reason
 
 _LAST_LINES = 3
 _LOUD = frozenset({"warning", "error", "critical"})
@@ -102,10 +103,16 @@ class Child:
 
     def _keep(self, log_file: Path, echo: Callable[[str], None] | None, quiet: Collection[str]) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as lines, log_file.open("wb") as log:
+        with self._process.stdout as lines, log_file.open("wb", buffering=0) as log:
+            is_kept = True
             for line in lines:
-                log.write(line)
-                log.flush()
+                try:
+                    log.write(line)
+                    is_kept = True
+                except OSError as problem:  # the child must not wait for a reader of its output
+                    if is_kept and echo is not None:
+                        echo(f"The log of the {self.name} cannot be written to {log_file}: {os_reason(problem)}.")
+                    is_kept = False
                 text = line.decode("utf-8", "replace").rstrip()
                 if text:
                     self._last.append(text)

@@ -18,7 +18,7 @@ from pathlib import Path
 from app.local.kafka.ports import LOOPBACK
 from app.local.packaged import SUBSCRIBER_PORT
 from controller.source.directory import SUFFIXES
-from knative.errors import PenstockError
+from knative.errors import PenstockError, os_reason
 
 _RECORD = ".written.json"  #: hidden, so that it is not taken for a resource file
 _ADDRESS = re.compile(rb"\b" + re.escape(LOOPBACK.encode()) + rb":[0-9]+\b")
@@ -91,7 +91,7 @@ def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[s
         _replace(copy / _RECORD, json.dumps(chosen.written, indent=1).encode())
     except OSError as problem:
         raise PenstockError(
-            f"The resources cannot be written to {copy}: {problem.strerror or problem}.",
+            f"The resources cannot be written to {copy}: {os_reason(problem)}.",
             "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
         ) from problem
     return chosen.kept

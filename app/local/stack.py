@@ -27,7 +27,7 @@ from app.local.probes import (
     subscribers_not_ready,
     subscriptions_by_channel,
 )
-from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
 
 _POLL_S = 0.1
 _SILENT_S = 5.0  #: how long a wait may take before its reason is printed
@@ -161,11 +161,11 @@ class Stack:
             for folder in (self.worker_log.parent, self.config.home / "state"):
                 folder.mkdir(parents=True, exist_ok=True)
                 probe = folder / ".probe"
-                probe.touch()
+                probe.write_bytes(bytes(4096))  # an empty file fits on a full disk
                 probe.unlink()
         except OSError as problem:
             raise PenstockError(
-                f"Logs and statuses cannot be written to {self.config.home}: {problem.strerror or problem}.",
+                f"Logs and statuses cannot be written to {self.config.home}: {os_reason(problem)}.",
                 "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
             ) from problem
 

@@ -24,7 +24,7 @@ from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
 from controller.status.changes import log_changes
 from knative import timefmt
-from knative.errors import UsageError
+from knative.errors import UsageError, os_reason
 from knative.resources.conditions import conditions_of, with_transitions
 from knative.resources.kinds import KINDS
 
@@ -58,7 +58,7 @@ class StatusFiles:
         try:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            why = "it is a file" if self._root.is_file() else error.strerror
+            why = "it is a file" if self._root.is_file() else os_reason(error)
             raise UsageError(f"The state directory {str(self._root)!r} cannot be made: {why}.", hint) from error
         if not os.access(self._root, os.R_OK | os.W_OK | os.X_OK):
             raise UsageError(f"The state directory {str(self._root)!r} cannot be written.", hint)

@@ -11,7 +11,7 @@ from analytics.census.generator import Recipe, file_name, write
 from analytics.census.sources import parse_months, parse_years
 from app.cli.census.options import Months, Years
 from app.cli.output.format import Format, Output, print_json, print_table
-from knative.errors import PenstockError, UsageError
+from knative.errors import PenstockError, UsageError, os_reason
 
 _FOLDER = Path(".penstock/census/files")
 _MADE_COLUMNS = {"file": "FILE", "year": "YEAR", "month": "MONTH", "lines": "LINES", "wrong": "WRONG", "mib": "MIB"}
@@ -56,7 +56,7 @@ def generate(
             made = write(folder, year, month, recipe)
         except OSError as problem:
             raise PenstockError(
-                f"{folder} cannot be written to ({problem.strerror}).", "Choose another --output-dir."
+                f"{folder} cannot be written to ({os_reason(problem)}).", "Choose another --output-dir."
             ) from problem
         wrong = sum(count for kind, count in made.kinds.items() if isinstance(kind, str))
         mib = round(made.path.stat().st_size / 1_048_576, 1)

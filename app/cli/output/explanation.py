@@ -9,7 +9,8 @@ from app.cli.output.format import escaped
 from knative.delivery.policy import DeliveryOrder
 from knative.filters import Part
 
-_MARKS = {True: "✓", False: "✗", None: "="}
+MARKS = {True: "✓", False: "✗", None: "="}
+ASCII_MARKS = {True: "+", False: "-", None: "="}
 _INDENT = "  "
 _DECIDES = "  <- decides"
 
@@ -49,11 +50,11 @@ def as_json(one: Explanation) -> dict[str, object]:
     }
 
 
-def as_lines(one: Explanation) -> list[str]:
+def as_lines(one: Explanation, marks: Mapping[bool | None, str] = MARKS) -> list[str]:
     """The verdict, the parts as a tree, and the order key."""
     lines = [f"{one.trigger} {reason(one)}"]
     if one.parts:
-        lines += ["", *tree(one.parts)]
+        lines += ["", *tree(one.parts, marks)]
     lines += ["", f"order: {order(one)}"]
     return [escaped(line) for line in lines]
 
@@ -71,11 +72,11 @@ def reason(one: Explanation) -> str:
     return f"{verdict}: " + ("every part of `all` does" if decider.text == "all" else "no part of `any` does")
 
 
-def tree(parts: Sequence[Part]) -> list[str]:
+def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> list[str]:
     """One line for each part: whether it passes (`=` for a value), what it is, and what the event has there.
     Numbers and strings of an expression have no line of their own."""
     return [
-        f"{_INDENT * part.depth}{_MARKS[part.passes]} {part.text}"
+        f"{_INDENT * part.depth}{marks[part.passes]} {part.text}"
         + (f"   {part.found}" if part.found else "")
         + (_DECIDES if part.decides else "")
         for part in parts

@@ -5,6 +5,7 @@ Respects NO_COLOR and output that is not a terminal (rich does).
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -52,9 +53,26 @@ Views = Annotated[
 Output = Annotated[Format, typer.Option("--output", "-o", help="table for people, json for programs.")]
 
 
+def write_any_text() -> None:
+    """From now on, a character that the encoding of the output does not have is printed as an escape sequence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def writes(characters: str) -> bool:
+    """Whether the encoding of the standard output has these characters."""
+    try:
+        characters.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def print_json(value: object) -> None:
     """One JSON value on one line of its own."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    text = json.dumps(value, ensure_ascii=False)
+    print(text if writes(text) else json.dumps(value), flush=True)
 
 
 def print_yaml(value: object) -> None:

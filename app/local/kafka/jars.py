@@ -18,7 +18,7 @@ from pathlib import Path
 from app.local.kafka.jar_sets import KAFKA, JarSet
 from app.local.kafka.locks import locked
 from app.local.kafka.maven import copy_jars
-from knative.errors import PenstockError
+from knative.errors import PenstockError, os_reason
 
 #: Called with (jars that arrived, jars expected) whenever one arrives.
 Progress = Callable[[int, int], None]
@@ -50,7 +50,7 @@ def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _
                 _bring(target, jars, wanted, progress or _silent, limit_s)
     except OSError as problem:
         raise PenstockError(
-            f"The jars of {jars.owner} cannot be stored under {root}: {problem.strerror or problem}.",
+            f"The jars of {jars.owner} cannot be stored under {root}: {os_reason(problem)}.",
             f"They take {jars.megabytes} MB there and 80 MB in Maven's own store; free some space or check the "
             "permissions.",
         ) from problem

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from app.local.kafka.config import Cluster, Node, server_properties
-from knative.errors import PenstockError
+from knative.errors import PenstockError, os_reason
 
 _FORMAT_LIMIT_S = 60.0
 
@@ -24,7 +24,7 @@ def make_folder(data_dir: Path) -> None:
 
 def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
     return PenstockError(
-        f"The embedded Kafka cannot write to {data_dir}: {problem.strerror or problem}.",
+        f"The embedded Kafka cannot write to {data_dir}: {os_reason(problem)}.",
         "Choose another directory (--data DIR), or check the permissions and the free space of this one.",
     )
 

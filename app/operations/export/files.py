@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from app.operations.export.documents import Exported
-from knative.errors import PenstockError, UsageError
+from knative.errors import PenstockError, UsageError, os_reason
 
 #: Readers of YAML 1.1 and 1.2 take it for the same text without quotes.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*(:[A-Za-z0-9/._-]+)*", re.ASCII)
@@ -66,7 +66,7 @@ def write(documents: Iterable[Exported], folder: Path, *, force: bool) -> int:
             fresh.write_text(text, encoding="utf-8")
             fresh.replace(path)
     except OSError as problem:
-        raise UsageError(f"{folder} cannot be written: {problem}.", "Check --to.") from problem
+        raise UsageError(f"{folder} cannot be written: {os_reason(problem)}.", "Check --to.") from problem
     return len(changed)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analytics.topology.exports import COLUMNS, csv_text, dot, mermaid, write_parquet
 from analytics.topology.model.document import Topology, to_json
-from knative.errors import PenstockError
+from knative.errors import PenstockError, os_reason
 
 PAGE = "report.html"
 
@@ -34,7 +34,7 @@ def write_report(topology: Topology, folder: Path) -> list[Path]:
         return [_whole(folder / name, write) for name, write in made]
     except OSError as problem:
         raise PenstockError(
-            f"The report cannot be written to {folder}: {problem.strerror or problem}.", "Name another folder: --out."
+            f"The report cannot be written to {folder}: {os_reason(problem)}.", "Name another folder: --out."
         ) from problem
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,3 +35,23 @@ def test_a_child_keeps_its_log_and_says_its_last_words(tmp_path: Path) -> None:
     assert not again.stop(0.1)  # it does not listen: killed
     assert again.code is not None
     assert (tmp_path / "x.log.1").read_text().startswith("{")
+
+
+def test_a_log_that_cannot_be_written_is_said_once_and_the_child_goes_on(tmp_path: Path) -> None:
+    """By the limit of a file's size, because not every machine has a full disk."""
+    log = tmp_path / "child.log"
+    program = f"""
+import resource, sys
+from pathlib import Path
+from app.local.child_process import Child
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+program = "for number in range(1000): print('line', number)\\nraise SystemExit(7)"
+child = Child("worker", [sys.executable, "-c", program], Path({str(log)!r}), print)
+while child.code is None: pass
+print(child.code, child.last_words)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=180)
+    assert done.stderr == ""
+    said, end = done.stdout.splitlines()
+    assert said == f"The log of the worker cannot be written to {log}: File too large."
+    assert end == "7 line 997 | line 998 | line 999"

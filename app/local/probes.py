@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,13 @@ from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
 
 _LIMIT_S = 2.0
+#: Field of `/readyz`, its value in a ready worker, and what another value means.
+_CONDITIONS = (
+    ("draining", False, "the worker is stopping"),
+    ("producer", True, "the worker has not connected to Kafka yet"),
+    ("contract", True, "the worker has not read its resources in Kafka yet"),
+    ("secrets", True, "the worker has not tried the Secrets of the brokers yet"),
+)
 #: Opens URLs of this machine without the proxy of `http_proxy`, which cannot reach its loopback.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -28,19 +36,49 @@ def probe_worker(base: str) -> str:
     status, body = _get(f"{base}/readyz")
     if status == 200:
         return ""
-    return "the worker does not answer yet" if status == 0 else f"the worker answers {status} {body.strip()[:200]}"
+    return "the worker does not answer yet" if status == 0 else of_readyz(status, body)
 
 
-def subscribers_not_ready(base: str, channel: str, expected: int) -> str:
-    """Why `channel` (namespace/name) does not have `expected` ready subscriptions; "" = it has."""
+def of_readyz(status: int, body: str) -> str:
+    """Why a worker is not ready, from what `/readyz` answers."""
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        fields = {}
+    if problem := fields.get("problem"):
+        return f"the worker cannot read its resources in Kafka: {problem}"
+    for name, is_good, why in _CONDITIONS:
+        if fields.get(name, is_good) is not is_good:
+            return why
+    return f"the worker is not ready ({status})"
+
+
+def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -> str:
+    """Why `channel` (namespace/name) does not have `expected` ready subscriptions; "" = it has. `state`: the directory
+    of the statuses, which has their names."""
     status, body = _get(f"{base}/subscribers/{channel}")
     if status != 200:
-        return f"channel {channel} is not served yet ({status})"
-    rows = json.loads(body)["subscribers"]
-    waiting = [f"{row['uid']}: {row['message']}" for row in rows if row["ready"] != "True"]
-    if waiting:
-        return f"channel {channel}, subscription {waiting[0]}"
-    return "" if len(rows) >= expected else f"channel {channel} has {len(rows)} of {expected} subscriptions"
+        return f"{channel} is not served yet"
+    return of_subscribers(channel, json.loads(body)["subscribers"], expected, state)
+
+
+def of_subscribers(channel: str, rows: Sequence[Mapping[str, str]], expected: int, state: Path) -> str:
+    """The same, from the rows of the page."""
+    for row in rows:
+        if row["ready"] != "True":
+            who = _named(state, row["uid"]) or f"a subscription of {channel}"
+            return f"{who} is not ready: {row['message'] or 'no worker has reported it yet'}"
+    return "" if len(rows) >= expected else f"{channel} has {len(rows)} of {expected} subscriptions"
+
+
+def _named(state: Path, uid: str) -> str:
+    """Kind, namespace and name of the subscription or trigger with this uid; "" = it has no status yet."""
+    for file in state.glob("*/*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # the controller writes them meanwhile
+            metadata = json.loads(file.read_text("utf-8"))["metadata"]
+            if metadata["uid"] == uid:
+                return f"{file.parent.name} {metadata['namespace']}/{metadata['name']}"
+    return ""
 
 
 def resources_in(folder: Path) -> list[Resource]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from app.local.child_process import Child
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
-from app.local.kafka.jars import Progress
+from app.local.kafka.jars import Progress, ensure_jars
 from app.local.kafka.ports import LOOPBACK, free_port, is_free
 from app.local.kafka.record import Running, read_record
 from app.local.packaged import SUBSCRIBER_PORT, python_module
@@ -58,7 +58,7 @@ class StackConfig:
     cluster_domain: str = "cluster.local"  #: as the worker's setting says
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
     expected: tuple[str, ...] = ()  #: beginnings of warnings that a demo causes on purpose: in the log file only
-    ready_limit_s: float = 60.0
+    ready_limit_s: float = 60.0  #: for Kafka and the worker together, after a download
 
 
 class Stack:
@@ -93,10 +93,13 @@ class Stack:
         running = None if self.bootstrap else self._kafka_of_others()
         self._check_ports()
         self._make_home()
+        if not self.bootstrap and running is None:
+            ensure_jars(config.jars_root, self._progress)  # a download takes as long as the line is slow
+        end = time.monotonic() + config.ready_limit_s
         if self.bootstrap:
             self._say(f"Using the Kafka at {self.bootstrap}; waiting until it answers ...")
         else:
-            self._start_kafka(running)
+            self._start_kafka(running, end)
         if config.subscriber_port:
             port = ("--port", str(config.subscriber_port))
             command = python_module("app.local.sample_subscriber", *port, *config.subscriber_arguments)
@@ -108,12 +111,12 @@ class Stack:
         )
         self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say, quiet))
         base = f"http://{LOOPBACK}:{config.http_port}"
-        end = time.monotonic() + config.ready_limit_s
+        state = config.home / "state"
         self._wait(lambda: probe_worker(base), end)
-        self._wait(lambda: former_address(config.home / "state", resources), end)
+        self._wait(lambda: former_address(state, resources), end)
         # A ready worker accepts events, but a subscription gets only those after it is ready: wait for each of them.
         for channel, subscriptions in channels.items():
-            self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n), end)  # type: ignore[misc]
+            self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n, state), end)  # type: ignore[misc]
 
     def check(self) -> None:
         """Raises PenstockError when one of the processes has ended."""
@@ -182,7 +185,7 @@ class Stack:
             )
         return running
 
-    def _start_kafka(self, running: Running | None) -> None:
+    def _start_kafka(self, running: Running | None, end: float) -> None:
         config = self.config
         if running is not None:
             self.bootstrap = running.bootstrap
@@ -197,7 +200,7 @@ class Stack:
             progress=self._progress,
             port_option="--kafka-port",
         )
-        self._kafka.start()
+        self._kafka.start(end - time.monotonic())
         self.bootstrap = self._kafka.bootstrap
         self.kafka_log = self._kafka.log_file
 

@@ -16,9 +16,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
+from app.local.kafka.ports import free_port
 from app.local.kafka.processes import is_running, start_time
 from app.local.kafka.record import read_record
-from knative.errors import PenstockError, UsageError
+from app.local.packaged import example
+from app.local.stack import Stack, StackConfig
+from knative.errors import NotReadyError, PenstockError, UsageError
 
 _JARS = Path(__file__).parents[2] / ".penstock" / "kafka"
 
@@ -89,6 +92,26 @@ def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
         EmbeddedKafka(tmp_path, port=kafka.port, jars_root=_JARS).start()
     assert caught.value.exit_code == 1
     assert not (tmp_path / "storage").exists()
+
+
+def test_the_time_limit_of_up_is_that_of_its_kafka_too(tmp_path: Path) -> None:
+    """The limit is shorter than any start of a JVM. It was a minute for Kafka, whatever the command said."""
+    config = StackConfig(
+        home=tmp_path,
+        resources=example("quickstart"),
+        jars_root=_JARS,
+        kafka_port=free_port(),
+        kafka_data=tmp_path / "kafka",
+        http_port=free_port(),
+        admin_port=0,
+        subscriber_port=0,
+        ready_limit_s=0.2,
+    )
+    stack = Stack(config, print)
+    with pytest.raises(NotReadyError, match="--timeout"):
+        stack.start()
+    assert not stack.runs
+    assert read_record(tmp_path / "kafka") is None
 
 
 def test_an_attached_broker_dies_with_its_parent(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from app.local.kafka.config import new_cluster_id
 
-#: The command line of Kafka's tool, which ends with `format -t CLUSTER -c PROPERTIES`; and the data directory.
-Format = Callable[[list[str], Path], None]
+#: The command line of Kafka's tool, which ends with `format -t CLUSTER -c PROPERTIES`; the data directory; a limit.
+Format = Callable[[list[str], Path, float], None]
 _META = "meta.properties"
 
 
@@ -22,11 +22,11 @@ def formatted_once(really: Format, folder: Path) -> Format:
     """Does what `really` does: at the first call for the number of a node by calling it; later by a copy of what that
     has made, which is kept in `folder`, with the cluster's id and a new id for the directory."""
 
-    def format_(command: list[str], data_dir: Path) -> None:
+    def format_(command: list[str], data_dir: Path, limit_s: float) -> None:
         node = _value("node.id", (data_dir / "server.properties").read_text())
         kept, storage = folder / node, data_dir / "storage"
         if not kept.exists():
-            really(command, data_dir)
+            really(command, data_dir, limit_s)
             new = folder / f"{node}.{os.getpid()}"
             shutil.copytree(storage, new)
             try:

@@ -95,16 +95,17 @@ class EmbeddedKafka:
         libs = ensure_jars(self.jars_root, self._progress)
         java = [find_java(), *java_arguments(libs, LOG_CONFIG, self.log_file, self.heap)]
         make_folder(self.data_dir)
+        end = time.monotonic() + limit_s
         # The lock covers the whole start: two brokers that format one directory at once would damage it, and a second
         # command must find the record of the first.
         with locked(self.data_dir / "start.lock", limit_s, f"is starting a Kafka on {self.data_dir}"):
             self._check_free()
             # With one node no other process needs the controller's port, so each start takes any free one.
             cluster = self._cluster or Cluster(new_cluster_id(), (Node(self._node_id, self.port, self._other_port()),))
-            properties = prepare(self.data_dir, cluster, _node(cluster, self._node_id), java)
+            properties = prepare(self.data_dir, cluster, _node(cluster, self._node_id), java, _left(end))
             self._spawn([*java, "kafka.Kafka", str(properties)])
             try:
-                self._wait_ready(limit_s, alone=self._cluster is None)
+                self._wait_ready(_left(end), alone=self._cluster is None)
             except BaseException:  # also Ctrl-C: a detached broker would stay without an owner
                 self.kill()
                 raise
@@ -177,8 +178,8 @@ class EmbeddedKafka:
                 )
             if time.monotonic() > end:
                 raise NotReadyError(
-                    f"The embedded Kafka at {self.bootstrap} did not serve within {limit_s:.0f} s.",
-                    f"Its log is {self.log_file}.",
+                    f"The embedded Kafka at {self.bootstrap} did not answer in time.",
+                    f"Give it more with --timeout; its log is {self.log_file}.",
                 )
             time.sleep(_POLL_S)
 
@@ -198,6 +199,11 @@ def answers(bootstrap: str, limit_s: float = 2.0) -> bool:
         return bool(KafkaAdmin({"bootstrap.servers": bootstrap, "socket.timeout.ms": 2000}, limit_s).cluster().brokers)
     except KafkaUnavailable:
         return False
+
+
+def _left(end: float) -> float:
+    """Seconds until then, for something that must have a moment to run at all."""
+    return max(0.1, end - time.monotonic())
 
 
 def _node(cluster: Cluster, node_id: int) -> Node:

@@ -9,9 +9,7 @@ import subprocess
 from pathlib import Path
 
 from app.local.kafka.config import Cluster, Node, server_properties
-from knative.errors import PenstockError, os_reason
-
-_FORMAT_LIMIT_S = 60.0
+from knative.errors import NotReadyError, PenstockError, os_reason
 
 
 def make_folder(data_dir: Path) -> None:
@@ -29,10 +27,10 @@ def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
     )
 
 
-def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str]) -> Path:
+def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str], limit_s: float = 60.0) -> Path:
     """Prepare `data_dir` for `node` and return the properties file. `java`: the command line up to the main class.
 
-    Raises PenstockError when the directory cannot be written or formatted.
+    Raises PenstockError when the directory cannot be written or formatted, NotReadyError when that takes too long.
     """
     storage = data_dir / "storage"
     properties = data_dir / "server.properties"
@@ -41,18 +39,19 @@ def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str]) -> Pa
     except OSError as problem:
         raise _unwritable(data_dir, problem) from problem
     if not (storage / "meta.properties").exists():
-        _format([*java, "kafka.tools.StorageTool", "format", "-t", cluster.id, "-c", str(properties)], data_dir)
+        _format(
+            [*java, "kafka.tools.StorageTool", "format", "-t", cluster.id, "-c", str(properties)], data_dir, limit_s
+        )
     return properties
 
 
-def _format(command: list[str], data_dir: Path) -> None:
+def _format(command: list[str], data_dir: Path, limit_s: float) -> None:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, timeout=_FORMAT_LIMIT_S
-        )
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
     except subprocess.TimeoutExpired as problem:
-        raise PenstockError(
-            f"Formatting {data_dir} took longer than {_FORMAT_LIMIT_S:.0f} s.", "Try again."
+        raise NotReadyError(
+            f"Formatting {data_dir} for Kafka took longer than {limit_s:.0f} s.",
+            "Try again, with more time: --timeout.",
         ) from problem
     if done.returncode:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]

@@ -35,6 +35,7 @@ _DESCRIBED_CHARACTERS_MAX = 256
 _STRUCTURED = b"application/cloudevents"
 
 _ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b"source", b"type", b"specversion"))
+_URIS = frozenset((_SOURCE, b"\r\nce-dataschema: ", b"\r\nce-schemaurl: "))
 _CONTENT_TYPE = "content-type"
 _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
 #: CR, LF and one space: the bytes of an attribute's line frame that are not in `_SAFE`. Counting such bytes finds every
@@ -247,16 +248,21 @@ def _content_type_line(content: bytes) -> bytes | None:
 def _encoded(lines: dict[bytes, bytes], rest: Headers) -> bytes:
     """The attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
     parts: list[bytes] = []
-    raw = next((content.split(b",") for name, content in rest if name == RAW_URIS and content), ())
     for line, content in lines.items():
         if content.translate(None, _SAFE):
             fault = fault_of_text(content)
             if fault:
                 raise Unreadable(f"attribute '{shown(line[5:-2].decode())}' {fault}")
-            if line[5:-2] not in raw or content.translate(None, _SAFE_IN_URI):
+            if line not in _URIS or content.translate(None, _SAFE_IN_URI) or not _came_raw(line, rest):
                 content = encode_value(content)
         parts += (line, content)
     return b"".join(parts)
+
+
+def _came_raw(line: bytes, rest: Headers) -> bool:
+    """Whether this URI attribute came without header encoding."""
+    names = next((content for name, content in rest if name == RAW_URIS), None)
+    return names is not None and line[5:-2] in names.split(b",")
 
 
 def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[str, bytes | None]], bytes | None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 
 import structlog
 
@@ -21,7 +21,7 @@ from agents.config import DeliveryConfig
 from agents.fanout.catch_up import CatchUp, Taken
 from agents.fanout.group_offsets import GroupOffsets, Starts
 from agents.fanout.member import FanoutMember
-from agents.fanout.ranges import Range, first_offset
+from agents.fanout.ranges import Range, first_offset, parts
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import PartitionState
 from knative.ports import Observe
@@ -249,30 +249,43 @@ class TopicFanout:
             self._consumer.taken()
 
     def _take_one(self, found: Range, handed_at: int) -> Iterator[None]:
-        """Give a range to each member. One whose filter takes too long gets the rest from `CatchUp`: then the others do
-        not wait for it."""
-        number, members, behind = found.number, tuple(self._members), False
+        """Give a range to each member."""
+        number, count, members, behind = found.number, len(found.records), tuple(self._members), False
         if self._is_stale(number, handed_at):
             return
         for member in members:
-            spent_s = 0.0
-            for part in member.portions(found):
-                yield
-                if self._is_stale(number, handed_at):
-                    return
-                began = time.monotonic()
-                left = member.take(part)
-                spent_s += time.monotonic() - began
-                if left or (spent_s >= _SLICE_S and part.end < found.end):
-                    behind = True
-                    break
+            yield
+            if self._is_stale(number, handed_at):
+                return
+            if count == 1 or count <= member.at_once:
+                behind = member.take(found) or behind
+            else:
+                behind = (yield from self._take_in_portions(member, found, handed_at)) or behind
+        if self._is_stale(number, handed_at):
+            return
         self._ends[number] = found.end
         if behind or members != tuple(self._members):  # one may have joined meanwhile
             self._catch_up.wake()
 
+    def _take_in_portions(self, member: FanoutMember, found: Range, handed_at: int) -> Generator[None, None, bool]:
+        """Give a range to a member whose filter may take long. If it does, the member gets the rest from `CatchUp`, and
+        the others do not wait for it. True: it has not taken all."""
+        spent_s = 0.0
+        for part in parts(found, member.at_once):
+            began_s = time.thread_time()  # CPU time: on a busy machine, nobody is slow for being made to wait
+            if member.take(part):
+                return True
+            spent_s += time.thread_time() - began_s
+            if spent_s >= _SLICE_S and part.end < found.end:
+                return True
+            yield
+            if self._is_stale(found.number, handed_at):
+                return False
+        return False
+
     def _is_stale(self, number: int, handed_at: int) -> bool:
         """Whether the partition was revoked or lost since a range of it was handed over."""
-        return number not in self._owned or self._gone_at.get(number, 0) > handed_at
+        return self._changes != handed_at and (number not in self._owned or self._gone_at.get(number, 0) > handed_at)
 
     def take_missed(self, found: list[Range]) -> Taken:
         """See `CatchUpPort`, also for the next."""
@@ -282,7 +295,7 @@ class TopicFanout:
         until = time.monotonic() + _SLICE_S
         # The one whose turn it is comes first: time may not be left for the others, which have their own turns.
         for member in (turn[0], *(member for member in self._members if member is not turn[0])):
-            for part in (part for one in found for part in member.portions(one)):
+            for part in (part for one in found for part in parts(one, member.at_once)):
                 if member.take(part) or time.monotonic() >= until:
                     break
             if time.monotonic() >= until:

@@ -23,7 +23,7 @@ from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.memory_budget import RECORDS_MAX
 from agents.consumer.rebalance import RebalanceListener
 from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
-from agents.fanout.ranges import Range, covers, parts
+from agents.fanout.ranges import Range, covers
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
@@ -171,10 +171,10 @@ class FanoutMember:
 
     # -- for the fan-out: records
 
-    def portions(self, found: Range) -> Iterable[Range]:
-        """The range in portions that hold nobody up, to `take` one after the other; one alone for most filters."""
-        most = self._listener.at_once
-        return (found,) if len(found.records) <= most else parts(found, most)
+    @property
+    def at_once(self) -> int:
+        """How many records it may `take` before others have their turn."""
+        return self._listener.at_once
 
     def take(self, found: Range) -> bool:
         """Take what the range has for this member, if it covers its position, as far as its memory budget allows. True:
@@ -199,18 +199,20 @@ class FanoutMember:
                 continue
             # What is not a CloudEvent passes, and becomes a dead letter. What was attempted before the filter changed
             # goes through the scheduler, which forgets the attempts.
-            passes = matcher is None or (attributes := record.attributes) is None or matcher(attributes)
-            if passes or offset in attempts:
-                if size >= left:
-                    end = offset
-                    break
-                size += record.size
-                key, value, headers, judged = record.key, record.value, record.headers, matcher if passes else None
-                deliveries.append(
-                    Delivery(state, offset, key, value, headers, record.size, record.timestamp_ms, judged)
-                )
-            elif filtered is not None:
-                filtered(record.headers)
+            if matcher is None or (attributes := record.attributes) is None or matcher(attributes):
+                judged = matcher
+            elif offset in attempts:
+                judged = None
+            else:
+                if filtered is not None:
+                    filtered(record.headers)
+                continue
+            if size >= left:
+                end = offset
+                break
+            size += record.size
+            key, value, headers = record.key, record.value, record.headers
+            deliveries.append(Delivery(state, offset, key, value, headers, record.size, record.timestamp_ms, judged))
         self.positions[number] = end
         # With a batch still queued, an empty one queues behind it: `skip_to` would pass the batch, and its events would
         # count as fetched and be lost.

@@ -58,7 +58,7 @@ def covers(start: int, end: int, position: int) -> bool:
 def parts(found: Range, most: int) -> Iterator[Range]:
     """The range as ranges of at most so many records, one behind the other."""
     start = found.start
-    for first in range(0, len(found.records), most):
+    for first in range(0, max(len(found.records), 1), most):
         rest = found.records[first + most : first + most + 1]
         end = rest[0].offset if rest else found.end
         yield Range(found.number, start, end, found.records[first : first + most])

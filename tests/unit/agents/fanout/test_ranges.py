@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.fanout.ranges import NEAR, covers, first_offset
+from agents.fanout.ranges import NEAR, Range, Record, covers, first_offset, parts
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,23 @@ def test_reading_begins_at_a_trigger_that_is_near_the_first(positions: list[int]
     assert start in positions
     assert max(positions) - start <= NEAR
     assert not [one for one in positions if one < start and max(positions) - one <= NEAR]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "most", "expected"),
+    [
+        ([], 2, [(10, 20, [])]),
+        ([12], 2, [(10, 20, [12])]),
+        ([12, 15, 19], 3, [(10, 20, [12, 15, 19])]),
+        ([12, 15, 19], 2, [(10, 19, [12, 15]), (19, 20, [19])]),
+        ([12, 15, 17], 1, [(10, 15, [12]), (15, 17, [15]), (17, 20, [17])]),
+        ([12], sys.maxsize, [(10, 20, [12])]),
+    ],
+)
+def test_the_parts_of_a_range_hold_the_same_log(
+    offsets: list[int], most: int, expected: list[tuple[int, int, list[int]]]
+) -> None:
+    whole = Range(3, 10, 20, [Record(offset, None, b"", [], 1, 0) for offset in offsets])
+    found = list(parts(whole, most))
+    assert [(part.start, part.end, [record.offset for record in part.records]) for part in found] == expected
+    assert {part.number for part in found} == {3}

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 
 import structlog
 
 from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
+from agents.fanout import slices
 from agents.fanout.catch_up import CatchUp, Taken
 from agents.fanout.group_offsets import GroupOffsets, Starts
 from agents.fanout.member import FanoutMember
@@ -35,8 +35,7 @@ _CONFIRM_LIMIT_S = 5.0  # for a member that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
 _STOP_DRAIN_S = 0.0
-_SLICE_S = 0.01  # how long members take records before others have their turn on the event loop
-_HANDED_MAX = 8  # batches that wait for their turn; with so many, nothing more is fetched
+_WORK_MAX = 8  # batches that members have not taken yet; with so many, nothing more is fetched
 
 
 class TopicFanout:
@@ -69,7 +68,7 @@ class TopicFanout:
         self._turn: tuple[FanoutMember, int] | None = None
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
-        self._handed: deque[Iterator[None]] = deque()  # what the shared consumer has reported, as steps to do in order
+        self._work = slices.Slices(fatal)  # what the shared consumer has reported
         self._changes = 0  # how often partitions were revoked or lost
         self._gone_at: dict[int, int] = {}  # partition -> `_changes` when it was revoked or lost last
         # How long a confirmation holds: others own nothing before a session ends.
@@ -220,26 +219,7 @@ class TopicFanout:
     # -- records
 
     def take(self, ranges: list[Range]) -> None:
-        self._do_in_order(self._take(ranges, self._changes))
-
-    def _do_in_order(self, steps: Iterator[None]) -> None:
-        """Do the steps behind those that were reported before, and at once if there are none."""
-        self._handed.append(steps)
-        if len(self._handed) == 1:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        """Do steps until there are none, or others must have their turn."""
-        until = time.monotonic() + _SLICE_S
-        try:
-            while self._handed:
-                for _ in self._handed[0]:
-                    if time.monotonic() >= until:
-                        asyncio.get_running_loop().call_soon(self._go_on)
-                        return
-                self._handed.popleft()
-        except Exception as problem:
-            self.fatal(problem)
+        self._work.add(self._take(ranges, self._changes))
 
     def _take(self, ranges: list[Range], handed_at: int) -> Iterator[None]:
         try:
@@ -276,7 +256,7 @@ class TopicFanout:
             if member.take(part):
                 return True
             spent_s += time.thread_time() - began_s
-            if spent_s >= _SLICE_S and part.end < found.end:
+            if spent_s >= slices.SLICE_S and part.end < found.end:
                 return True
             yield
             if self._is_stale(found.number, handed_at):
@@ -292,7 +272,7 @@ class TopicFanout:
         turn = self._turn
         if turn is None or turn[0] not in self._members:
             return Taken.DONE
-        until = time.monotonic() + _SLICE_S
+        until = time.monotonic() + slices.SLICE_S
         # The one whose turn it is comes first: time may not be left for the others, which have their own turns.
         for member in (turn[0], *(member for member in self._members if member is not turn[0])):
             for part in (part for one in found for part in parts(one, member.at_once)):
@@ -332,7 +312,7 @@ class TopicFanout:
         )
 
     def skip(self, number: int, low: int) -> None:
-        self._do_in_order(self._skip(number, low))
+        self._work.add(self._skip(number, low))
 
     def _skip(self, number: int, low: int) -> Iterator[None]:
         yield
@@ -344,7 +324,7 @@ class TopicFanout:
                 self._observe.expired(label, count)
 
     def truncated(self, number: int, end: int) -> None:
-        self._do_in_order(self._truncated(number, end))
+        self._work.add(self._truncated(number, end))
 
     def _truncated(self, number: int, end: int) -> Iterator[None]:
         yield
@@ -368,7 +348,7 @@ class TopicFanout:
 
     def can_take(self, number: int, *, resume: bool) -> bool:
         """Any thread. True if a member follows the shared consumer here and can take more."""
-        if len(self._handed) >= _HANDED_MAX:
+        if len(self._work) >= _WORK_MAX:
             return False
         end = self._ends.get(number, 0)
         part = 4 if resume else 2

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.config import DeliveryConfig
-from agents.fanout import fanout, ranges
+from agents.fanout import ranges, slices
 from agents.fanout.catch_up import CatchUp
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import Claim
@@ -183,7 +183,7 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedConsumer, "start", lambda _: None)
     monkeypatch.setattr(CatchUp, "wake", lambda _: None)
     monkeypatch.setattr(ranges, "NEAR", 20)
-    monkeypatch.setattr(fanout, "_SLICE_S", math.inf)  # else it would depend on how fast this machine is
+    monkeypatch.setattr(slices, "SLICE_S", math.inf)  # else it would depend on how fast this machine is
 
 
 _STEPS = st.lists(
@@ -213,7 +213,7 @@ def test_filters_that_take_long_lose_and_repeat_nothing(
 ) -> None:
     """Each step of the fan-out uses up the time that it has, so others have their turn behind it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fanout, "_SLICE_S", 0.0)
+        patch.setattr(slices, "SLICE_S", 0.0)
         _play(log, starts, steps, at_once)
 
 

@@ -29,6 +29,9 @@ def _cron_job(name: str) -> dict[str, Any]:
 def test_jars_are_those_of_this_version(spark_image: Image) -> None:
     found = {path.name for path in (spark_image.rootfs / "opt/penstock/jars").iterdir()}
     assert found == read_manifest(SPARK.manifest.read_text()).keys()
+    site = next((spark_image.rootfs / "opt" / "penstock" / "lib").glob("python3.*/site-packages"))
+    assert (site / "graphframes").is_dir()
+    assert not (site / "nose").exists()
 
 
 def test_traffic_job_counts_events_as_its_cron_job_runs_it(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +93,22 @@ def test_a_workers_lock_has_no_spark_and_no_opentelemetry() -> None:
     names = {pin.partition("==")[0] for pin in _pins("requirements.lock")}
     assert "faust-streaming" in names
     assert not {"pyspark", "numpy", "pandas", "pyarrow", "scipy", "jinja2", "opentelemetry-sdk", "pytest"} & names
+
+
+def test_security_names_jars_of_the_wheel_that_are_in_it() -> None:
+    """When Spark is another one, its advisories are to be looked at again."""
+    rows = re.findall(
+        r"^\| (`.*?) \|", _text("SECURITY.md").partition("## Known advisories of Spark's jars")[2], re.MULTILINE
+    )
+    named = {name for row in rows for name in re.findall(r"`(.*?)`", row)}
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    there = {path.stem for path in (Path(spark.origin).parent / "jars").glob("*.jar")}
+    assert len(named) >= 8
+    assert named <= there, named - there
+    assert f"PySpark {version('pyspark')}," in _text("SECURITY.md")
+
+
+def test_what_is_not_maintained_is_in_no_lock_file() -> None:
+    assert [path for path in _LOCKS if any(pin.startswith("nose==") for pin in _pins(path))] == []

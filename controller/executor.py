@@ -20,7 +20,7 @@ from controller.kafka.groups import observe_groups
 from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import delete_topic, observe_topics
+from controller.kafka.topics import create_topic, delete_topic, observe_topics
 from controller.plan.actions import (
     Action,
     AddPartitions,
@@ -33,6 +33,7 @@ from controller.plan.actions import (
     FindOffsets,
     Forget,
     ForgetSeek,
+    MakeRoom,
     MoveOffsets,
     ObservedKafka,
     PublishChannel,
@@ -260,8 +261,10 @@ class Executor:
 
     def _kafka_call(self, action: Action) -> Callable[[], object]:
         if isinstance(action, CreateTopic):
-            configs = dict(action.configs)
-            return partial(self._admin.create_topic, action.topic, action.partitions, action.replication, configs)
+            size, configs = (action.partitions, action.replication), dict(action.configs)
+            return partial(create_topic, self._admin, action.topic, *size, configs, action.unasked)
+        if isinstance(action, MakeRoom):
+            return partial(self._admin.set_configs, action.topic, dict(action.configs))
         if isinstance(action, AlterTopicConfig):
             return partial(self._admin.set_configs, action.topic, dict(action.configs), action.reset)
         if isinstance(action, AddPartitions):

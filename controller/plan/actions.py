@@ -172,6 +172,8 @@ class Action:
         """What the step is about, such as `topic orders`. A failure is remembered under it until a step with the same
         target succeeds, and conditions look it up there."""
         match self:
+            case MakeRoom():
+                return room_target(self.topic)
             case CreateTopic() | AlterTopicConfig() | AddPartitions() | DeleteTopic():
                 return f"topic {self.topic}"
             case CommitStart() | DeleteGroup() | MoveOffsets():
@@ -197,6 +199,11 @@ class Action:
         raise TypeError(f"unknown action {self!r}")
 
 
+def room_target(topic: str) -> str:
+    """What the room for large events in a topic is remembered under."""
+    return f"room in topic {topic}"
+
+
 def contract_target(uid: str) -> str:
     """The target of the actions that change the contract record of this object."""
     return f"contract {uid}"
@@ -204,12 +211,14 @@ def contract_target(uid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic(Action):
-    """Create a topic. It is a success if the topic exists already."""
+    """Create a topic. It is a success if the topic exists already. `unasked`: configs that no user has asked for; a
+    Kafka that refuses them gets the topic without them."""
 
     topic: str
     partitions: int
     replication: int
     configs: Configs
+    unasked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +228,14 @@ class AlterTopicConfig(Action):
     topic: str
     configs: Configs
     reset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRoom(Action):
+    """Set what of `AlterTopicConfig` no user has asked for. A Kafka may refuse it: the topic is served all the same."""
+
+    topic: str
+    configs: Configs
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from controller.plan.actions import (
     AlterTopicConfig,
     Configs,
     CreateTopic,
+    MakeRoom,
     Object,
     PublishChannel,
     World,
     contract_target,
+    room_target,
 )
 from controller.plan.ownership import Ownership, channel_owner, channel_topic, service_hosts
 from controller.plan.specs import ChannelSpec
@@ -33,6 +35,7 @@ from knative.resources.fields import HOSTS
 
 #: The configs that every topic of ours has.
 MANAGED_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
+ROOM = "max.message.bytes"
 TOPIC_DIFFERS = "TopicDiffers"  #: reason of a True TopicReady if the topic differs from the spec in some way
 
 
@@ -152,7 +155,7 @@ def dlq_configs(config: ControllerConfig) -> Configs:
 def _configs(message_bytes_max: int, retention_s: float, more: Configs = ()) -> Configs:
     ours = {
         "cleanup.policy": "delete",
-        "max.message.bytes": str(message_bytes_max),
+        ROOM: str(message_bytes_max),
         "retention.ms": str(round(retention_s * 1000)),
     }
     return tuple({**ours, **dict(more)}.items())
@@ -183,7 +186,8 @@ def _plan_topics(
     if resource.external and seen is None:
         message = f"there is no topic {topic!r}, which is not created because the annotation names it; create it"
         return _Topics(false("TopicReady", "TopicNotFound", message))
-    wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config))
+    unasked = () if ROOM in dict(resource.topic_configs) else (ROOM,)
+    wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config), unasked)
     actions, under_way = ([], "") if resource.external else _align(wish, world, _to_reset(channel, world))
     notes = [] if resource.external else _differences(wish, world, resource)
     if resource.note:
@@ -191,7 +195,8 @@ def _plan_topics(
     partitions = resource.partitions
     if seen is not None:
         partitions = seen.partitions if resource.external else max(partitions, seen.partitions)
-    dlq_wish = CreateTopic(dlq_topic, partitions, resource.replication, dlq_configs(config))
+    dlq_wish = CreateTopic(dlq_topic, partitions, resource.replication, dlq_configs(config), (ROOM,))
+    notes += [note for one in (wish, dlq_wish) if (note := _no_room(one, world))]
     dlq_actions, dlq_under_way = _align(dlq_wish, world)
     under_way = under_way or dlq_under_way
     failure = world.failures.get(wish.target) or world.failures.get(dlq_wish.target)
@@ -221,9 +226,12 @@ def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tupl
     if seen is None:
         return [wish], "TopicBeingCreated"
     actions: list[Action] = []
-    changed = tuple(pair for pair in wish.configs if not _same(pair[1], seen.configs.get(pair[0])))
+    differ = tuple(pair for pair in wish.configs if not _same(pair[1], seen.configs.get(pair[0])))
+    changed = tuple(pair for pair in differ if pair[0] not in wish.unasked)
     if changed or reset:
         actions.append(AlterTopicConfig(wish.topic, changed, reset))
+    if room := tuple(pair for pair in differ if pair[0] in wish.unasked):
+        actions.append(MakeRoom(wish.topic, room))
     if seen.partitions < wish.partitions:
         actions.append(AddPartitions(wish.topic, wish.partitions))
         return actions, "PartitionsBeingRaised"
@@ -246,6 +254,17 @@ def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list
             "it is not changed here; write what the topic has, or move its replicas with Kafka's own tools"
         )
     return notes
+
+
+def _no_room(wish: CreateTopic, world: World) -> str:
+    """That a topic has less room for large events than they need, because Kafka refuses it; "" = it has not refused."""
+    refused, seen = world.failures.get(room_target(wish.topic)), world.observed.topics.get(wish.topic)
+    if not refused or seen is None:
+        return ""
+    return (
+        f"topic {wish.topic!r} keeps {ROOM} {seen.configs.get(ROOM)}, and larger records are refused: {refused}; "
+        "lower PENSTOCK_EVENT_BYTES_MAX, or have it allowed"
+    )
 
 
 def _same(wish: str, seen: str | None) -> bool:

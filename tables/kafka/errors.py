@@ -52,6 +52,11 @@ class KafkaDenied(KafkaFailed):
 class KafkaInvalid(KafkaFailed):
     """A name, a number or a config that this Kafka does not take."""
 
+    @property
+    def may_be_a_config(self) -> bool:
+        """Whether the request may succeed with fewer configs. A policy says in its own words what it refuses."""
+        return self.code in (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG)
+
 
 _KINDS: Mapping[type[KafkaFailed], tuple[int, ...]] = {
     KafkaUnavailable: (

@@ -157,9 +157,17 @@ class Broker:
 class KafkaCluster(StartedByWith):
     """Between `with` and its end the brokers run, and their proxies forward everything by default."""
 
-    def __init__(self, folder: Path, brokers: int = 3, *, heap: str = HEAP, also: Also = lambda listeners: {}) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        brokers: int = 3,
+        *,
+        heap: str = HEAP,
+        also: Also = lambda listeners: {},
+        classes: Path | None = None,
+    ) -> None:
         """`brokers` 1: a single one behind a proxy, with one replica of everything. `also`: gets the settings of the
-        listeners, and gives those to replace or to add."""
+        listeners, and gives those to replace or to add. `classes`: a folder with further Java classes."""
         libs = ensure_jars(REPOSITORY / ".penstock" / "kafka")
         nodes = tuple(Node(number, free_port(), free_port()) for number in range(1, brokers + 1))
         cluster = Cluster(new_cluster_id(), nodes)
@@ -167,6 +175,8 @@ class KafkaCluster(StartedByWith):
         for node in nodes:
             data_dir = folder.absolute() / f"broker-{node.id}"
             java = [find_java(), QUICK_COMPILER, *java_arguments(libs, LOG_CONFIG, data_dir / "broker.log", heap)]
+            if classes is not None:
+                java[-1] += f":{classes}"
             self.brokers.append(Broker(cluster, node, data_dir, java, also))
         self._admin: AdminClient | None = None
 

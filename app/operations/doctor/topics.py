@@ -21,6 +21,8 @@ NAME = "topics"
 IN_SYNC = "min.insync.replicas"
 _BYTES = "max.message.bytes"
 _POLICY = "cleanup.policy"
+_FASTER = ("min.cleanable.dirty.ratio", "segment.ms", "segment.bytes")
+_SLOWER = "starts and commands then take longer to read the topic"
 _KEPT_MS = ("retention.ms", "delete.retention.ms")
 _WORKER_MAKES_IT = "start a worker of role all or controller, which creates it"
 _CONTROLLER_MAKES_IT = "a controller creates it again, without its events; see `penstock status`"
@@ -116,6 +118,9 @@ def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterabl
         if there == value or (key in _KEPT_MS and _time_ms(there) >= _time_ms(value)):
             continue
         level = Level.PROBLEM if key == _POLICY else Level.WARNING
+        if key in _FASTER:
+            yield level, f"{key} is {there} instead of {value}", f"{_set(key, value)}, or leave it: {_SLOWER}"
+            continue
         # With the policy `delete`, Kafka deletes what is older than retention.ms at once: never advise to set it.
         hint = "see `penstock status`" if (key, value) == (_POLICY, "delete") else _set(key, value)
         yield level, f"{key} is {there} instead of {value}", hint

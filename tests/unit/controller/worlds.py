@@ -22,6 +22,7 @@ from controller.plan.actions import (
     Forget,
     ForgetSeek,
     GroupState,
+    MakeRoom,
     MoveOffsets,
     Object,
     ObservedKafka,
@@ -193,6 +194,9 @@ class Kafka:
             before = self.topics[action.topic]
             kept = {key: text for key, text in before.configs.items() if key not in action.reset}
             self.topics[action.topic] = replace(before, configs={**kept, **dict(action.configs)})
+        elif isinstance(action, MakeRoom):
+            before = self.topics[action.topic]
+            self.topics[action.topic] = replace(before, configs={**before.configs, **dict(action.configs)})
         elif isinstance(action, AddPartitions):
             self.topics[action.topic] = replace(self.topics[action.topic], partitions=action.partitions)
         elif isinstance(action, DeleteTopic):

@@ -13,6 +13,7 @@ from controller.plan.actions import (
     CommitStart,
     CreateTopic,
     GroupState,
+    MakeRoom,
     ObservedTopic,
     PublishChannel,
     PublishSubscription,
@@ -46,6 +47,20 @@ def test_limits_and_retention_of_topics() -> None:
     assert dict(first.configs)["retention.ms"] == "60000"
     assert dict(second.configs)["max.message.bytes"] == str(1024 * 1024 + 512 * 1024)
     assert dict(second.configs)["retention.ms"] == str(30 * 86_400_000)
+
+
+def test_a_kafka_that_refuses_room_for_large_events_serves_the_topic_all_the_same() -> None:
+    kafka = Kafka()
+    kafka.settle(channel())
+    small = {**kafka.topics[TOPIC].configs, "max.message.bytes": "1048588"}
+    kafka.topics[TOPIC] = replace(kafka.topics[TOPIC], configs=small)
+    room = MakeRoom(TOPIC, (("max.message.bytes", str(1024 * 1024 + 256 * 1024)),))
+    assert kafka.decide(channel()) == [room]
+    status = kafka.statuses(channel(), failures={f"room in topic {TOPIC}": "POLICY_VIOLATION"})["orders"]
+    assert condition(status, "TopicReady") == (ConditionStatus.TRUE, "TopicDiffers")
+    assert f"topic '{TOPIC}' keeps max.message.bytes 1048588" in message(status, "TopicReady")
+    assert "POLICY_VIOLATION" in message(status, "TopicReady")
+    assert condition(status) == (ConditionStatus.TRUE, "TopicDiffers")
 
 
 def test_nothing_is_published_before_every_partition_has_its_start() -> None:
@@ -118,7 +133,7 @@ def test_fewer_partitions_are_rejected_with_a_reason() -> None:
 def test_an_existing_topic_is_adopted_and_its_differences_reported() -> None:
     kafka = Kafka({TOPIC: ObservedTopic(7, 2, {"retention.ms": "1"})})
     done = kafka.settle(channel(partitions=3, replication=1))
-    assert names_of(done) == ["AlterTopicConfig", "CreateTopic", "PublishChannel"]
+    assert names_of(done) == ["AlterTopicConfig", "MakeRoom", "CreateTopic", "PublishChannel"]
     assert [action.partitions for action in done if isinstance(action, CreateTopic)] == [7]
     assert kafka.world.channels["c-orders"].partitions == 7
     reported = message(kafka.statuses(channel(partitions=3))["orders"], "TopicReady")

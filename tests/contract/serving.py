@@ -71,6 +71,9 @@ async def serving(
     try:
         yield runner
     finally:
+        # As a consumer does first: else each request that is aborted makes room for the next one.
+        scheduler = runner.dispatcher.scheduler
+        runner.dispatcher.abandon(list({delivery.partition for delivery in (*scheduler.started, *scheduler.ready)}))
         await asyncio.wait_for(runner.on_stop(), LIMIT_S)
 
 

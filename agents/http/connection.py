@@ -42,9 +42,6 @@ class ConnectionListener(Protocol):
     head_bytes_max: int
     body_bytes_max: int
 
-    def opened(self, connection: Connection) -> None:
-        """Connected (TLS included)."""
-
     def answered(self, connection: Connection, keep: bool) -> None:
         """The answer is complete; the connection calls `done` right after this. `keep`: it can take another request."""
 
@@ -129,9 +126,10 @@ class Connection(asyncio.Protocol):
         self._state = _NOTHING
         self._transport.write(request)
 
-    def take(self) -> Done | None:
+    def take(self) -> Done:
         """End the request and return its callback, which the caller must call."""
         done, self.done = self.done, None
+        assert done is not None, "the caller has looked"
         self.request = b""
         self._body = b""
         return done
@@ -149,7 +147,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._parser: Any = HttpResponseParser(self)
-        self._listener.opened(self)
 
     def data_received(self, data: bytes) -> None:
         if self.done is None:  # an answer without a request would be taken for that of the next request

@@ -5,9 +5,12 @@
               v                         v
            connect (a task) <-----------+  once, on a fresh connection, same attempt, same deadline
 
-An attempt has one deadline for connecting, sending and the whole answer. One timer checks the deadlines while requests
-are in flight, another one closes connections that are idle for too long. At rest there is neither. An answer that
-arrived while the process was stalled counts: sockets are read before attempts are late.
+Writing to an idle connection is the happy path, and all of it is in `post` and `answered`. Whatever else happens goes
+into `agents/http/pool_state`, which decides what to do, and `_act` does it.
+
+An attempt has one deadline for connecting, sending and the whole answer. One timer is for the deadlines of requests in
+flight, and for connections that are idle for too long. At rest there is none. An answer that arrived while the process
+was stalled counts: sockets are read before attempts are late.
 
 A body over `reply_bytes_max` fails the attempt (READ) if it may be an event. If status and headers decide
 without the body (202, any status that is not 2xx, no event headers), they are reported with the start of the body.
@@ -20,7 +23,6 @@ redirects or retry. `knative/delivery/verdicts` decides what an answer means.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,17 +32,14 @@ from agents.http.connector import SendError, connect
 from agents.http.egress_guard import EgressGuard
 from agents.http.endpoint import BadEndpoint, Endpoint, read_endpoint
 from agents.http.own_ingress import OwnIngress
+from agents.http.pool_state import LOOK_S_MIN, NEVER, Attempt, PoolState
 from agents.http.resolver import Resolver
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import SendProblem
 
 __all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
 
-_SWEEP_S_MIN = 0.005
-_SWEEP_S_MAX = 0.5
-_STALLED_S = 0.05  # a sweep that comes later than this: the process did not run
-_LATE_MAX = 32  # per sweep: requests that began together time out together, and other subscriptions wait meanwhile
-_NEVER = float("inf")
+_STALLED_S = 0.05  # a timer that comes later than this: the process did not run
 _LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
 
 
@@ -53,18 +52,6 @@ class PoolConfig:
     connect_limit_s: float = 10.0  #: per address, TLS included; the deadline of the attempt applies too
     head_bytes_max: int = 65_536  #: headers of an answer
     reply_bytes_max: int = 1_048_576  #: body of an answer; less is read of a failure
-
-
-class _Attempt:
-    """A request that has no connection yet: it waits, or a connection is being opened for it."""
-
-    __slots__ = ("deadline", "done", "request", "task")
-
-    def __init__(self, request: bytes, done: Done, deadline: float) -> None:
-        self.request = request
-        self.done = done
-        self.deadline = deadline
-        self.task: asyncio.Task[None] | None = None
 
 
 _NOWHERE = Endpoint("", 0, False, "invalid", "/", None)  # never sent: every post is refused
@@ -104,19 +91,15 @@ class ConnectionPool:
             self._refusal = str(problem)
         self._prefixes: dict[str, bytes] = {}
         self._authorization = ""  # that the prefixes have
-        self._idle: list[Connection] = []  # a stack: connections that are not needed age at its bottom
-        self._connections: set[Connection] = set()  # idle or with a request
-        self._sockets: set[Connection] = set()  # `_connections` and those that are being closed
-        self._connecting: set[_Attempt] = set()
-        self._waiting: deque[_Attempt] = deque()
+        self._state = PoolState(config.connections_max, config.idle_s)
+        self._idle, self._waiting = self._state.idle, self._state.waiting
+        self._sockets: set[Connection] = set()  # until they are closed
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sweep_at = _NEVER
-        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
         self._stalled = False
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._closed = False
         self._end = SendProblem.CLOSED  # of what `close` aborts
-        self._at_rest: asyncio.Event | None = None
+        self._at_rest = asyncio.Event()  # closed, and nothing is left
 
     # -- for the owner of the pool
 
@@ -128,7 +111,7 @@ class ConnectionPool:
     @property
     def has_timers(self) -> bool:
         """False at rest."""
-        return self._sweep_timer is not None or self._idle_timer is not None
+        return self._timer is not None
 
     def prefix(self, namespace: str) -> bytes:
         """The request head for `kafka_binding.to_request`. Raises ValueError if it is not a valid namespace."""
@@ -144,131 +127,106 @@ class ConnectionPool:
 
     def post(self, request: bytes, timeout_s: float, done: Done) -> None:
         """Send a complete request. Calls `done` exactly once, and never before `post` has returned."""
-        if self._closed:
+        if self._state.closed:
             self._loop.call_soon(done, SendError(self._end, "the connection pool is closed"), None, b"")
             return
         self.in_flight += 1
-        deadline = self._time() + timeout_s
-        if deadline < self._sweep_at:
-            self._sweep_by(deadline)
+        now = self._time()
+        deadline = now + timeout_s
         # An idle connection implies that none wait: `answered` gives a free connection to a waiting attempt first.
         idle = self._idle
         if idle:
             idle.pop().send(request, done, deadline)
         else:
-            self._waiting.append(_Attempt(request, done, deadline))
-            self._connect_next()
+            self._waiting.append(Attempt(request, done, deadline))
+            self._act()
+        if deadline < self._timer_at:
+            self._look_by(self._state.look_at(now))
 
     def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
         """Fail the requests in flight whose `done` matches `which` with SendProblem.CLOSED (or what `close` was called
         with), now. Requests that the callbacks post are not affected."""
         error = SendError(self._end, "stopped before an answer")
-        # Collect all of them first: callbacks may post again, which takes connections and changes these collections.
-        busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
-        unsent = [attempt for attempt in (*self._waiting, *self._connecting) if which(attempt.done)]
-        for attempt in unsent:
-            self._give_up(attempt, error)
-        for connection, done in busy:
-            if connection.done is done:  # still the same request, whatever the callbacks have posted
-                self.failed(connection, error)
+        self._state.end(lambda holder: holder.done is not None and which(holder.done), error)
+        self._act()
 
     def shorten(self, limit_s: float) -> None:
         """Give the requests in flight at most `limit_s` from now."""
-        deadline = self._time() + limit_s
-        for connection in self._connections:
-            connection.deadline = min(connection.deadline, deadline)
-        for attempt in (*self._connecting, *self._waiting):
-            attempt.deadline = min(attempt.deadline, deadline)
-        if self.in_flight:
-            self._sweep_by(deadline)
+        now = self._time()
+        self._state.shorten(now + limit_s)
+        self._look_by(self._state.look_at(now))
 
     async def close(self, limit_s: float, end: SendProblem = SendProblem.CLOSED) -> None:
         """Accept no more posts, wait up to `limit_s` for those in flight, abort the rest and close all sockets. `end`:
         why the rest has no answer."""
-        self._closed = True
+        self._state.closed = True
         self._end = end
-        self._at_rest = self._at_rest or asyncio.Event()
-        if self.in_flight:
-            await at_most(self._at_rest.wait(), limit_s)
+        self._act()
+        await at_most(self._at_rest.wait(), limit_s)
         self.abort()
-        for connection in list(self._connections):
-            self._drop(connection)
-        for timer in (self._sweep_timer, self._idle_timer):
-            if timer is not None:
-                timer.cancel()
-        self._sweep_timer, self._idle_timer = None, None
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LINGER_S)
-        if self._sockets:
-            self._at_rest.clear()
-            await at_most(self._at_rest.wait(), _LINGER_S)
+        await at_most(self._at_rest.wait(), _LINGER_S)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     # -- for connections
 
-    def opened(self, connection: Connection) -> None:
-        """See `ConnectionListener`, also for the next five."""
-        self._sockets.add(connection)
-
     def answered(self, connection: Connection, keep: bool) -> None:
+        """See `ConnectionListener`, also for the next four."""
         self.in_flight -= 1
-        # A connection that stays open serves a waiting attempt at once, else it becomes idle.
-        if keep and not self._waiting and not self._closed:
+        if keep:
             connection.idle_since = self._time()
             self._idle.append(connection)
-            if self._idle_timer is None:
-                self._idle_timer = self._loop.call_later(self._config.idle_s, self._close_idle)
-            return
-        self._check_at_rest()
-        if keep and self._waiting:
-            attempt = self._waiting.popleft()
-            connection.send(attempt.request, attempt.done, attempt.deadline)
+            if not self._waiting and not self._state.closed:
+                return
         else:
-            self._drop(connection)
+            self._state.spent(connection)
+        self._act()
 
     def failed(self, connection: Connection, error: SendError) -> None:
-        done = connection.take()
-        self._drop(connection)
-        assert done is not None
-        self._fail(done, error)
+        self._state.failed(connection, error)
+        self._act()
 
     def stale(self, connection: Connection) -> None:
-        # The peer closed the connection while it was idle, so it has probably not seen the request. A second loss is
-        # reported as a failure, since the attempt then has a fresh connection.
-        assert connection.done is not None
-        attempt = _Attempt(connection.request, connection.done, connection.deadline)
-        connection.take()
-        self._waiting.appendleft(attempt)  # it has waited longest; dropping its connection makes room for a new one
-        self._drop(connection)
+        self._state.stale(connection)
+        self._act()
 
     def unwanted(self, connection: Connection) -> None:
-        self._drop(connection)
+        self._state.spent(connection)
+        self._act()
 
     def lost(self, connection: Connection) -> None:
         self._sockets.discard(connection)
-        if connection in self._connections:
-            self._drop(connection)
-        if not self._sockets:
-            self._check_at_rest()
+        self.unwanted(connection)
 
-    # -- connecting
+    # -- what the state decides
 
-    def _connect_next(self) -> None:
-        """Open a connection for each waiting attempt, up to `connections_max`."""
-        while self._waiting and len(self._connections) + len(self._connecting) < self._config.connections_max:
-            attempt = self._waiting.popleft()
-            self._connecting.add(attempt)
-            attempt.task = self._loop.create_task(self._connect(attempt))
+    def _act(self, now: float | None = None) -> None:
+        closes, sends, dials, failures = self._state.decide(now)
+        for closed in closes:
+            closed.abort()
+        for connection, attempt in sends:
+            connection.send(attempt.request, attempt.done, attempt.deadline)
+        for attempt in dials:
+            attempt.task = self._loop.create_task(self._dial(attempt))
             self._tasks.add(attempt.task)
             attempt.task.add_done_callback(self._tasks.discard)
+        for done, error in failures:
+            self.in_flight -= 1
+            try:
+                done(error, None, b"")
+            except Exception as problem:
+                # A callback that raises must not prevent the other callbacks.
+                self._loop.call_exception_handler(
+                    {"message": "a callback of a connection pool raised", "exception": problem}
+                )
+        if self._state.closed and not self.in_flight and not self._sockets:
+            self._at_rest.set()
 
-    async def _connect(self, attempt: _Attempt) -> None:
-        # Only `_give_up` cancels this task, and it reports to the caller itself.
-        made: list[Connection] = []
-
-        def make() -> Connection:
-            made.append(Connection(self))
-            return made[-1]
-
+    async def _dial(self, attempt: Attempt) -> None:
+        """Open a connection. This task is cancelled only when its attempt has ended."""
         try:
             if self._endpoint is None:
                 raise SendError(SendProblem.REFUSED, self._refusal)
@@ -279,108 +237,35 @@ class ConnectionPool:
                 self._config.connect_limit_s,
                 self._loop,
                 self._resolver,
-                make,
+                lambda: Connection(self),
             )
-        except asyncio.CancelledError:
-            self._sockets.difference_update(made)  # uvloop closes one that has just opened without `connection_lost`
-            raise
+            if connection.is_closing():  # lost before this step: no callback would report it any more
+                raise SendError(SendProblem.READ, "connection lost before an answer")
         except SendError as error:
-            self._give_up(attempt, error)
-            return
+            self._state.not_sent(attempt, error)
         except Exception as problem:
             self._loop.call_exception_handler({"message": "unexpected error while connecting", "exception": problem})
-            self._give_up(attempt, SendError(SendProblem.CONNECT, repr(problem)))
-            return
-        if connection.is_closing():  # lost after it opened and before this step: no callback would report it any more
-            self._give_up(attempt, SendError(SendProblem.READ, "connection lost before an answer"))
-            return
-        self._connecting.discard(attempt)
-        self._connections.add(connection)
-        connection.send(attempt.request, attempt.done, attempt.deadline)
-
-    def _give_up(self, attempt: _Attempt, error: SendError) -> None:
-        """Fail an attempt that has no connection, unless it has one by now or has failed already."""
-        if attempt in self._connecting:
-            self._connecting.discard(attempt)
-            if attempt.task is not None and attempt.task is not asyncio.current_task(self._loop):
-                attempt.task.cancel()
-        elif attempt in self._waiting:
-            self._waiting.remove(attempt)
+            self._state.not_sent(attempt, SendError(SendProblem.CONNECT, repr(problem)))
         else:
-            return
-        self._connect_next()
-        self._fail(attempt.done, error)
-
-    # -- endings
-
-    def _fail(self, done: Done, error: SendError) -> None:
-        self.in_flight -= 1
-        assert self.in_flight >= 0, "an attempt ended twice"
-        self._check_at_rest()
-        try:
-            done(error, None, b"")
-        except Exception as problem:
-            # A callback that raises must not prevent the other callbacks of a sweep.
-            self._loop.call_exception_handler(
-                {"message": "a callback of a connection pool raised", "exception": problem}
-            )
-
-    def _check_at_rest(self) -> None:
-        if self._at_rest is not None and not self.in_flight:
-            self._at_rest.set()
-
-    def _drop(self, connection: Connection) -> None:
-        """Close a connection without a request, and open one for a waiting attempt in its place."""
-        self._connections.discard(connection)
-        if connection in self._idle:
-            self._idle.remove(connection)
-        connection.abort()
-        self._connect_next()
+            self._sockets.add(connection)
+            self._state.dialed(attempt, connection)
+        self._act()
 
     # -- time
 
-    def _sweep_by(self, deadline: float) -> None:
-        # Not later than `_SWEEP_S_MAX`, and not more often than each `_SWEEP_S_MIN`: one timer serves all deadlines.
-        now = self._time()
-        at = now + min(max(deadline - now, _SWEEP_S_MIN), _SWEEP_S_MAX)
-        if at >= self._sweep_at:
-            return
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
-        self._sweep_at = at
-        self._sweep_timer = self._loop.call_at(at, self._sweep)
+    def _look_by(self, at: float) -> None:
+        if at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer, self._timer_at = self._loop.call_at(at, self._look), at
 
-    def _sweep(self) -> None:
-        """Fail up to `_LATE_MAX` late requests, and set the timer for the next deadline if any are in flight."""
-        planned_at, self._sweep_timer, self._sweep_at = self._sweep_at, None, _NEVER
+    def _look(self) -> None:
+        planned_at, self._timer, self._timer_at = self._timer_at, None, NEVER
         now = self._time()
-        if now - planned_at > _STALLED_S and not self._stalled:
+        self._stalled = now - planned_at > _STALLED_S and not self._stalled
+        if self._stalled:
             # uvloop asks timers before sockets: what was answered meanwhile is not read yet, and would be sent again.
-            self._stalled = True
-            self._sweep_by(now)
+            self._look_by(now + LOOK_S_MIN)
             return
-        self._stalled = False
-        busy = [connection for connection in self._connections if connection.done is not None]
-        late = [connection for connection in busy if connection.deadline <= now][:_LATE_MAX]
-        unsent = [attempt for attempt in (*self._connecting, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
-        error = SendError(SendProblem.TIMEOUT, "no complete answer within the time limit")
-        for connection in late:
-            # Check again: the callback of another request may have ended this one, or sent a new one here.
-            if connection.done is not None and connection.deadline <= now:
-                self.failed(connection, error)
-        for attempt in unsent:
-            self._give_up(attempt, error)
-        if self.in_flight:
-            pending = [connection.deadline for connection in self._connections if connection.done is not None]
-            pending += [attempt.deadline for attempt in (*self._connecting, *self._waiting)]
-            self._sweep_by(min(pending))
-
-    def _close_idle(self) -> None:
-        self._idle_timer = None
-        oldest = self._time() - self._config.idle_s
-        count = sum(each.idle_since <= oldest for each in self._idle)
-        expired, self._idle[:] = self._idle[:count], self._idle[count:]  # the oldest are first: it is a stack
-        for connection in expired:
-            self._drop(connection)
-        if self._idle:
-            self._idle_timer = self._loop.call_at(self._idle[0].idle_since + self._config.idle_s, self._close_idle)
+        self._act(now)
+        self._look_by(self._state.look_at(now))

@@ -65,10 +65,6 @@ class Pool:
     def _done(self, status: int | SendError, headers: Pairs | None, body: bytes) -> None:
         self.answers.append((status, body))
 
-    def opened(self, connection: Connection) -> None:
-        """The first request."""
-        self.send(connection)
-
     def answered(self, connection: Connection, keep: bool) -> None:
         """The next one, or the end."""
         self.ends.append(None)
@@ -102,6 +98,7 @@ def talk(parts: list[bytes], requests: int = 3) -> Pool:
     pool = Pool(requests)
     connection = Checked(pool)
     connection.connection_made(cast(asyncio.BaseTransport, Transport()))
+    pool.send(connection)
     for part in parts:
         if part and not pool.closed:
             connection.data_received(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import socketserver
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -193,3 +194,29 @@ def test_a_server_that_is_away_shows_as_a_reset() -> None:
             _connect(proxy) as client,
         ):
             client.recv(1)
+
+
+@pytest.mark.parametrize(
+    ("keep", "ends", "arrives"),
+    [(False, "close", True), (False, "reset", False), (True, "reset", True)],
+    ids=["closed", "reset", "kept"],
+)
+def test_what_is_sent_into_a_cut_arrives_late_unless_it_is_taken_back(
+    proxy: TcpProxy, keep: bool, ends: str, arrives: bool
+) -> None:
+    with _connect(proxy) as client, _connect(proxy) as other:
+        assert _echoed(client, b"hello") + _echoed(other, b"hello") == b"hellohello"
+        heard = _Echo.heard
+        proxy.cut(keep=keep)
+        client.sendall(b"late!")
+        other.sendall(b"late!")
+        wait_until("both are held", lambda: proxy.held == 2, LIMIT_S)
+        if ends == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        if not keep and ends == "reset":
+            wait_until("the network has nothing of it any more", lambda: proxy.held == 1, LIMIT_S)
+        assert _Echo.heard == heard
+        proxy.forward()
+        assert _read(other, 5) == b"late!"
+        wait_until("it has arrived", lambda: _Echo.heard == heard + (10 if arrives else 5), LIMIT_S)

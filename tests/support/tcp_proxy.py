@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that breaks the network between a client and a server, the same way for both directions.
+"""A TCP proxy on loopback that breaks the network between a client and a server, in both directions or in one.
 
     client -> 127.0.0.1:<port> -> [mode] -> server
 
@@ -33,6 +33,7 @@ class _Mode(Enum):
     BLACKHOLE = auto()
     MUTE = auto()
     HOLD = auto()
+    CUT = auto()
     REFUSE = auto()
 
 
@@ -68,9 +69,11 @@ class TcpProxy:
         self._bytes_per_s = 0.0
         self._free_at = [0.0, 0.0]  # loop time at which each direction of the limited line is idle again
         self._resets: asyncio.Task[None] | None = None
-        self._answering = asyncio.Event()
-        self._answering.set()
-        self.held = 0  #: answers that wait since `hold`, one for each connection
+        self._flowing = (asyncio.Event(), asyncio.Event())  # by direction
+        for flowing in self._flowing:
+            flowing.set()
+        self._keeps = False
+        self.held = 0  #: of the connections, those with bytes that wait since `hold` or `cut`
 
     def __enter__(self) -> TcpProxy:
         self.start()
@@ -117,6 +120,12 @@ class TcpProxy:
         """Pass on what clients send; what the server answers waits for the next mode."""
         self._call(self._become(_Mode.HOLD))
 
+    def cut(self, *, keep: bool = False) -> None:
+        """Pass on what the server answers; what clients send waits for the next mode, and arrives then. As in a network
+        that is cut in one direction: the client sends it again until it arrives, also when it has closed the
+        connection, but not when it has reset it. `keep`: also then, as behind a proxy that has taken it."""
+        self._call(self._become(_Mode.CUT, keep=keep))
+
     def refuse(self) -> None:
         """Reset what is open and refuse new connections."""
         self._call(self._become(_Mode.REFUSE))
@@ -161,13 +170,19 @@ class TcpProxy:
         await asyncio.sleep(0)  # what these have closed is let go of in the next turn of the loop
 
     async def _become(
-        self, mode: _Mode, delay_s: float = 0.0, bytes_per_s: float = 0.0, reset_every_s: float = 0.0
+        self,
+        mode: _Mode,
+        delay_s: float = 0.0,
+        bytes_per_s: float = 0.0,
+        reset_every_s: float = 0.0,
+        keep: bool = False,
     ) -> None:
-        self._mode, self._delay_s, self._bytes_per_s = mode, delay_s, bytes_per_s
-        if mode is _Mode.HOLD:
-            self._answering.clear()
-        else:
-            self._answering.set()
+        self._mode, self._delay_s, self._bytes_per_s, self._keeps = mode, delay_s, bytes_per_s, keep
+        for direction, stopped_by in ((_REQUESTS, _Mode.CUT), (_ANSWERS, _Mode.HOLD)):
+            if mode is stopped_by:
+                self._flowing[direction].clear()
+            else:
+                self._flowing[direction].set()
         if self._resets is not None:
             self._resets.cancel()
             self._resets = None
@@ -222,13 +237,20 @@ class TcpProxy:
                 (_ANSWERS, server_reader, writer),
             ):
                 chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_QUEUE_CHUNKS)
-                group.create_task(self._take(source, chunks))
+                group.create_task(self._take(source, chunks, direction))
                 group.create_task(self._give(link, target, chunks, direction))
 
-    async def _take(self, source: asyncio.StreamReader, chunks: asyncio.Queue[tuple[float, bytes]]) -> None:
+    async def _take(
+        self, source: asyncio.StreamReader, chunks: asyncio.Queue[tuple[float, bytes]], direction: int
+    ) -> None:
         data = b"..."
         while data:
-            data = await source.read(_CHUNK_BYTES)
+            try:
+                data = await source.read(_CHUNK_BYTES)
+            except OSError:
+                if direction == _ANSWERS or not self._keeps:
+                    raise
+                data = b""
             await chunks.put((self._loop.time(), data))
 
     async def _give(
@@ -238,8 +260,8 @@ class TcpProxy:
         while True:
             taken_at, data = await chunks.get()
             await self._travel(taken_at, len(data), direction)
-            if direction == _ANSWERS and self._mode is _Mode.HOLD:
-                await self._wait_held()
+            if not self._flowing[direction].is_set():
+                await self._wait_held(direction)
             if self._mode is _Mode.BLACKHOLE or (self._mode is _Mode.MUTE and direction == _ANSWERS):
                 link.tainted = True
                 if not data:
@@ -247,14 +269,14 @@ class TcpProxy:
             elif not data:
                 target.write_eof()
                 return
-            else:
+            elif direction == _REQUESTS or not target.transport.is_closing():
                 target.write(data)
                 await target.drain()
 
-    async def _wait_held(self) -> None:
+    async def _wait_held(self, direction: int) -> None:
         self.held += 1
         try:
-            await self._answering.wait()
+            await self._flowing[direction].wait()
         finally:
             self.held -= 1
 

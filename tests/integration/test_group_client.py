@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 
 import pytest
+from aiokafka.client import ConnectionGroup
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from app.local.kafka import EmbeddedKafka
@@ -22,6 +25,7 @@ from tests.support.processes import free_port
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 _LIMIT_S = 300.0
+COORDINATION = ConnectionGroup.COORDINATION
 
 
 @asynccontextmanager
@@ -157,3 +161,23 @@ async def test_connections_that_break_are_made_again(proxied: KafkaCluster, topi
                 except KafkaException:
                     await asyncio.sleep(0.1)
     assert failed > 0, "nothing was broken"
+
+
+async def test_every_connection_drops_what_does_not_arrive_in_time(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """Also the next one, when a connection was closed."""
+    topic = make_topic(1)
+    client = GroupClient({"bootstrap.servers": kafka.bootstrap}, "test", arrive_s=4.0)
+    try:
+        for _ in range(2):
+            await until_it_commits(client, topic)
+            aiokafka_client = client._coordinators._client
+            assert aiokafka_client is not None
+            (connection,) = [one for (_, kind), one in aiokafka_client._conns.items() if kind is COORDINATION]
+            of_kernel = connection._writer.get_extra_info("socket")
+            assert of_kernel.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4_000
+            assert of_kernel.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
+            connection.close()
+    finally:
+        await client.close()

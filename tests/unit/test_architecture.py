@@ -23,12 +23,13 @@ ALL = OURS + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks
 
 #: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender and
 #: the question whether anything listens at Kafka's address.
+PUNCTUAL_CLIENT = ROOT / "tables" / "kafka" / "admin" / "punctual_client.py"
 WITHOUT_SOCKETS = [
     path
     for path in OURS
     if not path.is_relative_to(ROOT / "app")
     and not str(path.relative_to(ROOT)).startswith("agents/http/")
-    and path not in (CONNECTION / "probe.py", CONNECTION / "python_clients.py")
+    and path not in (CONNECTION / "probe.py", CONNECTION / "python_clients.py", PUNCTUAL_CLIENT)
 ]
 
 FUNCTION_LINES_MAX = 70
@@ -318,11 +319,11 @@ def test_the_rule_about_internals_finds_what_it_is_for(text: str, names: set[str
     assert _private_names(ast.parse(text)) == names
 
 
-def test_internals_of_faust_are_used_in_one_place() -> None:
-    support = ROOT / "tables" / "faust_support.py"
+def test_internals_of_faust_and_of_aiokafka_are_used_in_one_place_each() -> None:
+    places = (ROOT / "tables" / "faust_support.py", PUNCTUAL_CLIENT)
 
-    assert _private_names(_tree(support))
-    others = (path for path in OURS if path != support)
+    assert all(_private_names(_tree(place)) for place in places)
+    others = (path for path in OURS if path not in places)
     assert _offenders(others, lambda path: _private_names(_tree(path)) - _USED_NONETHELESS) == {}
 
 

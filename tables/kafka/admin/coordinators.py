@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import errors as aiokafka_errors
-from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from confluent_kafka import KafkaError, KafkaException
 
+from tables.kafka.admin.punctual_client import PunctualClient
 from tables.kafka.connection.live_settings import on_replaced, present
 from tables.kafka.connection.python_clients import aiokafka_settings
 from tables.kafka.loop_thread import call_soon
 
-_REQUEST_S = 8.0
+REQUEST_S = 8.0
 REACH_S = 5.0
 _REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
 #: The coordinator has moved, or is not ready.
@@ -41,14 +42,17 @@ class NotReached(KafkaException):
 class Coordinators:
     """One client for all groups of a process. Event loop only; all methods raise KafkaException."""
 
-    def __init__(self, kafka: Mapping[str, Any], client_name: str, reach_s: float = REACH_S) -> None:
+    def __init__(
+        self, kafka: Mapping[str, Any], client_name: str, reach_s: float = REACH_S, arrive_s: float = REQUEST_S
+    ) -> None:
         """`kafka`: librdkafka client settings. When they are replaced, so is the client. `reach_s`: the limit for
-        finding a coordinator and connecting to it."""
+        finding a coordinator and connecting to it. `arrive_s`: what has not arrived there after that never does."""
         self._kafka = kafka
         self._client_name = client_name
         self._reach_s = reach_s
+        self._arrive_s = arrive_s
         self._loop: asyncio.AbstractEventLoop | None = None  # of the first request; it is made before there is one
-        self._client: AIOKafkaClient | None = None
+        self._client: PunctualClient | None = None
         self._retiring: set[asyncio.Task[None]] = set()  # former clients, until their requests are answered
         self._starting = asyncio.Lock()
         self._coordinators: dict[str, int] = {}  # group -> the id of its broker
@@ -57,7 +61,7 @@ class Coordinators:
         self._closed = False
         on_replaced(kafka, self._outdated)
 
-    async def reach(self, group: str) -> tuple[AIOKafkaClient, int]:
+    async def reach(self, group: str) -> tuple[PunctualClient, int]:
         """Find the coordinator of a group and connect to it: the client, and the id of the broker."""
         try:
             async with asyncio.timeout(self._reach_s):
@@ -102,7 +106,7 @@ class Coordinators:
         if client is not None:
             await client.close()
 
-    async def _reached(self, group: str) -> tuple[AIOKafkaClient, int]:
+    async def _reached(self, group: str) -> tuple[PunctualClient, int]:
         client = await self._started()
         node = self._coordinators.get(group)
         if node is None:
@@ -112,7 +116,7 @@ class Coordinators:
             raise aiokafka_errors.NodeNotReadyError(f"broker {node}, its coordinator, cannot be reached")
         return client, node
 
-    async def _look_up(self, client: AIOKafkaClient, group: str) -> int:
+    async def _look_up(self, client: PunctualClient, group: str) -> int:
         # Any broker knows. The one that has answered last is more likely to answer than another.
         guide, self._guide = self._guide, None
         if guide is None or client.cluster.broker_metadata(guide) is None:
@@ -139,17 +143,18 @@ class Coordinators:
         node = self._coordinators.get(group)
         self._coordinators = {name: at for name, at in self._coordinators.items() if at != node}
 
-    async def _started(self) -> AIOKafkaClient:
+    async def _started(self) -> PunctualClient:
         async with self._starting:
             self._loop = asyncio.get_running_loop()
             if self._closed:
                 raise aiokafka_errors.KafkaConnectionError("the client is closed")
             while self._client is None:
                 kafka = present(self._kafka)
-                client = AIOKafkaClient(
+                client = PunctualClient(
+                    arrive_s=self._arrive_s,
                     **aiokafka_settings(kafka),
                     client_id=self._client_name,
-                    request_timeout_ms=round(_REQUEST_S * 1000),
+                    request_timeout_ms=round(REQUEST_S * 1000),
                 )
                 try:
                     await client.bootstrap()
@@ -181,10 +186,10 @@ class Coordinators:
             retiring.add_done_callback(self._retiring.discard)
 
 
-async def _close_later(client: AIOKafkaClient) -> None:
+async def _close_later(client: PunctualClient) -> None:
     """When each request that it has sent is answered or over. A task that is cancelled closes it at once."""
     try:
-        await asyncio.sleep(_REQUEST_S)
+        await asyncio.sleep(REQUEST_S)
     finally:
         await client.close()
 

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tables.kafka.admin.answers import GroupInfo, GroupOffset, TopicAndPartition
 from tables.kafka.admin.consumer_protocol import ConsumerGroupDescribeRequest
-from tables.kafka.admin.coordinators import MOVED, REACH_S, UNANSWERED, Coordinators, NotReached
+from tables.kafka.admin.coordinators import MOVED, REACH_S, REQUEST_S, UNANSWERED, Coordinators, NotReached
 from tables.kafka.errors import KafkaFailed, failed
 
 T = TypeVar("T")
@@ -58,9 +58,12 @@ class GroupClient:
     moves or cannot be reached, and raise KafkaFailed; a request that changes something is not sent again when it may
     have been carried out."""
 
-    def __init__(self, kafka: Mapping[str, Any], client_name: str, reach_s: float = REACH_S) -> None:
-        """`kafka`: librdkafka client settings. When they are replaced, so is the client."""
-        self._coordinators = Coordinators(kafka, client_name, reach_s)
+    def __init__(
+        self, kafka: Mapping[str, Any], client_name: str, reach_s: float = REACH_S, arrive_s: float = REQUEST_S
+    ) -> None:
+        """`kafka`: librdkafka client settings. When they are replaced, so is the client. `arrive_s`: a request that has
+        not arrived after that never does."""
+        self._coordinators = Coordinators(kafka, client_name, reach_s, arrive_s)
 
     async def close(self) -> None:
         """Close all connections. A request after that fails."""

@@ -75,7 +75,7 @@ class _Clients:
             context = replace(context, config=replace(context.config, kafka=own.kafka), produce=own.produce)
         self.own = own
         self.context = context
-        self.fanouts = Fanouts(context.config, context.observe, context.fatal)
+        self.fanouts = Fanouts(context.config, context.observe, context.fatal, context.reported)
 
 
 class Supervisor:

@@ -14,6 +14,7 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +55,13 @@ from controller.outage import OutageAtStart
 from controller.place import Place
 from controller.service import Controller
 from knative.contract import kafka_names
+from knative.contract.records import Subscription
 from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
 from tables.faust_support import MemoryApp
 from tables.kafka.connection.python_clients import broker_settings
-from tables.status_table import StatusTable
+from tables.status_table import StatusTable, reported_offsets
 from web.http import registry
 from web.http.config import DriverConfig
 from web.ingress import view as ingress
@@ -232,8 +234,9 @@ def _compose(
         ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
         context = _delivery_context(settings, kafka, producer, metrics, lifecycle, spans)
+        context = replace(context, counters=counters, reported=partial(_reported, status))
         contract.on_change(lambda: context.own_addresses.use(contract.channels.values()))
-        parts.supervisor = Supervisor(app, contract, replace(context, counters=counters), secrets)
+        parts.supervisor = Supervisor(app, contract, context, secrets)
         metrics.watch(parts.supervisor.snapshots)
     if settings.role in ("all", "controller") and settings.resources:
         place = _cluster(settings, parts.controller_config, lifecycle, worker_id)
@@ -252,6 +255,10 @@ def _compose(
             admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page, app.conf.web_ssl_context
         )
     return parts
+
+
+def _reported(status: StatusTable, subscription: Subscription) -> dict[int, int]:
+    return reported_offsets(subscription, status.workers.values())
 
 
 def _broker_secrets(

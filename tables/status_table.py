@@ -195,6 +195,18 @@ def _waiting_note(workers: Collection[str]) -> str:
     return f"{waiting}, which does not confirm commits; new events wait"
 
 
+def reported_offsets(subscription: Subscription, workers: Iterable[WorkerStatus]) -> dict[int, int]:
+    """Partition -> the highest committed offset that a worker has reported, of the present topic and since the last
+    seek. Also those that are gone count, until their record is removed."""
+    reported: dict[int, int] = {}
+    for worker in workers:
+        stats = worker.stats.get(subscription.uid)
+        if stats is not None and stats.offsets_of == subscription.offsets_of:
+            for number, offset in stats.committed:
+                reported[number] = max(offset, reported.get(number, 0))
+    return reported
+
+
 def subscriber_details(subscription: Subscription, workers: Collection[WorkerStatus], now: float) -> SubscriberDetails:
     """The readiness and the statistics of a subscription over all workers."""
     status = subscriber_status(subscription, workers, now)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from agents.config import DeliveryConfig
 from agents.dispatch.hops import OwnAddresses
+from agents.fanout.late_commits import Reported
 from agents.http.egress_guard import EgressGuard
 from agents.http.own_ingress import OwnIngress
 from agents.http.pool import ConnectionPool, PoolConfig
@@ -39,6 +40,7 @@ class DeliveryContext:
     own_ingress: OwnIngress | None = None  #: None = no request carries a token
     own_addresses: OwnAddresses = field(default_factory=OwnAddresses)
     turns: Turns | None = None  #: None = no limit on starts per turn of the loop
+    reported: Reported = lambda _: {}
     gone: Callable[[], None] = lambda: None  #: call it when a subscription was removed and its memory can be freed
 
 

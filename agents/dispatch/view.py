@@ -79,6 +79,7 @@ class SubscriptionView:
         """Statistics for the status topic. The rate is over the calls of the last minute."""
         partitions, failures = self._consumer.partitions, self._failures
         delivered = self._scheduler.settled - failures.not_delivered
+        committed = self._consumer.confirmed if isinstance(self._consumer, FanoutMember) else ()
         return SubscriptionStats(
             in_flight=self._scheduler.in_flight,
             retrying=failures.retrying,
@@ -88,6 +89,8 @@ class SubscriptionView:
             heads=failures.failing(),
             last_error=failures.last_error,
             throttled=self._scheduler.throttled,
+            committed=committed,
+            offsets_of=self._dispatcher.subscription.offsets_of if committed else "",
         )
 
 

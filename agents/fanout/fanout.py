@@ -20,6 +20,7 @@ from agents.config import DeliveryConfig
 from agents.fanout import slices
 from agents.fanout.catch_up import CatchUp, Taken
 from agents.fanout.group_offsets import GroupOffsets, Starts
+from agents.fanout.look_back import look_at_each
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, first_offset, parts
 from agents.fanout.shared_consumer import SharedConsumer
@@ -60,7 +61,6 @@ class TopicFanout:
         self._group_offsets = group_offsets
         self._members: list[FanoutMember] = []
         self._leaving: list[FanoutMember] = []  # they take nothing more, and have partitions until they are released
-        self._started = False
         self._owned: set[int] = set()  # partitions that are open
         self._ends: dict[int, int] = {}  # partition -> the end of what the shared consumer has handed over
         self._consumer = SharedConsumer(topic, group, client_name, config, self, observe)
@@ -78,6 +78,7 @@ class TopicFanout:
         self._renewed_at = time.monotonic()
         self._unconfirmed: list[FanoutMember] = []  # they have a commit to send
         self._opening: dict[FanoutMember, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
         #: One change of the partitions or members at a time.
         self._lock = asyncio.Lock()
 
@@ -92,6 +93,8 @@ class TopicFanout:
 
     async def stop(self) -> None:
         """End both readers; all members have left."""
+        if self._looking is not None:
+            self._looking.cancel()
         await self._catch_up.stop()
         await self._consumer.stop(_STOP_DRAIN_S)
 
@@ -99,11 +102,12 @@ class TopicFanout:
 
     def join(self, member: FanoutMember) -> None:
         """Read for this member too, from the partitions that are open and from those that will be."""
+        loop = asyncio.get_running_loop()
         self._members.append(member)
-        if not self._started:
-            self._started = True
+        if self._looking is None:
+            self._looking = loop.create_task(self._look_back())
             self._consumer.start()
-        task = asyncio.get_running_loop().create_task(self._open_for(member))
+        task = loop.create_task(self._open_for(member))
         self._opening[member] = task
         task.add_done_callback(lambda _: self._opening.pop(member, None))
 
@@ -160,6 +164,12 @@ class TopicFanout:
         if any(position < self._ends.get(number, 0) for number, position in member.positions.items()):
             self._catch_up.wake()
 
+    async def _look_back(self) -> None:
+        try:
+            await look_at_each(self._members, self._group_offsets)
+        except Exception as problem:
+            self.fatal(problem)
+
     # -- the shared consumer's assignment
 
     async def open(self, numbers: Sequence[int]) -> dict[int, int]:
@@ -184,8 +194,7 @@ class TopicFanout:
             return starts
 
     async def _read(self, members: Sequence[FanoutMember], numbers: Sequence[int]) -> Starts:
-        groups = {member.subscription.group: member.subscription.label for member in members}
-        return await self._group_offsets.read(self.topic, groups, numbers)
+        return await self._group_offsets.read(self.topic, [member.subscription for member in members], numbers)
 
     async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
         async with self._lock:

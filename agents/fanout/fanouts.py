@@ -9,6 +9,7 @@ from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import GroupOffsets
+from agents.fanout.late_commits import Reported
 from agents.fanout.member import FanoutMember, MemberListener
 from knative.contract.kafka_names import fanout_group
 from knative.contract.records import Subscription
@@ -22,13 +23,20 @@ _STOP_S = 15.0
 class Fanouts:
     """Event loop only."""
 
-    def __init__(self, config: DeliveryConfig, observe: Observe, fatal: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        config: DeliveryConfig,
+        observe: Observe,
+        fatal: Callable[[BaseException], None],
+        reported: Reported = lambda _: {},
+    ) -> None:
         self._config = config
         self._observe = observe
         self._fatal = fatal
         self._admin = KafkaAdmin(config.kafka)
-        self._client = GroupClient(config.kafka, f"{config.instance}-triggers")
-        self._group_offsets = GroupOffsets(self._admin, self._client, observe)
+        # A confirmed assignment holds for as long: what is sent until then arrives before others own anything.
+        self._client = GroupClient(config.kafka, f"{config.instance}-triggers", arrive_s=config.expelled_after_s / 2)
+        self._group_offsets = GroupOffsets(self._admin, self._client, observe, reported)
         self._fanouts: dict[str, TopicFanout] = {}
         self._ending: set[asyncio.Task[None]] = set()
 

@@ -10,6 +10,8 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agents.consumer.start_offsets import log_start
+from agents.fanout.late_commits import Reported, Start, start_at
+from knative.contract.records import Subscription
 from knative.ports import Observe
 from tables.kafka.admin.answers import GroupOffset
 from tables.kafka.admin.group_client import GroupClient
@@ -23,9 +25,13 @@ _READ_LIMIT_S = 25.0
 _COMMIT_LIMIT_S = 10.0
 _TRIES = 3
 _AGAIN_S = 0.1
+#: The log event for an offset that was set back, and what to do if that was on purpose.
+SET_BACK = "an older commit has reached Kafka late, or another client has moved the offset; it is committed again"
+SET_BACK_HINT = "to move offsets, use penstock seek"
 
-#: Group -> partition -> its committed offset and metadata.
-Starts = Mapping[str, Mapping[int, GroupOffset]]
+
+#: Group -> partition -> where it begins.
+Starts = Mapping[str, Mapping[int, Start]]
 #: As `Commits.on_commit`.
 OnCommit = Callable[[KafkaError | None, list[TopicPartition]], None]
 #: Whether the process is known to own, still and without a break, the partitions that it was asked to commit.
@@ -35,24 +41,44 @@ Claim = Callable[[], bool]
 class GroupOffsets:
     """The offsets of the groups of one process. Event loop only."""
 
-    def __init__(self, admin: KafkaAdmin, client: GroupClient, observe: Observe) -> None:
+    def __init__(self, admin: KafkaAdmin, client: GroupClient, observe: Observe, reported: Reported) -> None:
         self._admin = admin
         self._client = client
         self._observe = observe
+        self._reported = reported
         self._commits: set[asyncio.Task[None]] = set()
 
-    async def read(self, topic: str, groups: Mapping[str, str], numbers: Collection[int]) -> Starts:
-        """Group -> partition -> where it starts. `groups`: group -> label of its member. A group without a committed
-        offset starts at the beginning of the log. Raises KafkaFailed."""
-        found = await asyncio.gather(*(self.committed(topic, group, numbers) for group in groups))
-        starts = {group: dict(offsets) for group, offsets in zip(groups, found, strict=True)}
+    async def read(self, topic: str, subscriptions: Collection[Subscription], numbers: Collection[int]) -> Starts:
+        """Group -> partition -> where it starts. A group without a committed offset starts at the beginning of the log.
+        Raises KafkaFailed."""
+        found = await asyncio.gather(*(self.starts(subscription, numbers) for subscription in subscriptions))
+        labels = {subscription.group: subscription.label for subscription in subscriptions}
+        starts = dict(zip(labels, found, strict=True))
         missing = {number for offsets in starts.values() for number in numbers if number not in offsets}
         if missing:
             bounds = await self._bounds(topic, missing)
             for group, offsets in starts.items():
                 for number in missing - offsets.keys():
                     low, high = bounds[number]
-                    offsets[number] = GroupOffset(log_start(groups[group], number, low, high, self._observe), "")
+                    at = log_start(labels[group], number, low, high, self._observe)
+                    offsets[number] = Start(at, "", committed=False)
+        return starts
+
+    async def starts(self, subscription: Subscription, numbers: Collection[int]) -> dict[int, Start]:
+        """Partition -> where it starts, without those of which nothing is committed. Raises KafkaFailed."""
+        committed = await self.committed(subscription.topic, subscription.group, numbers)
+        reported = self._reported(subscription)
+        starts = {number: start_at(offset, reported.get(number)) for number, offset in committed.items()}
+        for number, start in starts.items():
+            if not start.committed:
+                log.warning(
+                    SET_BACK,
+                    subscription=subscription.label,
+                    partition=number,
+                    found=committed[number].offset,
+                    offset=start.offset,
+                    hint=SET_BACK_HINT,
+                )
         return starts
 
     async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:

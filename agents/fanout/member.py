@@ -23,12 +23,12 @@ from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.memory_budget import RECORDS_MAX
 from agents.consumer.rebalance import RebalanceListener
 from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
+from agents.fanout.late_commits import Start
 from agents.fanout.ranges import Range, covers
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
 from knative.ports import Headers
-from tables.kafka.admin.answers import GroupOffset
 from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
@@ -156,6 +156,11 @@ class FanoutMember:
         return list(self.states.values())
 
     @property
+    def confirmed(self) -> tuple[tuple[int, int], ...]:
+        """(partition, committed offset that Kafka has confirmed) of each that it owns."""
+        return tuple((state.number, state.acknowledged) for state in self.states.values())
+
+    @property
     def rebalances(self) -> Mapping[str, int]:
         """How often partitions were assigned, revoked and lost."""
         return self._fanout.rebalances if self._fanout is not None else {}
@@ -261,14 +266,16 @@ class FanoutMember:
 
     # -- for the fan-out: partitions
 
-    def open(self, numbers: Sequence[int], found: Mapping[int, GroupOffset]) -> None:
-        """These partitions were assigned; `found`: what the group has committed."""
+    def open(self, numbers: Sequence[int], starts: Mapping[int, Start]) -> None:
+        """These partitions were assigned."""
         topic = self.subscription.topic
-        opened = [self.lost.opened(topic, number, found[number].offset, found[number].metadata) for number in numbers]
+        opened = [self.lost.opened(topic, number, starts[number].offset, starts[number].metadata) for number in numbers]
         self._listener.opened(opened)
         for state in opened:
             self.positions[state.number] = state.tracker.committable
             self.states[state.number] = state
+            if not starts[state.number].committed:
+                state.tracker.changes += 1
         if any(state.tracker.changes for state in opened):  # this process knows more than Kafka: commit that
             self.commits.schedule_commit()
         if self._halted:
@@ -325,14 +332,14 @@ class FanoutMember:
             return
         label, numbers = self.subscription.label, [state.number for state in known]
         try:
-            committed = await self._group_offsets.committed(self.subscription.topic, self.subscription.group, numbers)
+            starts = await self._group_offsets.starts(self.subscription, numbers)
         except KafkaFailed as problem:
             log.warning("offsets were not handed over", subscription=label, reason=str(problem))
             return
         wanted: list[PartitionState] = []
         for state in known:
-            found = committed.get(state.number)
-            tracker = handed_over(state, found.offset, found.metadata) if found is not None else None
+            start = starts.get(state.number)
+            tracker = handed_over(state, start.offset, start.metadata) if start is not None else None
             if tracker is not None:
                 wanted.append(PartitionState(state.topic, state.number, tracker))
         refused = await self._commit_now(wanted)

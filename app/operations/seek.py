@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -61,6 +61,10 @@ class Installation:
         """Store a request."""
         store_requests(self.client, self.instance, [encode_request(request)])
 
+    def forget(self, workers: Iterable[str]) -> None:
+        """Remove the records of workers that are gone. What they have committed would count as before the seek."""
+        store_requests(self.client, self.instance, [(worker.encode(), None) for worker in workers])
+
     def withdraw(self, id_: str) -> None:
         """Withdraw a request."""
         store_requests(self.client, self.instance, [(SEEK_KEY + id_.encode(), None)])
@@ -93,6 +97,7 @@ def seek_directly(at: Installation, contract: Contract, one: Subscription, to: S
     check_no_seek(at.seeks(), one)
     _check_unused(at, contract, one)
     moves = planned_moves(at, one, to)
+    at.forget(worker.worker for worker in contract.workers)
     try:
         at.offsets.move(one.group, one.topic, moves)  # Kafka refuses it if a Subscription's group has members
         found = at.offsets.committed(one.group, one.topic, [move.partition for move in moves])

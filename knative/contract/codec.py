@@ -196,6 +196,11 @@ def _partitions_problem(partitions: tuple[int, ...]) -> str | None:
     return None if all(0 <= partition < PARTITIONS_MAX for partition in partitions) else "has no valid partition"
 
 
+def _pairs_problem(pairs: tuple[tuple[int, ...], ...]) -> str | None:
+    are_pairs = all(len(pair) == 2 and min(pair) >= 0 for pair in pairs)
+    return None if are_pairs else "has an item that is not a partition with its offset"
+
+
 _UID = re.compile("[a-zA-Z0-9._-]{1,200}", re.ASCII)
 _TIME = between(0, TIME_MAX_S)
 _DURATION = between(0, DURATION_MAX_S)
@@ -237,7 +242,7 @@ _DECODER = Decoder(
         ControllerReport: Fields({"time": _TIME}),
         RemovalRequest: Fields({"time": _TIME}),
         SeekRequest: Fields({"time": _TIME}),
-        SubscriptionStats: Fields({"oldest": _TIME}, {"heads": _stat_heads}),
+        SubscriptionStats: Fields({"oldest": _TIME, "committed": _pairs_problem}, {"heads": _stat_heads}),
         LastError: Fields({"time": _TIME}),
     }
 )

@@ -129,6 +129,11 @@ class Subscription:
         return self.kind == TRIGGER or self.shared_consumer
 
     @property
+    def offsets_of(self) -> str:
+        """What its committed offsets belong to: with another topic, or after a seek, those from before do not count."""
+        return f"{self.channel_uid}/{self.topic_id}/{self.seek}"
+
+    @property
     def unique_name(self) -> str:
         """Its name in metrics and traffic: `trigger:<name>` of a Trigger, which may have the name of a Subscription."""
         return unique_name(self.kind, self.name)

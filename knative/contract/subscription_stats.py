@@ -67,3 +67,5 @@ class SubscriptionStats:
     heads: tuple[FailingDelivery, ...] = ()  #: those with the most attempts, at most FAILING_MAX
     last_error: LastError | None = None
     throttled: bool = False  #: as in `SubscriptionSnapshot`
+    committed: tuple[tuple[int, int], ...] = ()  #: (partition, offset) that Kafka has confirmed, in a fan-out
+    offsets_of: str = ""  #: of the subscription, for `committed`

@@ -78,15 +78,16 @@ class Worker:
         buffer_bytes: int = 4 * 1_048_576,
         settings: Mapping[str, str] | None = None,
         session_timeout_s: float = SESSION_S,
+        reported: Mapping[int, int] | None = None,
     ) -> None:
-        """`settings`: how clients connect, if not as usual."""
+        """`settings`: how clients connect, if not as usual. `reported`: the offsets of partitions, by former owners."""
         config = DeliveryConfig(
             settings or {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1,
             session_timeout_s=session_timeout_s, buffer_bytes_max=buffer_bytes,
         )  # fmt: skip
         self.observe = CountingObserve()
         self.problems: list[BaseException] = []
-        self.fanouts = Fanouts(config, self.observe, self.problems.append)
+        self.fanouts = Fanouts(config, self.observe, self.problems.append, lambda _: reported or {})
         self.triggers: list[Trigger] = []
 
     def add(self, *triggers: Trigger) -> None:

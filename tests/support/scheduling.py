@@ -25,7 +25,14 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "test_topology_demo",
     ),
     "chaos": ("test_chaos_workers", "test_chaos_network"),
-    "proxied": ("test_kafka_failures", "test_handover", "test_new_clients", "test_group_admin", "test_group_client"),
+    "proxied": (
+        "test_kafka_failures",
+        "test_handover",
+        "test_new_clients",
+        "test_group_admin",
+        "test_group_client",
+        "test_late_commit",
+    ),
     "secured": (
         "test_secured_kafka",
         "test_broker_secrets",

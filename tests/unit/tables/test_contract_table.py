@@ -23,6 +23,7 @@ from knative.contract.records import (
     WorkerSubscription,
 )
 from knative.contract.seeks import SeekRequest
+from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.resources.conditions import Condition, ConditionStatus
 from tables.contract_table import ContractTable, decode_entry, encode_entry
@@ -34,6 +35,7 @@ from tables.status_table import (
     encode_report,
     encode_request,
     encode_status,
+    reported_offsets,
     serving,
     subscriber_status,
 )
@@ -299,6 +301,29 @@ def test_ready(workers: list[WorkerStatus], ready: str, message: str) -> None:
     status = subscriber_status(SUBSCRIPTION, workers, NOW)
     assert (status.uid, status.observed_generation, status.ready) == ("u1", 3, ready)
     assert message in status.message
+
+
+def test_the_highest_offset_that_was_reported_since_the_last_seek_counts() -> None:
+    """Also of a worker that is gone; not of another topic."""
+    present = replace(SUBSCRIPTION, topic_id="t2", seek="s2")
+
+    def reporting(age: float, seek: str, *committed: tuple[int, int], topic_id: str = "t2") -> WorkerStatus:
+        of = replace(SUBSCRIPTION, topic_id=topic_id, seek=seek).offsets_of
+        stats = SubscriptionStats(committed=committed, offsets_of=of)
+        return WorkerStatus(f"w{age}", NOW - age, "all", stats={"u1": stats, "u2": SubscriptionStats()})
+
+    workers = [
+        reporting(1, "s2", (0, 7), (1, 5)),
+        reporting(500, "s2", (1, 9)),
+        reporting(2, "s1", (0, 99)),
+        reporting(3, "s2", (0, 98), topic_id="t1"),
+        reporting(4, ""),
+        WorkerStatus("w4", NOW, "all"),
+    ]
+    assert reported_offsets(present, workers) == {0: 7, 1: 9}
+    assert reported_offsets(replace(present, seek="s3"), workers) == {}
+    assert reported_offsets(replace(present, channel_uid="c2"), workers) == {}
+    assert decode_status(encode_status(workers[0])) == replace(workers[0], stats={"u1": workers[0].stats["u1"]})
 
 
 def test_status_round_trip_and_goodbye() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,8 @@ from agents.fanout import ranges, slices
 from agents.fanout.catch_up import CatchUp
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import Claim
+from agents.fanout.late_commits import Start
+from agents.fanout.look_back import look_at
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, Record
 from agents.fanout.shared_consumer import SharedConsumer
@@ -73,8 +75,12 @@ class Groups:
         self.found = {group: GroupOffset(start, "") for group, start in starts.items()}
         self.claims: list[Claim] = []
 
-    async def read(self, topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
-        return {group: {0: self.found[group]} for group in groups}
+    async def read(self, topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
+        found = {one.group: self.found[one.group] for one in subscriptions}
+        return {group: {0: Start(at.offset, at.metadata)} for group, at in found.items()}
+
+    async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:
+        return dict.fromkeys(numbers, self.found[group])
 
     async def commit_now(self, group: str, wanted: Any, claim: Any, label: str) -> set[int]:
         for one in wanted:
@@ -304,8 +310,8 @@ def test_a_loss_does_not_wait_for_the_offsets_of_a_trigger_that_has_just_joined(
         await world.assign()
         answer, read = asyncio.Event(), world.groups.read
 
-        async def late(topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
-            found = await read(topic, groups, numbers)
+        async def late(topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
+            found = await read(topic, subscriptions, numbers)
             if not answer.is_set():
                 await answer.wait()
             return found
@@ -334,8 +340,8 @@ def test_what_was_read_for_a_partition_that_was_lost_opens_nothing() -> None:
         await world.assign()
         answer, read = asyncio.Event(), world.groups.read
 
-        async def late_once(topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
-            found = await read(topic, groups, numbers)
+        async def late_once(topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
+            found = await read(topic, subscriptions, numbers)
             world.groups.read = read  # type: ignore[method-assign]
             await answer.wait()
             return found
@@ -397,3 +403,27 @@ def test_a_trigger_whose_leave_is_cut_off_is_gone_all_the_same() -> None:
         assert (member.partitions, world.emptied) == ([], [world.fanout])
 
     run(main())
+
+
+def test_the_owner_commits_again_what_was_set_back_unless_it_has_more_to_commit() -> None:
+    async def main() -> list[int]:
+        world = World(dict.fromkeys(range(10), "a"), [0])
+        await world.assign()
+        member, groups = world.agents[0].member, world.groups
+        state = member.states[0]
+        world.head(10)
+        world.agents[0].work(20)
+        asked = []
+        for confirmed in (False, True):
+            if confirmed:
+                state.committed = state.tracker.changes
+            before = state.tracker.changes
+            groups.found["g0"] = GroupOffset(3, "")
+            await look_at(member, groups)  # type: ignore[arg-type]
+            asked.append(state.tracker.changes - before)
+        world.fanout.confirmed(now_s())
+        await asyncio.sleep(1.0)
+        assert len(groups.claims) == 1
+        return asked
+
+    assert run(main()) == [0, 1]

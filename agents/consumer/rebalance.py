@@ -214,15 +214,18 @@ class Rebalance:
             return
         opened = []
         for found in committed_offsets(consumer, assigned, self._stop):
-            start = found.offset
-            if start < 0:  # nothing is committed
+            start, is_committed = found.offset, found.offset >= 0
+            if not is_committed:
                 low, high = consumer.get_watermark_offsets(found, timeout=10.0)
                 start = log_start(self._label, found.partition, low, high, self._observe)
-            opened.append(self._lost.opened(found.topic, found.partition, start, metadata_of(found)))
+            partition = self._lost.opened(found.topic, found.partition, start, metadata_of(found))
+            if not is_committed:  # who asks Kafka for the lag would count an event in a partition without one
+                partition.tracker.changes += 1
+            opened.append(partition)
         # The loop must know the partitions before the client can fetch their records, hence the order of these calls.
         self._thread.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)
-        if any(p.tracker.changes for p in opened):  # this process knows more than Kafka: commit that
+        if any(p.tracker.changes for p in opened):  # it knows more than Kafka: commit that
             self._thread.call(self._commits.schedule_commit)
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.tracker.committable) for p in opened])
         log.info("partitions assigned", subscription=self._label, partitions=[p.number for p in opened])

@@ -36,7 +36,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # per partition
         "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
         "message.max.bytes": config.event_bytes_max + 524_288,
-        "topic.metadata.refresh.interval.ms": 30_000,
+        "topic.metadata.refresh.interval.ms": 20_000,  # added partitions have an offset within 30 s
         "reconnect.backoff.max.ms": round(RECONNECT_MAX_S * 1000),
         "group.protocol": config.group_protocol,
         **(classic if config.group_protocol == "classic" else {}),

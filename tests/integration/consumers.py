@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from agents.config import DeliveryConfig
 from agents.consumer.consumer import SubscriptionConsumer
@@ -127,3 +129,9 @@ def commit(kafka: EmbeddedKafka, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
+
+
+def add_partitions(kafka: EmbeddedKafka, topic: str, partitions: int) -> None:
+    """Until the topic has so many."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_partitions([NewPartitions(topic, partitions)], operation_timeout=120)[topic].result(180)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from agents.config import DeliveryConfig
 from agents.consumer.consumer import SubscriptionConsumer
@@ -18,7 +17,16 @@ from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
-from tests.integration.consumers import LIMIT_S, Settler, commit, committed, feeding, fill, subscription
+from tests.integration.consumers import (
+    LIMIT_S,
+    Settler,
+    add_partitions,
+    commit,
+    committed,
+    feeding,
+    fill,
+    subscription,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -107,8 +115,7 @@ async def test_partitions_that_are_added_are_served_from_their_beginning(
     owner = Settler()
     async with feeding(kafka, topic, owner):
         await owner.until(lambda: bool(owner.partitions))
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=120)[topic].result(180)
+        add_partitions(kafka, topic, 3)
         fill(kafka, topic, 30, 3)
         await owner.until(lambda: len(owner.got) == 30)
     assert sorted(owner.got) == [
@@ -116,6 +123,19 @@ async def test_partitions_that_are_added_are_served_from_their_beginning(
         *((p, o) for p in (1, 2) for o in range(10)),
     ]
     assert [committed(kafka, topic, p)[0] for p in (0, 1, 2)] == [15, 10, 10]
+
+
+async def test_partitions_that_are_added_have_a_committed_offset_without_an_event(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    commit(kafka, topic, 0)
+    owner = Settler()
+    async with feeding(kafka, topic, owner):
+        await owner.until(lambda: bool(owner.partitions))
+        add_partitions(kafka, topic, 3)
+        await owner.until(lambda: [committed(kafka, topic, p)[0] for p in (0, 1, 2)] == [0, 0, 0])
+    assert owner.got == []
 
 
 async def test_an_offset_beyond_the_end_stops_the_partition_loudly(

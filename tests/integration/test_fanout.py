@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
@@ -12,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tests.support.fanout import Trigger, commits_reach, committed, fill, offsets_of, until, working
+from tests.integration.consumers import add_partitions
+from tests.support.fanout import LIMIT_S, Trigger, commits_reach, committed, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -110,6 +112,25 @@ async def test_workers_share_the_partitions(kafka: EmbeddedKafka, make_topic: Ca
     for trigger in (second, fourth):
         for partition in range(4):
             assert offsets_of(trigger, partition) == sorted(offsets_of(trigger, partition))
+
+
+async def test_partitions_that_are_added_have_a_committed_offset_without_an_event(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(1)
+    groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups
+    async with working(kafka) as worker:
+        trigger = Trigger(kafka, topic, "a")
+        groups.commit(trigger.subscription.group, {(topic, 0): 0})
+        worker.add(trigger)
+        await until("it is served", lambda: bool(trigger.member.states), worker)
+        add_partitions(kafka, topic, 3)
+        await until("all are served", lambda: len(trigger.member.states) == 3, worker)
+        async with asyncio.timeout(LIMIT_S):
+            while len(found := await asyncio.to_thread(groups.committed, trigger.subscription.group)) < 3:
+                await asyncio.sleep(0.1)
+    assert {number: one.offset for (_, number), one in found.items()} == {0: 0, 1: 0, 2: 0}
+    assert trigger.got == []
 
 
 async def test_retention_is_counted_for_each(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:

@@ -62,6 +62,7 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
         subscriber=subscriber,
         is_broker=scene.broker,
         shared_consumer=scene.shared_consumer,
+        direct=scene.direct,
     ) as whole:
         with load(whole, pace) as sending:
             whole.wait_flow()

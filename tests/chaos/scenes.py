@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
 from tests.chaos.world import FIFTH, FLOW_LIMIT_S, HALF, ORDERS, SEED, SETTLE_LIMIT_S, Pace, World
+from tests.support.ledger.worker_log import pauses
 from tests.support.processes import Failed, Worker, wait_until
 
 _CHANGES_PER_S = 200 / 60
@@ -34,6 +35,7 @@ class Scene:
     broker: bool = False  #: with triggers of a broker instead of subscriptions of a channel
     shared_consumer: bool = False  #: of the channel
     short_pace: Pace = FIFTH  #: of events, in the short form
+    direct: bool = False  #: the workers, but for those that the scene starts, go past the proxies
     slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
 
 
@@ -55,6 +57,24 @@ def _kafka(
         world.cluster.heal()
 
     return Scene(name, scene, short, long, refuses=refuses, workers=workers, slow=True, short_pace=short_pace)
+
+
+def _one_way_cut(world: World, seconds: int) -> None:
+    """What one worker sends to Kafka does not arrive for so many seconds, and then it does. The others go on."""
+    behind = replace(world.installation, bootstrap=world.cluster.bootstrap)
+    worker = world.join(behind)
+    with world.fault("freeze"):  # until it has noticed, it delivers what others will deliver again
+        for broker in world.cluster.brokers:
+            broker.proxy.cut()
+        wait_until(
+            "it pauses", lambda: len({one.subscription for one in pauses(worker.log)}) == len(ORDERS), FLOW_LIMIT_S
+        )
+    time.sleep(seconds)
+    world.wait_flow()
+    world.cluster.heal()
+    with world.fault("join"):
+        consumed = worker.consumed()
+        wait_until("it consumes again", lambda: worker.consumed() > consumed, FLOW_LIMIT_S)
 
 
 def _broker_disk_full(world: World, seconds: int) -> None:
@@ -170,6 +190,7 @@ KAFKA = (
 NETWORK = (
     _kafka("blackhole-one-worker", kafka.network(lambda broker: broker.proxy.blackhole()), 12, 45, workers=1),
     _kafka("blackhole", kafka.network(lambda broker: broker.proxy.blackhole()), None, 45),
+    Scene("one-way-cut", _one_way_cut, None, 60, direct=True, slow=True),
     _kafka("refused", kafka.network(lambda broker: broker.proxy.refuse()), 6, 15),
     _kafka("resets", kafka.network(lambda broker: broker.proxy.reset(1.0)), 8, 180),
     _kafka("latency-200ms", kafka.network(lambda broker: broker.proxy.delay(0.2)), 6, 20),
@@ -197,13 +218,23 @@ TRIGGERS = (
     _with_triggers("leader-frozen"),
     _with_triggers("all-killed"),
     _with_triggers("rolling-restart"),
+    _with_triggers("one-way-cut", 14),
     _with_triggers("30-worker-kills", 3),
     _with_triggers("workers-1-4-2-5-1", 1),
 )
 #: Subscriptions that share a consumer. Triggers go the same way, so few scenes differ.
+_SHORT = {"one-way-cut": 14}
 SHARED = tuple(
-    replace(scene, name=f"{scene.name}-with-shared-consumer", short=None, shared_consumer=True)
+    replace(scene, name=f"{scene.name}-with-shared-consumer", short=_SHORT.get(scene.name), shared_consumer=True)
     for scene in (*KAFKA, *NETWORK, *WORKERS)
-    if scene.name in ("coordinator-killed", "leader-killed", "blackhole", "30-worker-kills", "200-changes-a-minute")
+    if scene.name
+    in (
+        "coordinator-killed",
+        "leader-killed",
+        "blackhole",
+        "one-way-cut",
+        "30-worker-kills",
+        "200-changes-a-minute",
+    )
 )
 SCENES = (*KAFKA, *NETWORK, *WORKERS, *TRIGGERS, *SHARED)

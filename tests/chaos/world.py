@@ -86,10 +86,10 @@ class World:
         finally:
             self.faults.append(Fault(kind, from_s, time.time(), SEED))
 
-    def join(self) -> Worker:
-        """One more dispatcher, with partitions of its own."""
+    def join(self, installation: Installation | None = None) -> Worker:
+        """One more dispatcher, with partitions of its own. `installation`: this one, reached in another way."""
         with self.fault("join"):
-            worker = self.installation.worker("dispatcher", controller=False).wait_ready()
+            worker = (installation or self.installation).worker("dispatcher", controller=False).wait_ready()
             self.beside.append(worker)
             wait_until("it consumes", lambda: worker.consumed() > 0, FLOW_LIMIT_S)
         return worker
@@ -178,13 +178,14 @@ def world(
     subscriber: str,
     is_broker: bool = False,
     shared_consumer: bool = False,
+    direct: bool = False,
 ) -> Iterator[World]:
     """So many workers, ready, with the subscriptions of a channel, or the triggers of a broker. Statuses are in
-    `folder`/state."""
+    `folder`/state. `direct`: they go past the proxies."""
     replication = min(3, len(cluster.brokers))
     env = {"PENSTOCK_INTERNAL_REPLICATION": str(replication), "PENSTOCK_DEBUG": "true"}
     installation = Installation(
-        cluster.bootstrap,
+        cluster.direct if direct else cluster.bootstrap,
         folder,
         PARTITIONS,
         env=env,

@@ -133,6 +133,21 @@ async def test_partitions_that_are_added_have_a_committed_offset_without_an_even
     assert trigger.got == []
 
 
+async def test_an_offset_that_another_client_moves_back_is_committed_again(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """Of an idle owner. `kafka-consumer-groups --reset-offsets` succeeds, because the group has no members."""
+    topic = make_topic(2)
+    async with working(kafka) as worker:
+        trigger = Trigger(kafka, topic, "a")
+        worker.add(trigger)
+        fill(kafka, topic, ["a"] * 200, 2)
+        await commits_reach(kafka, trigger, 200)
+        KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.commit(trigger.subscription.group, {(topic, 0): 5})
+        await commits_reach(kafka, trigger, 200)
+    assert len(trigger.got) == 200
+
+
 async def test_retention_is_counted_for_each(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic(1)
     fill(kafka, topic, ["a"] * 100)

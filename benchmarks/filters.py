@@ -68,7 +68,9 @@ def measure(events: int, triggers: int) -> dict[str, float]:
     assert exact is not None
     assert expression is not None
     for compiled in (exact, expression):
-        assert [compiled.matches(one or {}) for one in found] == [number % 2 == 0 for number in range(_KINDS)]
+        assert [compiled.matches(attributes or {}) for attributes in found] == [
+            number % 2 == 0 for number in range(_KINDS)
+        ]
     began_s = time.process_time()
     for number in range(triggers):
         compile_filter(Cesql(_expression(number)))

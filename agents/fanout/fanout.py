@@ -284,7 +284,7 @@ class TopicFanout:
         until = time.monotonic() + slices.SLICE_S
         # The one whose turn it is comes first: time may not be left for the others, which have their own turns.
         for member in (turn[0], *(member for member in self._members if member is not turn[0])):
-            for part in (part for one in found for part in parts(one, member.at_once)):
+            for part in (part for range_ in found for part in parts(range_, member.at_once)):
                 if member.take(part) or time.monotonic() >= until:
                     break
             if time.monotonic() >= until:

@@ -74,8 +74,7 @@ def up(
     With another --subscriber-port, it serves a copy of the example, in
     the folder `quickstart` of --home; your changes to its files are kept.
 
-    Channels of the same PENSTOCK_INSTANCE that are in no file of the
-    resources directory are deleted with their topics.
+    Resources of the same PENSTOCK_INSTANCE that are in no file are not served.
     On a shared Kafka, choose an instance and a topic template of your own.
 
     The settings of `penstock config show` apply, except PENSTOCK_ROLE,

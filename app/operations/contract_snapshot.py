@@ -60,7 +60,7 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
     try:
         return _contract(
             _decoded(decode_entry, contract, entries),
-            _decoded(decode_status, status, (one for one in statuses if not one.key.startswith(LEADER_KEY))),
+            _decoded(decode_status, status, (record for record in statuses if not record.key.startswith(LEADER_KEY))),
         )
     except UnknownSchema as problem:
         raise _too_new(instance, problem) from problem

@@ -196,7 +196,7 @@ def _plan_topics(
     if seen is not None:
         partitions = seen.partitions if resource.external else max(partitions, seen.partitions)
     dlq_wish = CreateTopic(dlq_topic, partitions, resource.replication, dlq_configs(config), (ROOM,))
-    notes += [note for one in (wish, dlq_wish) if (note := _no_room(one, world))]
+    notes += [note for topic in (wish, dlq_wish) if (note := _no_room(topic, world))]
     dlq_actions, dlq_under_way = _align(dlq_wish, world)
     under_way = under_way or dlq_under_way
     failure = world.failures.get(wish.target) or world.failures.get(dlq_wish.target)

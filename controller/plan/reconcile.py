@@ -118,7 +118,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
             channel_plan = by_key.get(plan.object.resource.channel_key)
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
     if not world.missing_is_deleted:
-        keys = {one.key for one in world.objects}
+        keys = {each.key for each in world.objects}
         unlisted = (record for record in gone(world, frozenset(alive)) if record.uid not in world.asked)
         statuses += [
             unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys

@@ -67,7 +67,7 @@ def _one_way_cut(world: World, seconds: int) -> None:
         for broker in world.cluster.brokers:
             broker.proxy.cut()
         wait_until(
-            "it pauses", lambda: len({one.subscription for one in pauses(worker.log)}) == len(ORDERS), FLOW_LIMIT_S
+            "it pauses", lambda: len({pause.subscription for pause in pauses(worker.log)}) == len(ORDERS), FLOW_LIMIT_S
         )
     time.sleep(seconds)
     world.wait_flow()

@@ -71,7 +71,7 @@ def _settle(trigger: Trigger, start: int, end: int) -> None:
 
 def _history(proxied: KafkaCluster, trigger: Trigger) -> list[int]:
     """What was committed, in order."""
-    return [one.offset for one in reader.committed(proxied.direct, [trigger.subscription.group])]
+    return [found.offset for found in reader.committed(proxied.direct, [trigger.subscription.group])]
 
 
 async def test_what_is_not_delivered_in_time_never_arrives(proxied: KafkaCluster) -> None:

@@ -87,7 +87,11 @@ def test_topics_of_removed_channels_do_not_come_back(kafka: KafkaCluster, tmp_pa
                     assert load.result(LIMIT_S)["accepted"] == 20
             for channel in removed:
                 (channel.resources.folder / f"{channel.resources.channel}.yaml").unlink()
-            gone = {topic for one in removed for topic in (one.resources.topic, one.resources.dlq_topic)}
+            gone = {
+                topic
+                for installation in removed
+                for topic in (installation.resources.topic, installation.resources.dlq_topic)
+            }
             wait_until("the topics are removed", lambda: not gone & _topics(kafka), LIMIT_S)
             with LoadProcess(tmp_path, stays.url(worker), events=int(50 * LOOK_S), rate=50, limit_s=LIMIT_S) as load:
                 _look(kafka, gone)

@@ -24,7 +24,7 @@ LIMIT_S = 180.0
 
 def _records(bootstrap: str, topic: str) -> dict[bytes, dict[str, Any]]:
     with TopicReader(topic, {"bootstrap.servers": bootstrap}) as reader:
-        return {one.key: orjson.loads(one.value) for one in reader.stored() if one.key and one.value}
+        return {record.key: orjson.loads(record.value) for record in reader.stored() if record.key and record.value}
 
 
 def _bad_records(installation: Installation) -> list[tuple[str, bytes, bytes]]:
@@ -55,7 +55,7 @@ def _bad_records(installation: Installation) -> list[tuple[str, bytes, bytes]]:
 
 def _named(worker: Worker, key: str) -> int:
     lines = worker.log.read_text().splitlines()
-    return sum(f"with the key {key!r} cannot be read and is skipped" in orjson.loads(one)["event"] for one in lines)
+    return sum(f"with the key {key!r} cannot be read and is skipped" in orjson.loads(line)["event"] for line in lines)
 
 
 def test_bad_records_end_and_blind_no_process(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_bad_records_end_and_blind_no_process(kafka: EmbeddedKafka, tmp_path: Pa
             assert [_named(worker, key) for key in ("bad0", "bad-worker")] == [1, 1]
             status = installation.penstock("status", "-o", "json")
             assert status.returncode == 0, status.stderr
-            assert {one["subscription"] for one in orjson.loads(status.stdout)["subscriptions"]} == {"test/a", "test/b"}
+            assert {row["subscription"] for row in orjson.loads(status.stdout)["subscriptions"]} == {"test/a", "test/b"}
             assert len(re.findall("the record .*'bad[0-9]' cannot be read", status.stderr)) == 5
             letters = installation.penstock("dlq", "list")
             assert letters.returncode == 0, letters.stderr

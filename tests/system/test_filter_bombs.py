@@ -59,7 +59,7 @@ def _asking(worker: Worker) -> Iterator[list[float]]:
 
 def _subscribed(broker: Installation, name: str) -> dict[str, Any]:
     conditions = broker.status("Trigger", name)["status"]["conditions"]
-    return next(one for one in conditions if one["type"] == "Subscribed")
+    return next(condition for condition in conditions if condition["type"] == "Subscribed")
 
 
 def _exceeded(worker: Worker, name: str) -> float:

@@ -172,7 +172,7 @@ def _slowly(connection: socket.socket) -> bool:
 def _check_hidden(folder: Path, *hidden: str) -> None:
     looked = {path: text for path, text in contents(folder).items() if "secret" not in str(path.relative_to(folder))}
     assert any(path.suffix == ".log" for path in looked)
-    assert [path for path, text in looked.items() if any(one.encode() in text for one in hidden)] == []
+    assert [path for path, text in looked.items() if any(secret.encode() in text for secret in hidden)] == []
 
 
 def test_a_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:

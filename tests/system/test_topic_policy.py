@@ -81,7 +81,7 @@ def test_workers_start_and_events_and_traffic_arrive(kafka: KafkaCluster, tmp_pa
             said = [line["topics"] for line in lines if "refuses configs of internal topics" in line["event"]]
             assert sorted(said) == sorted([", ".join(topics[:2]), topics[3]])
             channel = installation.status("KafkaChannel", installation.resources.channel)["status"]
-            (ready,) = (one for one in channel["conditions"] if one["type"] == "TopicReady")
+            (ready,) = (condition for condition in channel["conditions"] if condition["type"] == "TopicReady")
             assert (ready["status"], ready["reason"]) == ("True", "TopicDiffers")
             assert "max.message.bytes" in ready["message"]
             assert worker.terminate() == 0, worker.tail()
@@ -93,5 +93,5 @@ def test_workers_start_and_events_and_traffic_arrive(kafka: KafkaCluster, tmp_pa
 def _delivered(port: int) -> int:
     status, body = get(port, "/traffic?last=60")
     channels = json.loads(body)["channels"] if status == 200 else ()
-    windows = (window for one in channels for row in one["subscriptions"] for window in row["windows"])
+    windows = (window for channel in channels for row in channel["subscriptions"] for window in row["windows"])
     return sum(window.get("delivered", 0) for window in windows)

@@ -16,7 +16,7 @@ WANTED = [
 TRIGGERS = [replace(one, uid=f"t-{one.uid}", kind=TRIGGER) for one in WANTED]
 SHARED = [replace(one, uid=f"h-{one.uid}", shared_consumer=True) for one in WANTED]
 STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
-UNLISTED = [replace(one, uid=f"u-{one.uid}", unlisted=True) for one in WANTED]
+UNLISTED = [replace(wanted, uid=f"u-{wanted.uid}", unlisted=True) for wanted in WANTED]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class Groups:
         self.claims: list[Claim] = []
 
     async def read(self, topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
-        found = {one.group: self.found[one.group] for one in subscriptions}
+        found = {subscription.group: self.found[subscription.group] for subscription in subscriptions}
         return {group: {0: Start(at.offset, at.metadata)} for group, at in found.items()}
 
     async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:

@@ -115,7 +115,7 @@ def test_a_filter_makes_a_loop_less_certain() -> None:
     for filter_, severity in ((ALL_EVENTS, Severity.CRITICAL), (_TYPE_A, Severity.INFO)):
         world = World().channel("main", kind="Broker")
         world.subscription("all", "main", "main", kind="Trigger", filter_=filter_)
-        (loop,) = (one for one in built(world.inputs()).findings if one.rule == "self-reply")
+        (loop,) = (finding for finding in built(world.inputs()).findings if finding.rule == "self-reply")
         assert (loop.id, loop.severity) == ("self-reply:broker:test/main", severity)
 
 
@@ -125,7 +125,7 @@ def test_a_loop_that_has_come_to_its_end_is_certain() -> None:
     world = World().channel("main", kind="Broker")
     uri, state = "http://any:8080/brokers/test/main", replace(READY, last_error=error)
     world.subscription("all", "main", uri, kind="Trigger", filter_=_TYPE_A, state=state)
-    (loop,) = (one for one in built(world.inputs()).findings if one.rule == "self-reply")
+    (loop,) = (finding for finding in built(world.inputs()).findings if finding.rule == "self-reply")
     assert (loop.id, loop.severity) == ("self-reply:broker:test/main", Severity.CRITICAL)
     assert loop.evidence[0] == f"test/all: {error}."
 

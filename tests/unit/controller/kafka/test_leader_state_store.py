@@ -38,7 +38,7 @@ class _Topic(MemoryProduce):
         table = _Table("t", {}, crashed=lambda _: None)
         table.loaded = True
         self.tables.append(table)
-        table.apply([Record(one.key or b"", one.value) for one in self.records])
+        table.apply([Record(record.key or b"", record.value) for record in self.records])
         return table
 
     def leader(self, token: str) -> LeaderStateStore:

@@ -93,7 +93,7 @@ class _Topic:
     def read(self) -> list[bytes | None]:
         """The keys of what was written, taken into the table."""
         written, self.produce.records = self.produce.records, []
-        self.table.apply([Record(one.key or b"", one.value) for one in written])
+        self.table.apply([Record(record.key or b"", record.value) for record in written])
         return [one.key for one in written]
 
     def hear(self, worker: str, moment: float) -> None:
@@ -160,7 +160,7 @@ def test_a_seek_is_not_begun_when_its_command_has_given_up() -> None:
     old, new, begun = (
         SeekRequest(name, *ref, "latest", time) for name, time in (("old", 0.0), ("new", 200.0), ("begun", 0.0))
     )
-    topic.table.apply([Record(*encode_request(one)) for one in (old, new, begun)])
+    topic.table.apply([Record(*encode_request(request)) for request in (old, new, begun)])
     now = REQUEST_LIVES_S + 1
     seeks = {"begun": Seek("begun", "", *ref, "latest", SeekPhase.STOPPING, 0.0)}
     assert {one.id for one in topic.teller.seek_requests(seeks, now)} == {"new", "begun"}

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from knative.cloudevents.http_binding import REPLY_DEPTH
 from tests.support.installation import Installation
+from tests.support.ledger import reader
 from tests.support.processes import wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
@@ -58,3 +60,40 @@ def test_a_ref_to_a_channel_is_followed_to_its_subscribers(kafka: EmbeddedKafka,
         came = {request.attributes["id"]: request.attributes for request in subscriber.requests("/keeper")}
     assert set(came) == {"the-reply", "the-event"}
     assert came["the-event"]["knativeerrorcode"] == "400"
+
+
+def test_a_loop_over_two_channels_ends_as_a_dead_letter(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """One way by the address of a channel as subscriber, the way back by a `ref` as reply."""
+    orders = Installation(kafka.bootstrap, tmp_path)
+    stock = orders.beside("stock")
+    back: dict[str, Any] = {
+        "ref": {
+            "apiVersion": "messaging.knative.dev/v1beta1",
+            "kind": "KafkaChannel",
+            "name": orders.resources.channel,
+        }
+    }
+
+    def stored(topic: str) -> list[tuple[str, str]]:
+        found = reader.records(orders.bootstrap, topic)
+        return [(reader.header(each, "ce_id"), reader.header(each, REPLY_DEPTH)) for each in found]
+
+    with ScriptedSubscriber() as subscriber, orders.worker("ingress", controller=False) as ingress:
+        orders.write([Wanted("there", stock.url(ingress))])
+        stock.write([Wanted("back", subscriber.script("/back", says(200, b"x", *REPLY)), reply=back)])
+        env = {"PENSTOCK_INGRESS_URL": f"http://127.0.0.1:{ingress.port}", "PENSTOCK_REPLY_DEPTH_MAX": "3"}
+        with orders.worker(env=env) as worker:
+            worker.wait_ready()
+            ingress.wait_ready()
+            orders.wait_subscribers(worker, 1)
+            stock.wait_subscribers(worker, 1)
+            assert post(ingress.port, orders.resources.path, "the-event").status == 202
+            wait_until("the chain is at its end", lambda: len(stored(stock.resources.dlq_topic)) == 1, 180)
+            orders.wait_settled(["there"], 180)
+            stock.wait_settled(["back"], 180)
+    assert stored(orders.resources.topic) == [("the-event", ""), ("the-reply", "2")]
+    assert stored(stock.resources.topic) == [("the-event", "1"), ("the-reply", "3")]
+    assert stored(orders.resources.dlq_topic) == []
+    (letter,) = reader.records(orders.bootstrap, stock.resources.dlq_topic)
+    assert (reader.header(letter, "ce_id"), reader.header(letter, "ce_knativeerrorcode")) == ("the-reply", "508")
+    assert reader.header(letter, "ce_knativeerrordest") == orders.url(ingress)

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from knative.errors import NotReadyError
 from tables.kafka.admin.answers import TopicInfo
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
+from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet, leave_out
 
 if TYPE_CHECKING:
     from analytics.traffic.topic_identity import TopicNow
 
+_AGAIN_S = 0.2
 _LIMIT_S = 30.0  #: long, because without an answer the job has to compute its batch again
 
 
@@ -40,10 +42,18 @@ class KafkaTopics:
         return {name: TopicNow(found[name].id, places) for name, places in answers.items() if places is not None}
 
     def _bounds(self, topic: TopicInfo) -> dict[int, tuple[int, int]] | None:
-        """First and last offset of each partition; None: the topic was removed meanwhile."""
+        """First and last offset of each partition; None: the topic was removed meanwhile. Asks again while a partition
+        has no leader, as for a moment after its broker has stopped."""
         places = [(topic.name, number) for number in topic.partitions]
-        try:
-            firsts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
-        except KafkaNotFound:
-            return None
-        return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}
+        end = time.monotonic() + _LIMIT_S
+        while True:
+            try:
+                firsts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
+            except KafkaNotFound:
+                return None
+            except KafkaNotYet:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}

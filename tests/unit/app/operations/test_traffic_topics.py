@@ -1,0 +1,60 @@
+"""The ends of a topic while its leader changes: a real Kafka answers so for milliseconds only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from confluent_kafka import KafkaError
+
+from app.operations import traffic_topics
+from app.operations.traffic_topics import KafkaTopics
+from knative.errors import NotReadyError
+from tables.kafka.admin.answers import TopicAndPartition, TopicInfo
+from tables.kafka.errors import failed
+
+
+class Answers:
+    """An administration client whose answers are given: the code of an error, or 0."""
+
+    bootstrap = "k:9092"
+
+    def __init__(self, *codes: int) -> None:
+        self._codes = list(codes)
+
+    def describe_topics(self, names: Iterable[str], _on_error: object) -> dict[str, TopicInfo]:
+        """One partition each."""
+        return {name: TopicInfo(name, "id", (0,), (1,), (1,)) for name in names}
+
+    def first_offsets(self, places: Iterable[TopicAndPartition]) -> dict[TopicAndPartition, int]:
+        """3, unless an error is next."""
+        code = self._codes.pop(0)
+        if code:
+            raise failed("looking up offsets of t", KafkaError(code))
+        return dict.fromkeys(places, 3)
+
+    def end_offsets(self, places: Iterable[TopicAndPartition]) -> dict[TopicAndPartition, int]:
+        """7."""
+        return dict.fromkeys(places, 7)
+
+
+def bounds_of(*codes: int) -> object:
+    topics = KafkaTopics({})
+    topics._admin = Answers(*codes)  # type: ignore[assignment]
+    return topics.describe(["t"], True)["t"].bounds
+
+
+def test_it_asks_again_while_the_leader_changes() -> None:
+    codes = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, 0)
+    assert bounds_of(*codes) == {0: (3, 7)}
+
+
+def test_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic_topics, "_LIMIT_S", -1.0)
+    with pytest.raises(NotReadyError):
+        bounds_of(KafkaError.NOT_LEADER_FOR_PARTITION)
+
+
+def test_other_errors_are_raised_at_once() -> None:
+    with pytest.raises(NotReadyError):
+        bounds_of(KafkaError.TOPIC_AUTHORIZATION_FAILED, 0)

@@ -117,13 +117,17 @@ class ClusterSource:
         """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
         await self._find_core()
         known: dict[str, Known] = {}
-        for kind in OURS if self._mode != "auto" else ():
-            for store in self._stores(kind):
-                for raw in store.objects.values():
-                    uid = uid_of(raw)
-                    before = self._known.get(uid)
-                    same = before is not None and before.raw is raw
-                    known[uid] = before if same and before is not None else read_object(raw)
+        # All of one moment, and whether it was complete: objects may come and go while they are read.
+        synced = self._synced()
+        stores = [store for kind in OURS for store in self._stores(kind)] if self._mode != "auto" else []
+        for raw in [raw for store in stores for raw in store.objects.values()]:
+            uid = uid_of(raw)
+            before = self._known.get(uid)
+            if before is not None and before.raw is raw:
+                known[uid] = before
+            else:
+                known[uid] = read_object(raw)
+                await asyncio.sleep(0)  # large filters take 0.2 s
         self._known = known
         self._ours = ours_of(known.values(), core=self._core)
         self._former = former_of(known.values(), core=self._core)
@@ -133,7 +137,7 @@ class ClusterSource:
         )
         await self._referred.need(refs_of(resources), config_maps_of(resources), self._wanted())
         facts = (frozenset(one.facts for one in known.values()), self._referred.facts(), self._mode)
-        return Scan(facts, self._problems(), self._synced())
+        return Scan(facts, self._problems(), synced and self._synced())
 
     async def _find_core(self) -> None:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""

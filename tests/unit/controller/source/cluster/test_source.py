@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -54,6 +55,34 @@ async def test_a_deletion_is_remembered_until_all_that_was_created_is_gone() -> 
         await source.release(frozenset(CREATED))
     await source.release(frozenset())
     assert stores["KafkaChannel"].deleted == set()
+    await source.stop()
+
+
+@pytest.mark.asyncio
+async def test_others_have_their_turn_while_many_objects_are_read() -> None:
+    """Each may have filters that take long to parse."""
+    source = ClusterSource(ApiServer(), (), "own", _fail, lambda: False)
+    await source.start(lambda: None)  # the watchers have not begun
+    count = 50
+    items = [_channel("1") for _ in range(count)]
+    for number, item in enumerate(items):
+        item["metadata"] |= {"name": f"c{number}", "uid": f"u{number}"}
+    for kind in OURS:
+        for store in source._stores(kind):
+            store.add_page({"items": items if kind == "KafkaChannel" else [], "metadata": {"resourceVersion": "1"}})
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await source.scan()
+    task.cancel()
+    assert len(source._known) == count
+    assert turns >= count
     await source.stop()
 
 

@@ -6,6 +6,7 @@ and tests of the suite depend on no time.
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from dataclasses import dataclass, replace
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
 from tests.chaos.world import FIFTH, FLOW_LIMIT_S, HALF, ORDERS, SEED, SETTLE_LIMIT_S, Pace, World
+from tests.support.filter_bombs import MEMORY_BOMB, TIME_BOMB
 from tests.support.ledger.worker_log import pauses
 from tests.support.processes import Failed, Worker, wait_until
+from tests.support.resources import Wanted
+from tests.system.sending import post
 
 _CHANGES_PER_S = 200 / 60
 
@@ -171,6 +175,25 @@ def _change(world: World, times: int) -> None:
     installation.wait_subscribers(world.first, len(ORDERS), SETTLE_LIMIT_S)
 
 
+def _filter_bombs(world: World, seconds: int) -> None:
+    """Triggers of another broker ask for too much, for large events: nobody else waits for them."""
+    bombs = replace(world.installation, is_broker=True, channel="bombs")
+    filters = {"memory": MEMORY_BOMB, "time": TIME_BOMB}
+    nowhere = "http://127.0.0.1:1/"
+    bombs.write(Wanted(name, nowhere, filter={"filters": [filter_]}) for name, filter_ in filters.items())
+    bombs.wait_triggers(filters, SETTLE_LIMIT_S)
+    until = time.monotonic() + seconds
+    for number in itertools.count():
+        if time.monotonic() >= until:
+            break
+        large = [("ce-a", "a" * (60_000 if number % 2 else 120_000))]
+        answered = post(world.first.port, bombs.resources.path, f"large-{number}", headers=large)
+        if answered.status != 202:
+            raise Failed(f"ingress answered {answered}")
+    world.wait_flow()
+    bombs.wait_settled(filters, SETTLE_LIMIT_S)
+
+
 #: Brokers freeze, end and come back.
 KAFKA = (
     _kafka("coordinator-frozen-one-worker", kafka.frozen(coordinator), 12, 15, workers=1),
@@ -202,6 +225,7 @@ WORKERS = (
     Scene("state-disk-full", _state_disk_full, 3, 20, disk="state"),
     Scene("30-worker-kills", _worker_kills, 4, 30),
     Scene("200-changes-a-minute", _resources_change, 9, 180),
+    Scene("filter-bombs", _filter_bombs, None, 60, duplicates_max=0),
     Scene("workers-1-4-2-5-1", _workers_come_and_go, 1, 2, duplicates_max=0),
 )
 

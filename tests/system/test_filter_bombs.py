@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from tests.support.filter_bombs import MEMORY_BOMB, TIME_BOMB
 from tests.support.installation import Installation
 from tests.support.processes import Worker, get, wait_until
 from tests.support.resources import Wanted
@@ -27,12 +28,6 @@ LIMIT_S = 180.0
 MIB = 1 << 20
 RSS_MORE_MAX = 200 * MIB  #: what the memory bomb may add: 48 MB of buffered events, and their attributes
 TIME_EVENTS = 12
-
-#: 16,019 characters. Without a limit, one event with an attribute of 120,000 bytes makes a text of 960 MB.
-MEMORY_BOMB = f"LENGTH(CONCAT({', '.join(['a'] * 5)}{',a' * 7_995})) > 0"
-#: A pattern without a match. A matcher that tries it at each character takes text times pattern.
-PATTERN = "%" + "a" * 100 + "b%"
-TIME_BOMB = {"any": [{"cesql": " OR ".join([f"a LIKE '{PATTERN}'"] * 130)} for _ in range(4)]}
 
 
 @contextmanager
@@ -76,7 +71,7 @@ def _send(worker: Worker, broker: Installation, event_id: str, attribute: str = 
 @pytest.mark.parametrize(
     ("filters", "count", "attribute", "matching"),
     [
-        pytest.param([{"cesql": MEMORY_BOMB}], 1, "a" * 120_000, ["first"], id="memory"),
+        pytest.param([MEMORY_BOMB], 1, "a" * 120_000, ["first"], id="memory"),
         pytest.param([TIME_BOMB], TIME_EVENTS, "a" * 100_000, [], id="time"),
         pytest.param([TIME_BOMB], TIME_EVENTS, "a" * 60_000, [], id="time, attributes that filters look at"),
     ],

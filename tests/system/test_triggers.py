@@ -108,6 +108,33 @@ def test_a_filter_that_changes_under_load_loses_and_repeats_nothing(running: Run
     assert {sent[visit.id].type for visit in visits if sent[visit.id].time_s > changed_s} == {"b", "c"}
 
 
+def test_a_filter_that_takes_long_is_changed_while_events_wait(running: Running) -> None:
+    """To judge all of them again would hold up the loop, so the Trigger starts again, and reads them again."""
+    path, count = "/slow", 40
+    uri = running.subscriber.script(path, says(503))
+    delivery = {"retry": 1_000, "backoffPolicy": "linear", "backoffDelay": "PT0.2S"}
+    broker = running.broker("slow", Wanted("slow", uri, delivery=delivery, filter=_types("a", "b")))
+    for number in range(count):
+        running.post(broker, f"{number}", "ab"[number % 2])
+    wait_until("the first is tried", lambda: len(running.ids(path)) > 1, LIMIT_S)
+    expression = " OR ".join(["type = 'b'", *["EXISTS a AND a LIKE '%x%'"] * 100])
+    new = Wanted("slow", uri, delivery=delivery, filter={"filters": [{"cesql": expression}]})
+    broker.resources.write(new)
+    wait_until("the new filter is observed", lambda: broker.observed("slow") == 2, LIMIT_S)
+    broker.wait_triggers(["slow"], LIMIT_S)
+    running.subscriber.script(path, says(200))
+    broker.wait_settled(["slow"], LIMIT_S)
+    ids = running.ids(path)
+    # Two partitions: of each, the first event of both filters may have been tried several times.
+    often = {event_id for event_id in ids if ids.count(event_id) > 1}
+    assert len(often) <= 4
+    evens = {str(number) for number in range(0, count, 2)}
+    assert set(ids) - evens == {str(number) for number in range(1, count, 2)}
+    assert len(set(ids) & evens) <= 2
+    lines = (running.worker.output() + running.worker.log.read_text()).splitlines()
+    assert sum("subscription started" in line and "/trigger:slow" in line for line in lines) == 2
+
+
 def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
     """Deleted with a backlog that cannot be delivered, and created again: another group, at the end of the log."""
     never = running.subscriber.script("/again/old", says(503))

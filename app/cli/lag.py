@@ -19,15 +19,16 @@ from app.cli.output.format import Listing, View, Views
 from app.cli.output.time import show_duration
 from app.operations.contract_snapshot import choose_subscriptions, in_namespace, read_contract
 from app.operations.group_offsets import read_group_offsets, timestamps
-from app.operations.lag import Lag, by_lag, events_behind, lag_of
+from app.operations.lag import GroupOffset, Lag, by_lag, events_behind, lag_of
 from app.settings import load_settings
-from knative.contract.records import Subscription, WorkerStatus
+from knative.contract.records import CHANNEL, SUBSCRIPTION, Subscription, WorkerStatus, kind_and_name
 from knative.errors import UsageError
 from tables.status_table import FRESH_S
 
 _LISTING = Listing(
     columns={
-        "subscription": "SUBSCRIPTION",
+        "kind": "KIND",
+        "subscription": "NAME",
         "partition": "PARTITION",
         "events": "EVENTS",
         "behind": "BEHIND",
@@ -45,6 +46,7 @@ _LISTING = Listing(
         "worker": "WORKER",
     },
     name="subscription",
+    kind="kind",
     empty="There is no subscription to show, or none is behind.",
 )
 
@@ -123,7 +125,7 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
     """`seconds` is null if the oldest record was not readable; `behind` is the same for people."""
     return [
         {
-            "subscription": one.group_offset.subscription,
+            **_named(one.group_offset),
             "partition": one.group_offset.partition,
             "events": one.events,
             "seconds": None if one.seconds is None else round(one.seconds, 3),
@@ -131,7 +133,7 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
             "committed": one.group_offset.committed,
             "end": one.group_offset.end,
             "state": one.group_offset.state,
-            "channel": one.group_offset.channel,
+            "channel": kind_and_name(one.group_offset.channel, CHANNEL)[1],
             "topic": one.group_offset.topic,
             "group": one.group_offset.group,
             "start": one.group_offset.start,
@@ -141,6 +143,11 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
         }
         for one in lags
     ]
+
+
+def _named(offset: GroupOffset) -> dict[str, object]:
+    kind, name = kind_and_name(offset.subscription, SUBSCRIPTION)
+    return {"kind": kind, "subscription": name}
 
 
 def _workers(

@@ -22,7 +22,7 @@ from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.operations.contract_snapshot import choose_channel, in_namespace, read_contract
 from app.settings import load_settings
 from knative.contract import kafka_names
-from knative.contract.records import Channel
+from knative.contract.records import CHANNEL, SUBSCRIPTION, Channel, kind_and_name
 from knative.errors import PenstockError, UsageError
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS, column
@@ -33,8 +33,8 @@ from tables.traffic_windows.windows import LONG_S, Window, merged, start_of
 
 _LISTING = Listing(
     columns={
-        "channel": "CHANNEL",
-        "subscription": "SUBSCRIPTION",
+        "kind": "KIND",
+        "name": "NAME",
         "accepted": "ACCEPTED",
         "delivered": "DELIVERED",
         "per_s": "PER S",
@@ -44,7 +44,8 @@ _LISTING = Listing(
         "p99": "P99",
     },
     wide={"window": "FROM", "bytes": "BYTES", "filtered": "FILTERED", "ignored": "IGNORED", "p95": "P95"},
-    name="channel",
+    name="name",
+    kind="kind",
     empty="No traffic in this time.",
 )
 _EACH = replace(
@@ -168,9 +169,10 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
 def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:
     counts = window.counts
     own = not line.subscription  # of the channel itself: the events that it has accepted
+    kind, name = kind_and_name(line.channel if own else line.subscription, CHANNEL if own else SUBSCRIPTION)
     row: dict[str, object] = {
-        "channel": f"{line.namespace}/{line.channel}",
-        "subscription": line.subscription,
+        "kind": kind,
+        "name": f"{line.namespace}/{name}",
         "window": time.strftime("%H:%M:%S", time.localtime(start)),
         "per_s": f"{(counts.events if own else counts.delivered) / max(seconds, 1.0):.1f}",
         "bytes": counts.bytes,

@@ -76,4 +76,4 @@ def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerVi
 
 
 def _named(triggers: Sequence[TriggerView], wish: str) -> list[TriggerView]:
-    return [one for one in triggers if wish in (one.label, one.name)]
+    return [one for one in triggers if wish in (one.label, one.name) or wish.lower() == f"trigger/{one.label}".lower()]

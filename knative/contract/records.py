@@ -27,6 +27,15 @@ def unique_name(kind: str, name: str) -> str:
     return f"{kind.lower()}:{name}" if kind in (BROKER, TRIGGER) else name
 
 
+def kind_and_name(label: str, plain: str) -> tuple[str, str]:
+    """The kind and `namespace/name` of what has this label (or unique name). `plain`: the kind of a name without a
+    prefix."""
+    namespace, slash, unique = label.rpartition("/")
+    prefix, _, name = unique.rpartition(":")
+    kind = {one.lower(): one for one in (BROKER, TRIGGER)}.get(prefix, plain)
+    return kind, f"{namespace}{slash}{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """A resource that owns a topic."""

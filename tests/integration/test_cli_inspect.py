@@ -112,7 +112,7 @@ def test_lag(looked: Looked) -> None:
         "ns/slow"
     ] * 2
     names = looked.penstock("lag", "--behind", "-o", "name", "--channel", "ns/ch")
-    assert names.stdout.splitlines() == ["ns/new", "ns/slow"]
+    assert names.stdout.splitlines() == ["subscription/ns/new", "subscription/ns/slow"]
     wide = looked.penstock("lag", "-o", "wide").stdout
     assert "SETTLED ABOVE" in wide
     assert "1h" in wide
@@ -178,7 +178,9 @@ def test_status_in_every_shape(looked: Looked) -> None:
     assert json.loads(shapes["json"].stdout) == yaml.safe_load(shapes["yaml"].stdout)
     assert shapes["name"].stdout.splitlines() == ["channel/ns/ch", "subscription/ns/one"]
     assert "DLQ TOPIC" in shapes["wide"].stdout
-    assert "kafka.u-one" in shapes["wide"].stdout
+    assert "kafka.u-one" not in shapes["wide"].stdout
+    (row,) = json.loads(shapes["json"].stdout)["subscriptions"]
+    assert (row["group"], row["uid"]) == ("kafka.u-one", "u-one")
 
 
 def _watching(looked: Looked, terminal: bool, tmp_path: Path) -> tuple[int, str]:

@@ -7,27 +7,37 @@ from collections.abc import Iterable
 from app.cli.output.format import Listing
 from app.cli.output.time import show_time
 from app.operations.dead_letters.letters import Group
+from knative.contract.records import SUBSCRIPTION, kind_and_name
 
 GROUPS = Listing(
     columns={
-        "subscription": "SUBSCRIPTION",
-        "reason": "REASON",
+        "kind": "KIND",
+        "subscription": "NAME",
         "count": "COUNT",
         "redriven": "REDRIVEN",
         "oldest": "OLDEST",
         "newest": "NEWEST",
+        "reason": "REASON",
     },
-    wide={"topics": "TOPICS"},
+    wide={"topics": "TOPICS", "reason": "REASON"},
+    times=frozenset({"oldest", "newest"}),
     name="subscription",
+    kind="kind",
     empty="No dead letters.",
 )
+
+
+def named(label: str) -> dict[str, object]:
+    """Kind and name of a subscription or trigger; "" = a letter does not say whose it is."""
+    kind, name = kind_and_name(label, SUBSCRIPTION) if label else ("", "")
+    return {"kind": kind, "subscription": name}
 
 
 def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
     """One row for each group."""
     return [
         {
-            "subscription": one.subscription,
+            **named(one.subscription),
             "reason": one.reason,
             "count": one.count,
             "redriven": one.redriven,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.dlq.groups import GROUPS, group_rows
+from app.cli.dlq.groups import GROUPS, group_rows, named
 from app.cli.dlq.selection import ChannelOption, Reason, Since, SubscriptionOption, Topic, Until, query
 from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
@@ -19,14 +19,22 @@ from knative.cloudevents.kafka_binding import describe
 _LETTERS = Listing(
     columns={
         "letter": "LETTER",
-        "time": "TIME",
-        "subscription": "SUBSCRIPTION",
+        "time": "AGE",
+        "subscription": "NAME",
         "id": "ID",
-        "reason": "REASON",
         "redriven": "REDRIVEN",
+        "reason": "REASON",
     },
-    wide={"type": "TYPE", "source": "SOURCE", "attempts": "ATTEMPTS", "destination": "DESTINATION"},
+    wide={
+        "kind": "KIND",
+        "type": "TYPE",
+        "source": "SOURCE",
+        "attempts": "ATTEMPTS",
+        "destination": "DESTINATION",
+        "reason": "REASON",
+    },
     name="letter",
+    times=frozenset({"time", "redriven"}),
     empty="No dead letters.",
 )
 
@@ -70,7 +78,7 @@ def letter_row(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
     return {
         "letter": letter.ref,
         "time": show_time(letter.time_s),
-        "subscription": letter.subscription,
+        **named(letter.subscription),
         **describe(letter.record.headers),
         "reason": letter.reason,
         "attempts": letter.said.get("attempts", ""),

@@ -26,7 +26,7 @@ def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
     """NAMESPACE/NAME of subscriptions and triggers that start with `incomplete`."""
-    return _names(context, incomplete, lambda found: [one.label for one in found.subscriptions])
+    return _names(context, incomplete, lambda found: [f"{one.namespace}/{one.name}" for one in found.subscriptions])
 
 
 def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
@@ -40,7 +40,11 @@ def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
     """NAMESPACE/NAME of triggers that start with `incomplete`."""
-    return _names(context, incomplete, lambda found: [one.label for one in found.subscriptions if one.kind == TRIGGER])
+    return _names(
+        context,
+        incomplete,
+        lambda found: [f"{one.namespace}/{one.name}" for one in found.subscriptions if one.kind == TRIGGER],
+    )
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,13 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli.output.time import age
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
-
-_UNFOLDED_CHARS = 10_000
 #: Cells with these texts have a colour.
 STYLES = {
     **dict.fromkeys(("True", "up", "ok"), "green"),
@@ -85,37 +85,48 @@ def print_yaml(value: object) -> None:
 
 def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
     """`columns`: key of the rows -> heading. Without rows it prints `empty` instead."""
+    _print(table_of(columns, rows, empty))
+
+
+def _print(table: Text) -> None:
     from rich.console import Console
 
-    console = Console()
-    if not console.is_terminal:  # a file, or a program that reads lines: one row is one line
-        console.width = _UNFOLDED_CHARS
-    console.print(table_of(columns, rows, empty))
+    Console(soft_wrap=True).print(table, highlight=False)
 
 
-def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> RenderableType:
-    """The same table as a value that rich prints."""
-    from rich.table import Table
+def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> Text:
+    """The same table as a value that rich prints. A row is one line, however long: a folded cell cannot be copied or
+    found with grep. A terminal that is too narrow wraps the line."""
+    from rich.cells import cell_len
     from rich.text import Text
 
     if not rows:
         return Text(empty)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, heading in enumerate(columns.values()):
-        table.add_column(heading, overflow="fold", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(_cell(row.get(key)) for key in columns))
+    cells = [list(columns.values()), *([_cell(row.get(key)) for key in columns] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    table = Text(no_wrap=False, overflow="fold")
+    for number, line in enumerate(cells):
+        end = max((place for place, cell in enumerate(line) if cell), default=0)
+        for place, cell in enumerate(line[: end + 1]):
+            table.append(cell, "bold" if number == 0 else STYLES.get(cell))
+            if place < end:
+                table.append(" " * (widths[place] - cell_len(cell) + 2))
+        table.append("\n" if number < len(cells) - 1 else "")
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How rows of one kind are shown: `columns` maps keys of rows to headings, `name` is the key for `-o name`."""
+    """How rows of one kind are shown: `columns` maps keys of rows to headings, `name` is the key for `-o name`, and
+    `kind` that of the kind to print before it, as `kubectl` does. The column that may be long is the last one."""
 
     columns: Mapping[str, str]
     name: str
     empty: str
-    wide: Mapping[str, str] = field(default_factory=dict)  #: columns only for `-o wide`, after the others
+    #: Columns only for `-o wide`, after the others, and those of the others that must come later there.
+    wide: Mapping[str, str] = field(default_factory=dict)
+    kind: str = ""
+    times: frozenset[str] = frozenset()  #: keys of RFC 3339 times, which tables show as ages
 
     def show(self, rows: Sequence[Mapping[str, object]], view: View) -> None:
         """Print the rows in this view; each name once, in the order of the rows."""
@@ -124,14 +135,26 @@ class Listing:
         elif view is View.YAML:
             print_yaml(rows)
         elif view is View.NAME:
-            for name in dict.fromkeys(str(row[self.name]) for row in rows):
+            for name in dict.fromkeys(self._name_of(row) for row in rows):
                 print(name)
         else:
-            print_table(self.columns_of(view), rows, self.empty)
+            _print(self.table(rows, view))
+
+    def _name_of(self, row: Mapping[str, object]) -> str:
+        prefix = f"{row[self.kind]}/".lower().removeprefix("kafka") if self.kind and row[self.kind] else ""
+        return f"{prefix}{row[self.name]}"
+
+    def table(self, rows: Sequence[Mapping[str, object]], view: View) -> Text:
+        """The rows as a table."""
+        now_s = time.time()
+        shown = [{**row, **{key: age(row.get(key), now_s) for key in self.times}} for row in rows]
+        return table_of(self.columns_of(view), shown, self.empty)
 
     def columns_of(self, view: View) -> Mapping[str, str]:
         """The columns of a table."""
-        return {**self.columns, **self.wide} if view is View.WIDE else self.columns
+        if view is not View.WIDE:
+            return self.columns
+        return {**{key: text for key, text in self.columns.items() if key not in self.wide}, **self.wide}
 
 
 def escaped(line: str) -> str:
@@ -140,12 +163,8 @@ def escaped(line: str) -> str:
 
 
 def _cell(value: object) -> str:
-    from rich.markup import escape
-
     text = "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-    text = "\n".join(map(escaped, text.split("\n")))
-    style = STYLES.get(text)
-    return f"[{style}]{text}[/]" if style else escape(text)
+    return " ".join(map(escaped, text.split("\n")))
 
 
 def print_error(error: PenstockError) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from knative import timefmt
 
 
@@ -22,3 +24,12 @@ def show_duration(seconds: float | None) -> str:
             rest = whole % size_s // next_s
             return f"{whole // size_s}{name}" + (f"{rest}{next_name}" if rest else "")
     return f"{whole}s"
+
+
+def age(time: object, now_s: float) -> str:
+    """How long ago an RFC 3339 time is, as `kubectl` shows it: `3m20s`; `in 5s` for a time to come, "" for none."""
+    if not time:
+        return ""
+    ago_s = round(now_s - datetime.fromisoformat(str(time)).timestamp())
+    text = f"{abs(ago_s)}s" if abs(ago_s) < 10 else show_duration(abs(ago_s))
+    return f"in {text}" if ago_s < 0 else text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from analytics.traffic.offsets import Rate
 from app.cli.output.format import Format, note, print_json, print_table
 from app.cli.output.time import show_time
+from knative.contract.records import kind_and_name
 
 if TYPE_CHECKING:
     from analytics.traffic.job import Summary
@@ -52,7 +53,7 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
         owner = f"{one.namespace}/{one.channel}"
         rows.append(
             {
-                "line": f"{owner} > {one.subscription}" if one.subscription else owner,
+                "line": _line(owner, one.subscription),
                 "kind": one.kind,
                 "namespace": one.namespace,
                 "channel": one.channel,
@@ -71,6 +72,12 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+def _line(owner: str, subscription: str) -> str:
+    """The channel or broker, and the subscription or trigger, by their names."""
+    names = [kind_and_name(label, "")[1] for label in (owner, subscription) if label]
+    return " > ".join(names)
 
 
 def show_summary(summary: Summary, folder: Path, output: Format) -> None:
@@ -125,7 +132,7 @@ def show_rates(rates: Sequence[Rate], output: Format) -> None:
     """Print rates from offsets, the busiest first."""
     rows: list[dict[str, object]] = [
         {
-            "line": f"{one.owner} > {one.subscription}" if one.subscription else one.owner,
+            "line": _line(one.owner, one.subscription),
             "kind": one.kind,
             "channel": one.owner,
             "subscription": one.subscription,

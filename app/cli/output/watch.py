@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from app.cli.output.format import Listing, View, note, table_of
+from app.cli.output.format import Listing, View, note
 from knative.errors import NotReadyError
 
 if TYPE_CHECKING:
@@ -65,6 +65,6 @@ def _in_place(read: Callable[[], T], tables: Tables[T], every_s: float, output: 
                 parts.append(Text(str(problem), "red"))
             else:
                 for listing, rows in tables(shown):
-                    parts += [Text(""), table_of(listing.columns_of(output), rows, listing.empty)]
+                    parts += [Text(""), listing.table(rows, output)]
             live.update(Group(*parts), refresh=True)
             time.sleep(every_s)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from knative.contract.records import kind_and_name
+
 DONE, FAILED, PARTLY = 0, 1, 4
 
 
@@ -42,7 +44,7 @@ class Summary:
             "complete": self.complete,
             "stopped": self.stopped,
             "failures": [
-                {"subscription": subscription, "reason": reason, "count": count}
+                {"subscription": kind_and_name(subscription, "")[1], "reason": reason, "count": count}
                 for (subscription, reason), count in self.reasons.most_common()
             ],
         }
@@ -56,7 +58,7 @@ class Summary:
             first += " The limit is reached; run the command again for the next letters."
         lines = [first]
         for (subscription, reason), count in self.reasons.most_common():
-            lines.append(f"  {count} x {subscription or '(no subscription)'}: {reason}")
+            lines.append(f"  {count} x {kind_and_name(subscription, '')[1] or '(no subscription)'}: {reason}")
         if self.stopped and not self.complete:
             lines.append(
                 f"It ended early: {self.stopped}. Run the command again to continue; redriven letters are not repeated."

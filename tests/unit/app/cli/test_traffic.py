@@ -39,10 +39,10 @@ def lines(now: int) -> list[Line]:
 def test_the_sum_of_the_windows() -> None:
     channel, sub = rows(lines(int(time.time())), 10, 6, each=False)
 
-    assert (channel["channel"], channel["subscription"], channel["accepted"]) == ("ns/ch", "", 60)
+    assert (channel["kind"], channel["name"], channel["accepted"]) == ("KafkaChannel", "ns/ch", 60)
     assert 1.0 <= float(str(channel["per_s"])) <= 1.2
     assert "delivered" not in channel
-    assert (sub["subscription"], sub["delivered"], sub["retried"], sub["dead_lettered"]) == ("sub", 10, 1, 1)
+    assert (sub["name"], sub["delivered"], sub["retried"], sub["dead_lettered"]) == ("ns/sub", 10, 1, 1)
     assert (sub["filtered"], sub["ignored"], sub["bytes"]) == (2, 3, 100)
     assert (sub["p50"], sub["p99"]) == ("8.83 s", "8.83 s")
 
@@ -50,7 +50,7 @@ def test_the_sum_of_the_windows() -> None:
 def test_each_window_the_latest_first() -> None:
     found = rows(lines(int(time.time())), 10, 6, each=True)
 
-    assert [(row["subscription"], row.get("delivered")) for row in found] == [("", None), ("sub", 2), ("sub", 8)]
+    assert [(row["name"], row.get("delivered")) for row in found] == [("ns/ch", None), ("ns/sub", 2), ("ns/sub", 8)]
     assert [row["p50"] for row in found if "p50" in row] == ["11.2 ms", "8.83 s"]
 
 

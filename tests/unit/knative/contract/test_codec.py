@@ -20,6 +20,7 @@ from knative.contract.records import (
     WorkerState,
     WorkerStatus,
     WorkerSubscription,
+    kind_and_name,
     named_channel,
 )
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
@@ -201,6 +202,12 @@ def test_a_filter_that_is_not_known_makes_the_record_unreadable(text: str) -> No
     record = record_of(TRIGGER)
     with pytest.raises((KeyError, TypeError, ValueError)):
         entry_of({**record, "subscription": {**record["subscription"], "filter": text}})
+
+
+def test_a_label_is_a_kind_and_a_name() -> None:
+    assert kind_and_name("ns/trigger:all", "Subscription") == ("Trigger", "ns/all")
+    assert kind_and_name("ns/all", "Subscription") == ("Subscription", "ns/all")
+    assert kind_and_name("broker:main", "KafkaChannel") == ("Broker", "main")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.options.completion import complete_removable
+from app.cli.options.confirmation import Yes, asks, confirm
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import KINDS
 from app.cli.output.format import Format, Output, note, print_json, print_table
@@ -52,9 +53,7 @@ def remove(
     ] = None,
     unlisted: Annotated[bool, typer.Option("--unlisted", help="Remove all resources that no file has.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Remove them; without this, only show what would be removed.")
-    ] = False,
+    yes: Yes = False,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until they are removed.")] = 60.0,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
@@ -64,7 +63,8 @@ def remove(
     A trigger is deleted like a subscription, and a broker like a channel.
 
     `penstock status` shows them with the reason NotInFiles. A resource that is in a file is rejected: delete it from
-    the file first. A controller must run. All events in the topics of a removed channel or broker are lost.
+    the file first. A controller must run. All events in the topics of a removed channel or broker are lost. On a
+    terminal the command asks before, unless you say --yes.
 
     \b
     Examples:
@@ -84,9 +84,10 @@ def remove(
         else:
             print_table(_COLUMNS, rows, "Every resource is in a file: there is nothing to remove.")
         return
-    if not yes:
+    if not yes and output is Format.TABLE:
         print_table(_COLUMNS, rows, "")
-        raise UsageError("Nothing was removed: this deletes them and all records in these topics.", "Say --yes.")
+    if asks(yes, "A removal, with all records in these topics,"):
+        confirm("Remove them, with all records in these topics?")
     try:
         _ask(client, instance, doomed)
         _wait(client, instance, doomed, limit_s)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options.completion import complete_subscription
+from app.cli.options.confirmation import Yes, asks, confirm
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.operations.contract_snapshot import Contract, choose_subscriptions, read_contract
@@ -21,6 +22,7 @@ from knative.errors import PenstockError, UsageError
 from knative.resources.seek_position import HINT, SeekPosition, in_future, seek_position
 
 _COLUMNS = {"partition": "PARTITION", "old": "OLD", "new": "NEW", "change": "CHANGE"}
+_EMPTY = "The topic has no partitions."
 _PHASES = {
     "stopping": "Stopping it on all workers ...",
     "moving": "Moving its offsets ...",
@@ -42,6 +44,7 @@ def seek(
         typer.Option("--to", metavar="earliest|latest|TIME|+N|-N", help="Where to; a TIME is 2026-01-31T08:00:00Z."),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")] = False,
+    yes: Yes = False,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until it is done.")] = 60.0,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
@@ -52,6 +55,8 @@ def seek(
     channel go on. +N and -N count from the committed offset of each partition. After a move back, events are
     delivered again.
 
+    On a terminal it shows the offsets and asks before it moves them, unless you say --yes.
+
     OLD: the committed offset; empty if there was none. CHANGE: events to be repeated (-) or skipped (+).
 
     \b
@@ -59,7 +64,7 @@ def seek(
       penstock seek default/good --to -10 --dry-run
       penstock seek default/good --to earliest
       penstock seek default/good --to 2026-01-31T08:00:00Z
-      penstock seek default/good --to latest -o json
+      penstock seek default/good --to latest --yes -o json
     """
     position = _position(to)
     settings = load_settings()
@@ -69,6 +74,10 @@ def seek(
     if dry_run:
         _show(one, to, planned_moves(at, one, position), output, moved=False)
         return
+    if asks(yes, "A seek"):
+        if output is Format.TABLE:
+            print_table(_COLUMNS, _rows(planned_moves(at, one, position)), _EMPTY)
+        confirm("Move these offsets?")
     if controller_runs(at):
         moves = _by_controller(at, one, to, limit_s)
     else:
@@ -117,7 +126,13 @@ def _show(one: Subscription, to: str, moves: Sequence[Move], output: Format, *, 
         rows = [{"partition": move.partition, "old": _old(move), "new": move.new} for move in moves]
         print_json({"subscription": name, "to": to, "moved": moved, "partitions": rows})
         return
-    shown = [
+    print_table(_COLUMNS, _rows(moves), _EMPTY)
+    if not moved:
+        note("Dry run: nothing was moved.")
+
+
+def _rows(moves: Sequence[Move]) -> list[dict[str, object]]:
+    return [
         {
             "partition": move.partition,
             "old": _old(move),
@@ -126,9 +141,6 @@ def _show(one: Subscription, to: str, moves: Sequence[Move], output: Format, *, 
         }
         for move in moves
     ]
-    print_table(_COLUMNS, shown, "The topic has no partitions.")
-    if not moved:
-        note("Dry run: nothing was moved.")
 
 
 def _old(move: Move) -> int | None:

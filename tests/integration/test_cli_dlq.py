@@ -67,7 +67,7 @@ def test_letters_are_listed_and_shown(looked: Looked) -> None:
     assert len(looked.json("dlq", "list", "--reason", "TIMEOUT")) == 2
     assert len(looked.json("dlq", "list", "--since", "1h")) == 2
     assert len(looked.json("dlq", "list", "--until", "1h", "--channel", "ns/ch")) == 1
-    assert looked.penstock("dlq", "list", "-o", "name").stdout.split() == ["ns/one", "ns/two"]
+    assert looked.penstock("dlq", "list", "-o", "name").stdout.split() == ["subscription/ns/one", "subscription/ns/two"]
     refs = looked.penstock("dlq", "list", "--each", "--subscription", "ns/two", "-o", "name").stdout.split()
     assert refs == [f"{looked.dlq_topic}/0/2"]
     letter = looked.json("dlq", "show", *refs)
@@ -92,16 +92,16 @@ def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedS
     letter = looked.json("dlq", "show", f"{looked.dlq_topic}/0/0")
     letter["data"], letter["attributes"]["type"] = "fixed", "fixed.type"
     file.write_text(json.dumps(letter))
-    dry = looked.penstock("dlq", "redrive", "--with", str(file), "--dry-run")
+    dry = looked.penstock("dlq", "redrive", "--yes", "--with", str(file), "--dry-run")
     assert (dry.returncode, subscriber.requests("/one")) == (0, [])
-    assert looked.json("dlq", "redrive", "--with", str(file))["redriven"] == 1
+    assert looked.json("dlq", "redrive", "--yes", "--with", str(file))["redriven"] == 1
     (request,) = subscriber.requests("/one")
     assert (request.body, request.attributes["type"], request.attributes["id"]) == (b"fixed", "fixed.type", "1")
-    again = looked.json("dlq", "redrive", "--with", str(file))
+    again = looked.json("dlq", "redrive", "--yes", "--with", str(file))
     assert (again["redriven"], again["already"]) == (0, 1)
     groups = looked.json("dlq", "list")
     assert [(row["count"], row["redriven"]) for row in groups] == [(2, 1)]
-    wrong = looked.penstock("dlq", "redrive", "--with", str(file), "--all")
+    wrong = looked.penstock("dlq", "redrive", "--yes", "--with", str(file), "--all")
     assert (wrong.returncode, "use --with alone" in wrong.stderr) == (2, True)
 
 
@@ -110,15 +110,15 @@ def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscri
     two = looked.subscribe("two", subscriber.url("/two"))
     looked.dead_letters(one, ["1", "2", "3"])
     looked.dead_letters(two, ["1", "4"])
-    dry = looked.json("dlq", "redrive", "--subscription", "ns/one", "--dry-run")
+    dry = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--dry-run")
     assert [(row["subscription"], row["count"]) for row in dry] == [("ns/one", 3)]
-    assert looked.penstock("dlq", "redrive").returncode == 2  # nothing says what
+    assert looked.penstock("dlq", "redrive", "--yes").returncode == 2  # nothing says what
     assert subscriber.requests("/one") == []
-    first = looked.json("dlq", "redrive", "--subscription", "ns/one", "--limit", "2")
+    first = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--limit", "2")
     assert (first["redriven"], first["complete"]) == (2, False)
-    second = looked.json("dlq", "redrive", "--subscription", "ns/one")
+    second = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
     assert (second["redriven"], second["already"], second["complete"]) == (1, 2, True)
-    assert looked.json("dlq", "redrive", "--subscription", "ns/one")["redriven"] == 0
+    assert looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")["redriven"] == 0
     assert _ids(subscriber, "/one") == ["1", "2", "3"]
     assert subscriber.requests("/two") == []
     request = subscriber.requests("/one")[0]
@@ -144,17 +144,17 @@ def test_what_fails_stays_and_the_exit_code_says_how_much(looked: Looked, subscr
     uri = subscriber.script("/one", says(503), says(200), says(400), *[says(503)] * 3, says(200))
     one = looked.subscribe("one", uri)
     looked.dead_letters(one, ["1", "2", "3"])
-    partly = looked.penstock("dlq", "redrive", "--subscription", "ns/one", "--retries", "2", "-o", "json")
+    partly = looked.penstock("dlq", "redrive", "--yes", "--subscription", "ns/one", "--retries", "2", "-o", "json")
     assert partly.returncode == 4, partly.stderr
     found = json.loads(partly.stdout)
     assert (found["redriven"], found["failed"]) == (1, 2)
     assert {row["reason"] for row in found["failures"]} == {"the answer was 400", "the answer was 503"}
     assert _ids(subscriber, "/one") == ["1", "1", "2", "3", "3", "3"]
-    assert looked.json("dlq", "redrive", "--subscription", "ns/one")["redriven"] == 2
+    assert looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")["redriven"] == 2
     assert sum(row["count"] for row in looked.json("dlq", "list")) == 3
     away = looked.subscribe("away", "http://127.0.0.1:1/")
     looked.dead_letters(away, [str(number) for number in range(9)])
-    none = looked.penstock("dlq", "redrive", "--subscription", "ns/away", "--retries", "0", "--failures", "3")
+    none = looked.penstock("dlq", "redrive", "--yes", "--subscription", "ns/away", "--retries", "0", "--failures", "3")
     assert none.returncode == 1
     assert "3 letters in a row failed" in none.stdout
 
@@ -164,11 +164,11 @@ def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber)
     gone = looked.subscribe("gone", subscriber.url("/gone"))
     looked.dead_letters(gone, ["1"])
     looked.publish(gone.uid, None)
-    done = looked.penstock("dlq", "redrive", "--all")
+    done = looked.penstock("dlq", "redrive", "--yes", "--all")
     assert done.returncode == 1
     assert "no subscription ns/gone any more" in done.stdout
     looked.subscribe("gone", subscriber.url("/gone"))
-    command = looked.command("dlq", "redrive", "--subscription", "ns/gone")
+    command = looked.command("dlq", "redrive", "--yes", "--subscription", "ns/gone")
     env = looked.environment({"PENSTOCK_EGRESS_ALLOW_LOOPBACK": "no"})
     refused = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=env)
     assert refused.returncode == 1
@@ -176,7 +176,7 @@ def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber)
     assert subscriber.requests("/gone") == []
 
 
-@pytest.mark.parametrize("command", [("list",), ("show",), ("redrive", "--dry-run"), ("redrive",)])
+@pytest.mark.parametrize("command", [("list",), ("show",), ("redrive", "--dry-run"), ("redrive", "--yes")])
 def test_a_subscription_that_nothing_knows_is_an_error(looked: Looked, command: tuple[str, ...]) -> None:
     """It is none while its letters are there, whatever else is asked for."""
     looked.subscribe("one")
@@ -202,8 +202,8 @@ def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubsc
     uri = subscriber.script("/one", answer)
     one = looked.subscribe("one", uri, subscriber.script("/reply", says(400), says(202)))
     looked.dead_letters(one, ["1"])
-    assert looked.penstock("dlq", "redrive", "--all").returncode == 1
-    assert looked.json("dlq", "redrive", "--all")["redriven"] == 1
+    assert looked.penstock("dlq", "redrive", "--yes", "--all").returncode == 1
+    assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 1
     assert _ids(subscriber, "/reply") == ["reply-1", "reply-1"]
 
 
@@ -212,7 +212,7 @@ def test_a_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscri
     keys = [f"key-{number}" for number in range(8)]
     replies = [says(200, b"x" * 1_000_100, *EVENT_HEADERS, f"ce-partitionkey: {key}") for key in [*keys, "deep"]]
     looked.dead_letters(looked.subscribe("one", subscriber.script("/one", *replies), kind=TRIGGER), [*keys, "deep"])
-    done = looked.penstock("dlq", "redrive", "--all", "--retries", "0", "-o", "json")
+    done = looked.penstock("dlq", "redrive", "--yes", "--all", "--retries", "0", "-o", "json")
     found = json.loads(done.stdout)
     assert (found["redriven"], found["failed"]) == (8, 1), found
     assert "more than 64 replies led to this event" in done.stderr
@@ -234,7 +234,7 @@ def test_a_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscri
 def test_an_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     one = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(one, ["1", "2"])
-    assert looked.json("dlq", "redrive", "--all")["redriven"] == 2
+    assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 2
     client = {"bootstrap.servers": looked.bootstrap}
     ledger = read_ledger(client, looked.instance)
 
@@ -260,21 +260,21 @@ def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscri
     """Retention removes letters, the next run their marks; marks of a recreated topic do not count."""
     one = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(one, ["1", "2", "3"])
-    assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
+    assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 3
     client = {"bootstrap.servers": looked.bootstrap}
     letters = [DeadLetter(record) for record in _records(looked)]
     assert all(read_ledger(client, looked.instance).has(letter) for letter in letters)
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for done in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
         done.result(180)
-    assert looked.json("dlq", "redrive", "--all")["already"] == 1
+    assert looked.json("dlq", "redrive", "--yes", "--all")["already"] == 1
     marks = read_ledger(client, looked.instance)
     assert [marks.has(letter) for letter in letters] == [False, False, True]
     for done in admin.delete_topics([looked.dlq_topic], operation_timeout=120).values():
         done.result(180)
     wait_until("the topic can be created again", lambda: _made(admin, looked.dlq_topic), _LIMIT_S, 0.2)
     looked.dead_letters(one, ["4", "5", "6"])
-    assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
+    assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 3
     assert _ids(subscriber, "/one") == ["1", "2", "3", "4", "5", "6"]
 
 
@@ -294,7 +294,7 @@ def _made(admin: AdminClient, topic: str) -> bool:
 
 def _start(looked: Looked, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        looked.command("dlq", "redrive", "--subscription", "ns/one", *arguments),
+        looked.command("dlq", "redrive", "--yes", "--subscription", "ns/one", *arguments),
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=REPOSITORY, env=looked.environment(),
     )  # fmt: skip
 
@@ -310,7 +310,7 @@ def test_an_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscribe
     found = json.loads(shown)
     assert (found["stopped"], found["complete"]) == ("it was interrupted", False)
     assert found["redriven"] == len(subscriber.requests("/one")) < 50
-    assert looked.json("dlq", "redrive", "--subscription", "ns/one")["redriven"] == 50 - found["redriven"]
+    assert looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")["redriven"] == 50 - found["redriven"]
     assert _ids(subscriber, "/one") == [str(number) for number in range(50)]
 
 
@@ -319,7 +319,7 @@ def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: Scri
     looked.dead_letters(one, [str(number) for number in range(30)])
     with _start(looked, "--rate", "20/s", "-o", "json") as first:
         wait_until("the first is at work", lambda: len(subscriber.requests("/one")) >= 3, _LIMIT_S)
-        second = looked.json("dlq", "redrive", "--subscription", "ns/one")
+        second = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
         shown, _ = first.communicate(timeout=_LIMIT_S)
     assert json.loads(shown)["redriven"] == second["already"] == 30
     assert _ids(subscriber, "/one") == [str(number) for number in range(30)]
@@ -355,7 +355,7 @@ def test_a_redrive_that_is_killed_goes_on(looked: Looked, subscriber: ScriptedSu
         process.communicate(timeout=_LIMIT_S)
     first = subscriber.requests("/one")
     assert 100 <= len(first) < 200
-    summary = looked.json("dlq", "redrive", "--subscription", "ns/one", "--in-flight", str(in_flight))
+    summary = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--in-flight", str(in_flight))
     assert summary["already"] + summary["redriven"] == 200
     assert summary["already"] >= len(first) - in_flight
     counts = Counter(_ids(subscriber, "/one"))

@@ -98,7 +98,7 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
             assert (letter["attributes"]["id"][:4], letter["answer"]) == ("free", "not this one")
             subscriber.script("/picky", says(200))
             before = len(subscriber.requests("/good"))
-            (summary,) = penstock(installation, "dlq", "redrive", "--subscription", f"{NAMESPACE}/picky")
+            (summary,) = penstock(installation, "dlq", "redrive", "--yes", "--subscription", f"{NAMESPACE}/picky")
             assert (summary["redriven"], summary["failed"]) == (SENT, 0)
             assert len({one.attributes["id"] for one in subscriber.requests("/picky")}) == SENT
             assert len(subscriber.requests("/good")) == before

@@ -48,6 +48,7 @@ ELSEWHERE = {
     "penstock explain default/": "it needs a trigger in Kafka: test_triggers",
     "penstock topology --engine graphframes": "it needs jars that are not here: test_topology_engines",
 }
+_ASKS = ("penstock seek", "penstock dlq redrive", "penstock remove")
 #: Examples that go on until Ctrl-C -> what they print before it is sent.
 ENDLESS = {
     "penstock receive": "Waiting for new events",
@@ -55,7 +56,7 @@ ENDLESS = {
     "penstock tail default/quickstart --since 10m --filter type=dev.penstock.example --filter source=/shop": "Waiting",
     "penstock tail default/quickstart --dlq": "Waiting for new events",
     "penstock status -o wide --watch": "default/quickstart",
-    "penstock traffic --watch": "CHANNEL",
+    "penstock traffic --watch": "KIND",
     "penstock lag default/picky --watch": "default/picky",
 }
 #: Examples that do not end with 0 -> what they end with, and what they say.
@@ -63,7 +64,7 @@ ENDS_WITH = {
     "penstock topology --diff report/topology.json --fail-on warning": (1, "Nothing differs."),
     "penstock dlq redrive --subscription default/picky --rate 20/s": (1, "the answer was 500"),
     'penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h': (1, "redriven before 0"),
-    "penstock dlq redrive --all --limit 100 --in-flight 10 -o json": (1, '"redriven": 0'),
+    "penstock dlq redrive --all --limit 100 --in-flight 10 --yes -o json": (1, '"redriven": 0'),
     "penstock dlq redrive --with letter.json": (1, "the answer was 500"),
     "penstock controller --once --resources my-resources": (2, "'my-resources' does not exist"),
     "penstock remove Subscription/default/old --yes": (1, "There is no Subscription/default/old"),
@@ -106,6 +107,8 @@ class Quickstart:
         """Start an example with these ports in the environment; in a shell, if it does more than start a command."""
         line = example.replace("localhost:8080", f"localhost:{self.http_port}")
         line = line.replace("127.0.0.1:9092", f"127.0.0.1:{self.kafka_port}")
+        if line.startswith(_ASKS) and "--yes" not in line:
+            line += " --yes"  # nobody answers here
         name, *words = shlex.split(line)
         plain = name == "penstock" and _OF_A_SHELL.isdisjoint(line)
         command = [sys.executable, "-m", "app.cli", *words] if plain else ["bash", "-c", line]

@@ -172,7 +172,7 @@ def test_without_the_setting_they_become_dead_letters(chained: Chained) -> None:
     # Dead letters of before can be redriven with the token.
     settings = {**chained.env, "PENSTOCK_KAFKA": chained.orders.bootstrap, "PENSTOCK_INSTANCE": chained.orders.name}
     for name in ("enrich", "to-stock", "to-notes"):
-        _command(settings, "dlq", "redrive", "--subscription", f"{NAMESPACE}/{name}")
+        _command(settings, "dlq", "redrive", "--yes", "--subscription", f"{NAMESPACE}/{name}")
     stored = {
         reader.header(one, "ce_id") for one in reader.records(chained.orders.bootstrap, chained.stock.resources.topic)
     }

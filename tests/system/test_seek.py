@@ -39,7 +39,9 @@ class Moving:
     def seek(self, to: str, *options: str) -> dict[int, tuple[int, int]]:
         """Partition -> (old offset, new offset)."""
         kind = self.installation.resources.kind
-        done = self.installation.penstock("seek", f"{kind}/{NAMESPACE}/moved", "--to", to, "-o", "json", *options)
+        done = self.installation.penstock(
+            "seek", f"{kind}/{NAMESPACE}/moved", "--to", to, "--yes", "-o", "json", *options
+        )
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert found["moved"] is ("--dry-run" not in options)
@@ -191,7 +193,7 @@ def test_where_nothing_runs_offsets_are_moved_directly(kind: str, kafka: Embedde
 
         def names_the_worker() -> bool:
             """Before its first report, only Kafka knows that it runs."""
-            refused = installation.penstock("seek", f"{NAMESPACE}/moved", "--to", "earliest")
+            refused = installation.penstock("seek", f"{NAMESPACE}/moved", "--to", "earliest", "--yes")
             assert refused.returncode == 3, refused.stdout
             return "but no controller" in refused.stderr
 

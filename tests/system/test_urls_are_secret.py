@@ -244,7 +244,7 @@ def test_output_of_commands_that_name_a_resource(running: Running) -> None:
         ["seek", f"{NAMESPACE}/good", "--to", "earliest", "--dry-run"],
         ["validate", str(running.installation.resources.folder)],
         ["validate", str(running.installation.resources.folder), "-o", "json"],
-        ["dlq", "redrive", "--subscription", f"{NAMESPACE}/dead"],
+        ["dlq", "redrive", "--yes", "--subscription", f"{NAMESPACE}/dead"],
     ):
         _is_clean(" ".join(arguments), running.command("app.cli", *arguments))
     _is_clean("faust agents", running.command("faust", "-A", "app", "agents"))

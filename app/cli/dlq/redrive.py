@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from agents.http.pool import PoolConfig
-from app.cli.dlq.groups import GROUPS, group_rows
+from app.cli.dlq.groups import GROUPS, group_rows, named
 from app.cli.dlq.selection import (
     ChannelOption,
     DeadLetterQuery,
@@ -30,6 +30,7 @@ from app.cli.dlq.selection import (
     query,
     reject_both,
 )
+from app.cli.options.confirmation import Yes, asks, confirm
 from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Format, Output, View, escaped, note, print_json
@@ -71,6 +72,7 @@ def redrive(
         Path | None, typer.Option("--with", help="Send this file instead: a letter from `dlq show -o json`, edited.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be redriven, and send nothing.")] = False,
+    yes: Yes = False,
     rate: Annotated[str, typer.Option("--rate", help="Rate limit: 20/s, 100/m; by default there is none.")] = "",
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Redrive at most this many letters.")] = None,
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries for each letter.")] = 3,
@@ -88,14 +90,15 @@ def redrive(
 
     A ledger in Kafka records what was redriven, so an interrupted run continues when it is started again, and repeats
     at most what was in flight. Exit code: 0 if all were delivered, 4 if some were, 1 if none was. A second run waits
-    up to half a minute for the first to end.
+    up to half a minute for the first to end. On a terminal it shows what it would redrive and asks, unless you say
+    --yes.
 
     \b
     Examples:
       penstock dlq redrive --subscription default/picky --dry-run
       penstock dlq redrive --subscription default/picky --rate 20/s
       penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h
-      penstock dlq redrive --all --limit 100 --in-flight 10 -o json
+      penstock dlq redrive --all --limit 100 --in-flight 10 --yes -o json
       penstock dlq show --last 1 -o json > letter.json
       penstock dlq redrive --with letter.json
     """
@@ -113,8 +116,15 @@ def redrive(
     where = query(kafka, subscription, channel, topic, reason, since, until, only)
     letters = [_edited(where, edited)] if edited is not None else None
     if dry_run:
-        _say_what(where, letters or _letters(where, refs or ()), limit, output)
+        rows = _waiting(where, letters or _letters(where, refs or ()), limit)
+        GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
+        if output is Format.TABLE and rows:
+            note("Nothing was sent. Run it without --dry-run to redrive them.")
         return
+    if asks(yes, "A redrive") and (rows := _waiting(where, letters or _letters(where, refs or ()), limit)):
+        if output is Format.TABLE:
+            GROUPS.show(rows, View.TABLE)
+        confirm("Redrive them?")
     summary = asyncio.run(_run(where, refs or (), config, letters))
     if output is Format.JSON:
         print_json(summary.as_json())
@@ -140,13 +150,11 @@ def _edited(where: DeadLetterQuery, file: Path) -> DeadLetter:
     return edit(letter, document, as_json(letter.record))
 
 
-def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
+def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None) -> list[dict[str, object]]:
+    """Those that are not redriven yet, in groups."""
     ledger = where.ledger()
     waiting = (letter for letter in letters if not ledger.has(letter))
-    rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
-    GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
-    if output is Format.TABLE and rows:
-        note("Nothing was sent. Run it without --dry-run to redrive them.")
+    return group_rows(group((letter, False) for letter in islice(waiting, limit)))
 
 
 _TAKEN = "another redrive has taken its place"
@@ -168,7 +176,9 @@ async def _run(
             run.stop(_TAKEN)
 
     def report(letter: DeadLetter, reason: str) -> None:
-        note(escaped(f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"))
+        note(
+            escaped(f"failed: {letter.ref} id={letter.event_id} {named(letter.subscription)['subscription']}: {reason}")
+        )
 
     async with redrive_lock(where.client, where.instance, lost, note):
         # Read it after the lock: then it includes what the previous run has redriven.

@@ -1,0 +1,27 @@
+"""The rule of commands whose work cannot be undone: they ask on a terminal, and need `--yes` elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from knative.errors import PenstockError, UsageError
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where no terminal can answer.")]
+
+
+def asks(yes: bool, what: str) -> bool:
+    """Whether `confirm` will ask. `what`: what the command is about to do. Raises UsageError if nobody can answer."""
+    if yes:
+        return False
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
+        raise UsageError(f"{what} needs a confirmation, and there is no terminal to ask on.", "Add --yes.")
+    return True
+
+
+def confirm(question: str) -> None:
+    """Ask on standard error. Raises PenstockError for a no."""
+    if not typer.confirm(question, err=True):
+        raise PenstockError("Nothing was changed.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,11 +23,12 @@ from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_json, as_lines, printable, split_headers
 from knative import cesql
-from knative.errors import UsageError
+from knative.errors import PenstockError, UsageError
 from knative.filters.attributes import attributes_of
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
+_RETRY_S = 1.0
 _PAIR = re.compile(
     r"""([^\s=<>!'"()]+)=((?!\s)(?:(?!\b(?:AND|OR|XOR|NOT|LIKE|IN|EXISTS)\b)[^'"()])*)""", re.IGNORECASE | re.DOTALL
 ).fullmatch
@@ -56,7 +57,15 @@ def tail(
     ] = None,
     body: Annotated[bool, typer.Option("--body", help="Print the complete data of each event.")] = False,
     dead_letters: Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")] = False,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f/-F", help="Continue with new events.")] = True,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", "-f", help="Continue with new events; this is the default.")
+    ] = True,
+    retry: Annotated[
+        bool,
+        typer.Option(
+            "--retry", "-F", help="As --follow, and wait for a channel or a Kafka that is not there (any more)."
+        ),
+    ] = False,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -80,18 +89,65 @@ def tail(
     since_ms = int(read_time(since, "--since", now_s) * 1000) if since else None
     until_ms = int(read_time(until, "--until", now_s) * 1000) if until else None
     client = kafka_client(kafka)
-    topic = topic_of(channel, client, dead_letters=dead_letters)
-    with suppress(KeyboardInterrupt), TopicReader(topic, client) as reader:
-        for record in _stored(reader, last, (since_ms, until_ms), filters):
+    if retry and not follow:
+        raise UsageError("--retry and --no-follow cannot be combined.", "Use one of them.")
+
+    def read(last: int | None, since_ms: int | None) -> Iterator[StoredRecord]:
+        topic = topic_of(channel, client, dead_letters=dead_letters)
+        with TopicReader(topic, client) as reader:
+            yield from _stored(reader, last, (since_ms, until_ms), filters)
+            limit_s = None if until_ms is None else until_ms / 1000 - time.time()
+            if not follow or (limit_s is not None and limit_s <= 0):
+                return
+            if output is Format.TABLE:
+                note(f"Waiting for new events in {topic} ... (Ctrl-C ends it)")
+            for record in reader.coming(limit_s):
+                if filters.passes(record) and (until_ms is None or record.timestamp_ms < until_ms):
+                    yield record
+
+    with suppress(KeyboardInterrupt):
+        for record in read_again(read, last, since_ms) if retry else read(last, since_ms):
             show(record, output, body=body)
-        limit_s = None if until_ms is None else until_ms / 1000 - time.time()
-        if not follow or (limit_s is not None and limit_s <= 0):
+
+
+def read_again(
+    read: Callable[[int | None, int | None], Iterator[StoredRecord]], last: int | None, since_ms: int | None
+) -> Iterator[StoredRecord]:
+    """What `read` yields, each record once, again after errors that may pass. Says what it waits for."""
+    printed, why = Printed(), None
+    while True:
+        try:
+            for record in read(last, since_ms):
+                why = None
+                if printed.is_new(record):
+                    yield record
             return
-        if output is Format.TABLE:
-            note(f"Waiting for new events in {topic} ... (Ctrl-C ends it)")
-        for record in reader.coming(limit_s):
-            if filters.passes(record) and (until_ms is None or record.timestamp_ms < until_ms):
-                show(record, output, body=body)
+        except UsageError:
+            raise
+        except PenstockError as problem:
+            if problem.what != why:
+                note(f"{problem.what} Waiting ... (Ctrl-C ends it)")
+            why = problem.what
+            if printed.latest_ms is not None:
+                last, since_ms = None, printed.latest_ms
+        time.sleep(_RETRY_S)
+
+
+@dataclass(slots=True)
+class Printed:
+    """Which records were printed: of a topic, and of another one of the same name that replaces it."""
+
+    latest_ms: int | None = None
+    _offsets: dict[int, int] = field(default_factory=dict)  #: the last one of each partition
+
+    def is_new(self, record: StoredRecord) -> bool:
+        """Whether the record was not printed before; from now on it was."""
+        latest_ms = self.latest_ms or 0
+        if record.offset <= self._offsets.get(record.partition, -1) and record.timestamp_ms <= latest_ms:
+            return False
+        self._offsets[record.partition] = record.offset
+        self.latest_ms = max(latest_ms, record.timestamp_ms)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
-from app.cli.tail import EventFilter, read_filters
-from knative.errors import UsageError
+from app.cli import tail
+from app.cli.tail import EventFilter, read_again, read_filters
+from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.topic_reader import StoredRecord
 
 _RECORD = StoredRecord(
@@ -72,3 +76,50 @@ def test_an_error_shows_the_place(wishes: list[str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_filters(wishes)
     assert says in str(caught.value)
+
+
+def _records(*places: tuple[int, int, int]) -> list[StoredRecord]:
+    return [replace(_RECORD, partition=number, offset=offset, timestamp_ms=ms) for number, offset, ms in places]
+
+
+def test_tail_reads_again_and_prints_each_event_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A channel that is not there yet, Kafka that goes away, and another topic of the same name."""
+    monkeypatch.setattr(tail, "_RETRY_S", 0.0)
+    missing = PenstockError("There is no channel ns/c; known: none.", "Write one.")
+    away = NotReadyError("Kafka stopped answering.", "Try again.")
+    tries: list[list[StoredRecord | PenstockError]] = [
+        [missing],
+        [missing],
+        [*_records((0, 7, 100), (1, 3, 110), (0, 8, 120)), away],
+        [*_records((0, 8, 120), (0, 9, 121)), away],
+        [*_records((0, 0, 200), (0, 1, 201))],
+    ]
+    asked: list[tuple[int | None, int | None]] = []
+
+    def read(last: int | None, since_ms: int | None) -> Iterator[StoredRecord]:
+        asked.append((last, since_ms))
+        for item in tries[len(asked) - 1]:
+            if isinstance(item, PenstockError):
+                raise item
+            yield item
+
+    places = [(one.partition, one.offset) for one in read_again(read, 10, None)]
+
+    assert places == [(0, 7), (1, 3), (0, 8), (0, 9), (0, 0), (0, 1)]
+    assert asked == [(10, None), (10, None), (10, None), (None, 120), (None, 121)]
+    assert capsys.readouterr().err.splitlines() == [
+        "There is no channel ns/c; known: none. Waiting ... (Ctrl-C ends it)",
+        "Kafka stopped answering. Waiting ... (Ctrl-C ends it)",
+        "Kafka stopped answering. Waiting ... (Ctrl-C ends it)",
+    ]
+
+
+def test_tail_does_not_wait_for_a_wrong_question() -> None:
+    def read(_last: int | None, _since_ms: int | None) -> Iterator[StoredRecord]:
+        yield from ()
+        raise UsageError("a channel and a broker have this name")
+
+    with pytest.raises(UsageError):
+        list(read_again(read, 10, None))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import stat
 import sys
 import tempfile
@@ -83,7 +82,9 @@ def _full_output() -> str:
 
 def _report(command: str, problem: BaseException) -> str:
     """Keep the traceback; says where."""
-    head = f"{command}, penstock {version('penstock')}, Python {platform.python_version()}, {platform.platform()}"
+    system = os.uname()
+    python = ".".join(map(str, sys.version_info[:3]))
+    head = f"{command}, penstock {version('penstock')}, Python {python}, {system.sysname} {system.release}"
     text = f"{head}\n\n{''.join(traceback.format_exception(problem))}"
     try:
         with tempfile.NamedTemporaryFile(

@@ -21,6 +21,7 @@ from tests.support.processes import Failed, Worker, wait_until
 from tests.support.resources import Wanted
 from tests.system.sending import post
 
+_COMMITS = 10  # then one is on its way most of the time
 _CHANGES_PER_S = 200 / 60
 
 
@@ -67,6 +68,7 @@ def _one_way_cut(world: World, seconds: int) -> None:
     """What one worker sends to Kafka does not arrive for so many seconds, and then it does. The others go on."""
     behind = replace(world.installation, bootstrap=world.cluster.bootstrap)
     worker = world.join(behind)
+    wait_until("it commits", lambda: worker.commits() > _COMMITS, FLOW_LIMIT_S)
     with world.fault("freeze"):  # until it has noticed, it delivers what others will deliver again
         for broker in world.cluster.brokers:
             broker.proxy.cut()

@@ -18,7 +18,7 @@ from tables.kafka.errors import KafkaFailed
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 5.0
-_APART_S = 0.02  # between two members: 1,000 of them take 1 % of a core, in rounds of 20 s
+_APART_S = 0.02  # between two members: 1,000 of them take 2 % of a core, in rounds of 20 s
 
 
 async def look_at_each(members: Sequence[FanoutMember], group_offsets: GroupOffsets) -> None:

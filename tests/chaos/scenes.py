@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
-from tests.chaos.world import FIFTH, FLOW_LIMIT_S, HALF, ORDERS, SEED, SETTLE_LIMIT_S, Pace, World
+from tests.chaos.world import FIFTH, FLOW_LIMIT_S, HALF, ORDERS, SEED, SETTLE_LIMIT_S, Pace, World, total
 from tests.support.filter_bombs import MEMORY_BOMB, TIME_BOMB
 from tests.support.ledger.worker_log import pauses
 from tests.support.processes import Failed, Worker, wait_until
@@ -68,7 +68,7 @@ def _one_way_cut(world: World, seconds: int) -> None:
     """What one worker sends to Kafka does not arrive for so many seconds, and then it does. The others go on."""
     behind = replace(world.installation, bootstrap=world.cluster.bootstrap)
     worker = world.join(behind)
-    wait_until("it commits", lambda: worker.commits() > _COMMITS, FLOW_LIMIT_S)
+    wait_until("it commits", lambda: total(worker, "penstock_commits_total") > _COMMITS, FLOW_LIMIT_S)
     with world.fault("freeze"):  # until it has noticed, it delivers what others will deliver again
         for broker in world.cluster.brokers:
             broker.proxy.cut()

@@ -138,9 +138,14 @@ class World:
 
     def stored_again(self) -> int:
         """What the first worker says that it may have stored twice."""
-        _, page = get(self.first.admin_port, "/metrics")
-        name = "penstock_produce_stored_again_total{"
-        return int(sum(float(line.rpartition(" ")[2]) for line in page.decode().splitlines() if line.startswith(name)))
+        return total(self.first, "penstock_produce_stored_again_total")
+
+
+def total(worker: Worker, name: str) -> int:
+    """The sum of one of its metrics."""
+    _, page = get(worker.admin_port, "/metrics")
+    lines = (line for line in page.decode().splitlines() if line.startswith(f"{name}{{"))
+    return int(sum(float(line.rpartition(" ")[2]) for line in lines))
 
 
 def _threads(pid: int, stacks: str) -> dict[str, int]:

@@ -69,8 +69,6 @@ class TopicFanout:
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
         self._work = slices.Slices(fatal)  # what the shared consumer has reported
-        self._changes = 0  # how often partitions were revoked or lost
-        self._gone_at: dict[int, int] = {}  # partition -> `_changes` when it was revoked or lost last
         # How long a confirmation holds: others own nothing before a session ends.
         self._confirmed_s = config.expelled_after_s / 2
         self._confirmed_at = -self._confirmed_s
@@ -220,43 +218,38 @@ class TopicFanout:
 
     def _gone(self, numbers: Sequence[int]) -> None:
         self._owned.difference_update(numbers)
-        self._changes += 1
         for number in numbers:
             self._ends.pop(number, None)
-            self._gone_at[number] = self._changes
 
     # -- records
 
     def take(self, ranges: list[Range]) -> None:
-        self._work.add(self._take(ranges, self._changes))
+        self._work.add(self._take(ranges))
 
-    def _take(self, ranges: list[Range], handed_at: int) -> Iterator[None]:
+    def _take(self, ranges: list[Range]) -> Iterator[None]:
         try:
             for found in ranges:
-                yield from self._take_one(found, handed_at)
+                if found.number in self._owned:
+                    yield from self._take_one(found)
         finally:
             self._consumer.taken()
 
-    def _take_one(self, found: Range, handed_at: int) -> Iterator[None]:
+    def _take_one(self, found: Range) -> Iterator[None]:
         """Give a range to each member."""
         number, count, members, behind = found.number, len(found.records), tuple(self._members), False
-        if self._is_stale(number, handed_at):
-            return
         for member in members:
             yield
-            if self._is_stale(number, handed_at):
-                return
             if count == 1 or count <= member.at_once:
                 behind = member.take(found) or behind
             else:
-                behind = (yield from self._take_in_portions(member, found, handed_at)) or behind
-        if self._is_stale(number, handed_at):
-            return
-        self._ends[number] = found.end
+                behind = (yield from self._take_in_portions(member, found)) or behind
+        # Meanwhile, others may have owned the partition and settled more.
+        self._ends[number] = max(self._ends.get(number, 0), found.end)
         if behind or members != tuple(self._members):  # one may have joined meanwhile
             self._catch_up.wake()
 
-    def _take_in_portions(self, member: FanoutMember, found: Range, handed_at: int) -> Generator[None, None, bool]:
+    @staticmethod
+    def _take_in_portions(member: FanoutMember, found: Range) -> Generator[None, None, bool]:
         """Give a range to a member whose filter may take long. If it does, the member gets the rest from `CatchUp`, and
         the others do not wait for it. True: it has not taken all."""
         spent_s = 0.0
@@ -268,13 +261,7 @@ class TopicFanout:
             if spent_s >= slices.SLICE_S and part.end < found.end:
                 return True
             yield
-            if self._is_stale(found.number, handed_at):
-                return False
         return False
-
-    def _is_stale(self, number: int, handed_at: int) -> bool:
-        """Whether the partition was revoked or lost since a range of it was handed over."""
-        return self._changes != handed_at and (number not in self._owned or self._gone_at.get(number, 0) > handed_at)
 
     def take_missed(self, found: list[Range]) -> Taken:
         """See `CatchUpPort`, also for the next."""

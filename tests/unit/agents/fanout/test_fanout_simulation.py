@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -279,6 +279,51 @@ def _check(world: World) -> None:
             if start <= at < state.tracker.fetched and agent.type in ("", kind) and at not in agent.got
         ]
         assert not missing, "skipped, and never delivered"
+
+
+def test_a_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[CatchUp] = []
+    monkeypatch.setattr(CatchUp, "wake", lambda self: woken.append(self))
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+
+    async def main() -> None:
+        world = World(dict.fromkeys(range(5), "a"), [0, 0])
+        await world.assign()
+        world.head(5)
+        world.groups.found["g2"] = GroupOffset(0, "")
+        joined = Agent("a")
+        world.join(2, joined)
+        await asyncio.sleep(0.1)
+        assert (joined.member.positions, joined.got, len(woken)) == ({0: 0}, [], 1)
+        assert world.fanout.next_turn() == (0, 0)
+
+    run(main())
+
+
+def test_a_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a Trigger that is far behind would not be seen to be, until the next event."""
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+
+    async def main() -> None:
+        world, held_up = World(dict.fromkeys(range(150), "a"), [0, 0]), True
+
+        def others() -> Iterator[None]:
+            while held_up:
+                yield
+
+        await world.assign()
+        world.fanout._work.add(others())
+        world.head(5)
+        await world.fanout.lose([0], 0.0)
+        for group, offset in (("g0", 100), ("g1", 50)):
+            world.groups.found[group] = GroupOffset(offset, "")
+        await world.assign()
+        held_up = False
+        await asyncio.sleep(0.1)
+        assert [agent.member.positions for agent in world.agents] == [{0: 100}, {0: 50}]
+        assert world.fanout.next_turn() == (0, 50)
+
+    run(main())
 
 
 def test_a_commit_that_was_delayed_is_not_sent_after_a_loss() -> None:

@@ -44,6 +44,8 @@ EXCEEDED: list[tuple[str, str, Any]] = [
     (_or("LEFT(a, 60000) = 'x'", 17), LONG, False),
     (_or("a != a", 17), LONG, False),
     ("a = a", TOO_LONG, False),
+    (_or("CONCAT(a, a) = 'x'", 17), LONG[: TEXT_MAX // 2], False),
+    (_or("CONCAT_WS(a, '', '') = 'x'", 17), LONG, False),
     (f"a IN ({_joined('a', 20)}, b)", TOO_LONG, False),
     (f"a IN ({_joined('b', 20)})", LONG, False),
     ("(FALSE AND TRUE) OR " + _or("UPPER(a) = 'x'", 3), "ß" * TEXT_MAX, False),
@@ -60,6 +62,7 @@ ALLOWED: list[tuple[str, str, Any]] = [
     (_or(f"a LIKE '{PATTERN}'", 16), LONG, False),
     (_or(f"a LIKE '{PATTERN}'", 130), "a" * 8_000, False),
     (_or("UPPER(a) = 'x'", 100), "a" * 600, False),
+    (_or("CONCAT(a, a) = 'x'", 16), LONG[: TEXT_MAX // 2], False),
     ("FALSE AND LOWER(a) = 'x'", TOO_LONG, False),
     ("LENGTH(UPPER(a))", "ß" * TEXT_MAX, 2 * TEXT_MAX),
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
 from knative.errors import UsageError
+from tests.support.filter_bombs import MEMORY_BOMB, TIME_BOMB
 
 _RESOURCES = """
 apiVersion: eventing.knative.dev/v1
@@ -53,6 +55,20 @@ def test_an_event_that_matches_ends_with_0_and_any_other_with_1(resources: Path,
     assert (code, output.splitlines()[0]) == (0, "default/orders matches: cesql: int(amount) > 100 (true)")
     code, output = _explain(resources, name, 90)
     assert (code, output.splitlines()[0]) == (1, "default/orders does not match: cesql: int(amount) > 100 (false)")
+
+
+@pytest.mark.parametrize("bomb", [MEMORY_BOMB, TIME_BOMB, {"not": TIME_BOMB}], ids=["memory", "time", "not"])
+def test_an_event_that_exceeds_a_limit_of_the_filter_does_not_match(resources: Path, bomb: dict[str, Any]) -> None:
+    text = _RESOURCES.replace("NAMESPACE", "default").replace('{cesql: "int(amount) > 100"}', json.dumps(bomb))
+    (resources / "shop.yaml").write_text(text)
+    event = _EVENT.replace('"amount": AMOUNT', '"a": ' + json.dumps("a" * 60_000))
+    command = ["explain", "orders", "--event", "-", "--resources", str(resources)]
+    shown = CliRunner().invoke(cli, command, input=event)
+    assert shown.exit_code == 1
+    first = shown.stdout.splitlines()[0]
+    assert first.startswith("default/orders does not match: ")
+    assert "characters" in first
+    assert len(shown.stdout) < 1_000_000
 
 
 def test_json_has_the_order_of_the_broker(resources: Path) -> None:

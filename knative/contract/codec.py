@@ -19,6 +19,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any
 
 from knative import filters
@@ -31,6 +32,8 @@ from knative.contract.decoding import (
     Decoder,
     Fields,
     between,
+    by_name,
+    each,
     integer_at,
     items_at,
     number_at,
@@ -114,9 +117,9 @@ def entry_of(record: Any) -> Entry:
         if KINDS[what] is Subscription:
             served = object_at(record.get(what), what)
             entry = {"kind": SUBSCRIPTION, **served, "features": list(unknown)}
-            raise UnsupportedFeatures(_DECODER.read(Unsupported, entry, what))
+            raise UnsupportedFeatures(_DECODER.read_at(what, Unsupported, entry))
         raise UnknownSchema(f"the record needs {', '.join(unknown)}, which this version does not know")
-    return _DECODER.read(KINDS[what], record.get(what), what)
+    return _DECODER.read_at(what, KINDS[what], record.get(what))
 
 
 def record_at(record: Any, supported: int = SCHEMA_VERSION) -> Record:
@@ -141,15 +144,15 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _filter_at(value: Any, path: str) -> Filter:
-    text = text_at(value, path)
+def _filter_at(value: Any) -> Filter:
+    text = text_at(value)
     if not text:
         return ALL_EVENTS
     try:
         found = filters.from_json(json.loads(text))
         filters.compile_filter(found)
     except (ValueError, RecursionError) as problem:
-        raise DecodeError(f"{path} is not a valid filter: {problem}") from problem
+        raise DecodeError(f" is not a valid filter: {problem}") from problem
     return found
 
 
@@ -170,26 +173,19 @@ def _secret_problem(reference: str) -> str | None:
     return None if not reference or is_reference(reference) else "is not the name of a Secret"
 
 
-def _stat_heads(value: Any, path: str) -> tuple[FailingDelivery, ...]:
-    heads = []
-    for index, item in enumerate(items_at(value, path)):
-        at = f"{path}[{index}]"
-        row = [*items_at(item, at), *(None,) * 5]
-        partition, offset, attempts = (integer_at(number, at) for number in row[:3])
-        heads.append(FailingDelivery(partition, offset, attempts, number_at(row[3], at), text_at(row[4], at)))
-    return tuple(heads)
+def _head(value: Any) -> FailingDelivery:
+    row = [*items_at(value), *(None,) * 5]
+    return FailingDelivery(
+        integer_at(row[0]), integer_at(row[1]), integer_at(row[2]), number_at(row[3]), text_at(row[4])
+    )
 
 
-def _served_at(value: Any, path: str) -> WorkerSubscription:
-    row = object_at(value, path)
-    text, _, reason = text_at(row.get("state"), f"{path}.state").partition(": ")
-    if text not in tuple(WorkerState):  # of another version of Penstock: its partitions count, as if it were running
+def _served(value: Any) -> WorkerSubscription:
+    row = object_at(value)
+    text, _, reason = text_at(row.get("state"), "state").partition(": ")
+    if text not in _WORKER_STATES:  # of another version of Penstock: its partitions count, as if it were running
         text, reason = WorkerState.RUNNING, ""
-    return _DECODER.read(WorkerSubscription, {**row, "state": text, "reason": reason}, path)
-
-
-def _subscriptions_at(value: Any, path: str) -> dict[str, WorkerSubscription]:
-    return {uid: _served_at(row, f"{path}.{uid}") for uid, row in object_at(value, path).items()}
+    return _DECODER.read(WorkerSubscription, {**row, "state": text, "reason": reason})
 
 
 def _partitions_problem(partitions: tuple[int, ...]) -> str | None:
@@ -201,6 +197,7 @@ def _pairs_problem(pairs: tuple[tuple[int, ...], ...]) -> str | None:
     return None if are_pairs else "has an item that is not a partition with its offset"
 
 
+_WORKER_STATES = frozenset(map(str, WorkerState))
 _UID = re.compile("[a-zA-Z0-9._-]{1,200}", re.ASCII)
 _TIME = between(0, TIME_MAX_S)
 _DURATION = between(0, DURATION_MAX_S)
@@ -237,12 +234,14 @@ _DECODER = Decoder(
                 "retry_after_max_s": _DURATION,
             }
         ),
-        WorkerStatus: Fields({"time": _TIME}, {"subscriptions": _subscriptions_at}, frozenset({"subscriptions"})),
+        WorkerStatus: Fields(
+            {"time": _TIME}, {"subscriptions": partial(by_name, _served)}, frozenset({"subscriptions"})
+        ),
         WorkerSubscription: Fields({"generation": _NATURAL, "partitions": _partitions_problem}),
         ControllerReport: Fields({"time": _TIME}),
         RemovalRequest: Fields({"time": _TIME}),
         SeekRequest: Fields({"time": _TIME}),
-        SubscriptionStats: Fields({"oldest": _TIME, "committed": _pairs_problem}, {"heads": _stat_heads}),
+        SubscriptionStats: Fields({"oldest": _TIME, "committed": _pairs_problem}, {"heads": partial(each, _head)}),
         LastError: Fields({"time": _TIME}),
     }
 )
@@ -314,13 +313,13 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
     record_at(record)
     if "controller" in record:
         report = object_at(record["controller"], "controller")
-        return _DECODER.read(ControllerReport, {**report, "problems": report.get("remarks")}, "controller")
+        return _DECODER.read_at("controller", ControllerReport, {**report, "problems": report.get("remarks")})
     if "leader" in record:
         return LeaderRow(leader_row_of(record))
     if "remove" in record:
-        return _DECODER.read(RemovalRequest, record["remove"], "remove")
+        return _DECODER.read_at("remove", RemovalRequest, record["remove"])
     if "seek" in record:
-        return _DECODER.read(SeekRequest, record["seek"], "seek")
+        return _DECODER.read_at("seek", SeekRequest, record["seek"])
     stats = _stats(record.get("progress"), unreadable)
     secrets = record.get("kafka_secrets", {})
     return replace(_DECODER.read(WorkerStatus, {**record, "stats": {}, "secrets": secrets}), stats=stats)
@@ -360,4 +359,4 @@ def stats_row(stats: SubscriptionStats) -> Record | None:
 
 def stats_of(row: Any) -> SubscriptionStats:
     """Statistics of a row. Raises DecodeError if it is not valid."""
-    return _DECODER.read(SubscriptionStats, row, "progress")
+    return _DECODER.read_at("progress", SubscriptionStats, row)

@@ -8,7 +8,7 @@ JSON value gives a value or a DecodeError. Unknown fields are ignored, and one t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache, partial
@@ -16,17 +16,23 @@ from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-#: (JSON value, path of its field) -> value. Raises DecodeError.
-Read = Callable[[Any, str], Any]
+#: JSON value -> value. Raises DecodeError.
+Read = Callable[[Any], Any]
 #: A value of the right type -> why it is not valid; None = it is.
 Check = Callable[[Any], str | None]
 
 INTEGER_MAX = 2**63 - 1  #: JSON knows larger ones, which other readers of a record do not
+NAME_CHARS = 64  #: of a name that a record has chosen, in a message
 TIME_MAX_S = 253_402_300_799  #: Unix seconds; later times have no text
 
 
 class DecodeError(ValueError):
-    """A record of a topic is not valid. The message names the field."""
+    """A record of a topic is not valid. The message names the field: whoever reads what is around it says `within`."""
+
+    def within(self, name: str) -> DecodeError:
+        """The same error, of a part of `name`."""
+        text = str(self)
+        return DecodeError(f"{name}{text}" if text[:1] in (" ", "[") else f"{name}.{text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +52,49 @@ class Decoder:
     def __init__(self, rules: Mapping[type, Fields]) -> None:
         """`rules`: of the dataclasses that have some."""
         self._rules = rules
-        self._readers: dict[type, Mapping[str, tuple[Read, bool]]] = {}
+        self._readers: dict[type, list[tuple[str, Read, bool]]] = {}
 
-    def read(self, kind: type[T], row: Any, path: str = "") -> T:
+    def read(self, kind: type[T], row: Any) -> T:
         """The value of a JSON object. Raises DecodeError."""
+        known = object_at(row)
         values = {}
-        object_at(row, path or kind.__name__)
-        for name, (read, required) in self._fields(kind).items():
-            at = f"{path}.{name}" if path else name
-            if name in row:
-                values[name] = read(row[name], at)
+        for name, read, required in self._fields(kind):
+            if name in known:
+                try:
+                    values[name] = read(known[name])
+                except DecodeError as problem:
+                    raise problem.within(name) from None
             elif required:
-                raise DecodeError(f"{at} is missing")
+                raise DecodeError(f"{name} is missing")
         return kind(**values)
 
-    def _fields(self, kind: type) -> Mapping[str, tuple[Read, bool]]:
+    def read_at(self, name: str, kind: type[T], row: Any) -> T:
+        """The value of the JSON object in field `name`. Raises DecodeError."""
+        try:
+            return self.read(kind, row)
+        except DecodeError as problem:
+            raise problem.within(name) from None
+
+    def _fields(self, kind: type) -> Sequence[tuple[str, Read, bool]]:
         if kind not in self._readers:
             hints = get_type_hints(kind)
             rules = self._rules.get(kind, Fields())
-            self._readers[kind] = {
-                one.name: (
+            self._readers[kind] = [
+                (
+                    one.name,
                     _checked(rules.special.get(one.name) or self._by_type(hints[one.name]), rules.checks.get(one.name)),
                     one.name in rules.required or one.default is one.default_factory is MISSING,
                 )
                 for one in fields(kind)
-            }
+            ]
         return self._readers[kind]
 
     def _by_type(self, hint: Any) -> Read:
         parts = get_args(hint)
         if get_origin(hint) is tuple:
-            return partial(_items, self._by_type(parts[0]))
+            return partial(each, self._by_type(parts[0]))
         if get_origin(hint) is dict:
-            return partial(_mapping, self._by_type(parts[1]))
+            return partial(by_name, self._by_type(parts[1]))
         if NoneType in parts:
             return partial(_optional, self._by_type(parts[0]))
         if isinstance(hint, type) and is_dataclass(hint):
@@ -86,44 +102,66 @@ class Decoder:
         return _choice(hint) if issubclass(hint, StrEnum) else _SCALARS[hint]
 
 
-def object_at(value: Any, path: str) -> dict[str, Any]:
-    """The value, which must be a JSON object."""
+def object_at(value: Any, name: str = "") -> dict[str, Any]:
+    """The value, which must be a JSON object. `name`: of its field, for the message."""
     if not isinstance(value, dict):
-        raise DecodeError(f"{path} is {described(value)}, not an object")
+        raise DecodeError(f"{name} is {described(value)}, not an object")
     return value
 
 
-def text_at(value: Any, path: str) -> str:
+def text_at(value: Any, name: str = "") -> str:
     """The value, which must be a text that can be stored."""
     if not isinstance(value, str):
-        raise DecodeError(f"{path} is {described(value)}, not a text")
+        raise DecodeError(f"{name} is {described(value)}, not a text")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise DecodeError(f"{path} has half of a surrogate pair") from None
+            raise DecodeError(f"{name} has half of a surrogate pair") from None
     return value
 
 
-def integer_at(value: Any, path: str) -> int:
+def integer_at(value: Any, name: str = "") -> int:
     """The value, which must be a whole number of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INTEGER_MAX:
-        raise DecodeError(f"{path} is {described(value)}, not a whole number of 64 bits")
+        raise DecodeError(f"{name} is {described(value)}, not a whole number of 64 bits")
     return value
 
 
-def number_at(value: Any, path: str) -> float:
+def number_at(value: Any, name: str = "") -> float:
     """The value, which must be a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= INTEGER_MAX:
-        raise DecodeError(f"{path} is {described(value)}, not a number")
+        raise DecodeError(f"{name} is {described(value)}, not a number")
     return float(value)
 
 
-def items_at(value: Any, path: str) -> list[Any]:
+def items_at(value: Any, name: str = "") -> list[Any]:
     """The value, which must be a list."""
     if not isinstance(value, list):
-        raise DecodeError(f"{path} is {described(value)}, not a list")
+        raise DecodeError(f"{name} is {described(value)}, not a list")
     return value
+
+
+def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
+    """The items of the value, which must be a list."""
+    found = []
+    for index, item in enumerate(items_at(value)):
+        try:
+            found.append(read(item))
+        except DecodeError as problem:
+            raise problem.within(f"[{index}]") from None
+    return tuple(found)
+
+
+def by_name(read: Callable[[Any], T], value: Any) -> dict[str, T]:
+    """The members of the value, which must be an object."""
+    found = {}
+    for name, member in object_at(value).items():
+        try:
+            found[text_at(name)] = read(member)
+        except DecodeError as problem:
+            raise problem.within(name[:NAME_CHARS]) from None
+    return found
 
 
 def described(value: Any) -> str:
@@ -142,13 +180,13 @@ def between(least: float, most: float) -> Check:
 
 @cache
 def _choice(kind: type[StrEnum]) -> Read:
-    def read(value: Any, path: str) -> StrEnum:
-        try:
-            return kind(text_at(value, path))
-        except ValueError as problem:
-            if isinstance(problem, DecodeError):
-                raise
-            raise DecodeError(f"{path} is none of {', '.join(kind)}") from None
+    by_text = {str(member): member for member in kind}
+
+    def read(value: Any) -> StrEnum:
+        member = by_text.get(text_at(value))
+        if member is None:
+            raise DecodeError(f" is none of {', '.join(by_text)}")
+        return member
 
     return read
 
@@ -157,32 +195,24 @@ def _checked(read: Read, check: Check | None) -> Read:
     if check is None:
         return read
 
-    def checked(value: Any, path: str) -> Any:
-        found = read(value, path)
+    def checked(value: Any) -> Any:
+        found = read(value)
         wrong = check(found) if found is not None else None
         if wrong is not None:
-            raise DecodeError(f"{path} {wrong}")
+            raise DecodeError(f" {wrong}")
         return found
 
     return checked
 
 
-def _truth(value: Any, path: str) -> bool:
+def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise DecodeError(f"{path} is {described(value)}, neither true nor false")
+        raise DecodeError(f" is {described(value)}, neither true nor false")
     return value
 
 
-def _items(read: Read, value: Any, path: str) -> tuple[Any, ...]:
-    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(items_at(value, path)))
-
-
-def _mapping(read: Read, value: Any, path: str) -> dict[str, Any]:
-    return {text_at(key, path): read(item, f"{path}.{key}") for key, item in object_at(value, path).items()}
-
-
-def _optional(read: Read, value: Any, path: str) -> Any:
-    return None if value is None else read(value, path)
+def _optional(read: Read, value: Any) -> Any:
+    return None if value is None else read(value)
 
 
 _SCALARS: Mapping[type, Read] = {str: text_at, int: integer_at, float: number_at, bool: _truth}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from knative.contract import kafka_names
@@ -26,6 +27,7 @@ from knative.contract.decoding import (
     Decoder,
     Fields,
     between,
+    each,
     integer_at,
     items_at,
     text_at,
@@ -175,14 +177,14 @@ def read_row(row: Row) -> tuple[str, Any]:
     if kind == "claim":
         return kind, text_at(value, kind)
     if kind in ("removal", "creation"):
-        return kind, _DECODER.read(Removal, value, kind)
+        return kind, _DECODER.read_at(kind, Removal, value)
     if kind == "seek":
-        return kind, _DECODER.read(Seek, value, kind)
+        return kind, _DECODER.read_at(kind, Seek, value)
     if kind == "identity":
         key = tuple(text_at(part, "key") for part in items_at(row.get("key"), "key"))
         if len(key) != 3:
             raise DecodeError("key is not a list of three texts")
-        return kind, (key, _DECODER.read(Identity, value, kind))
+        return kind, (key, _DECODER.read_at(kind, Identity, value))
     raise UnknownRow(f"the row has none of the known kinds: {', '.join(row)}")
 
 
@@ -190,14 +192,11 @@ def _name_or_none(problem: Check) -> Check:
     return lambda name: problem(name) if name else None
 
 
-def _moves_at(value: Any, path: str) -> tuple[Move, ...]:
-    moves = []
-    for item in items_at(value, path):
-        numbers = [integer_at(number, path) for number in items_at(item, path)]
-        if len(numbers) != 3 or numbers[0] < 0 or numbers[2] < 0:
-            raise DecodeError(f"{path} has an item that is not a partition with its old and its new offset")
-        moves.append(Move(*numbers))
-    return tuple(moves)
+def _move(value: Any) -> Move:
+    numbers = [integer_at(number) for number in items_at(value)]
+    if len(numbers) != 3 or numbers[0] < 0 or numbers[2] < 0:
+        raise DecodeError(" is not a partition with its old and its new offset")
+    return Move(*numbers)
 
 
 _TIME = between(0, TIME_MAX_S)
@@ -210,7 +209,7 @@ _DECODER = Decoder(
                 "topics": lambda topics: next(filter(None, map(kafka_names.stored_topic_problem, topics)), None),
             }
         ),
-        Seek: Fields({"topic": _TOPIC, "group": _GROUP, "since": _TIME}, {"moves": _moves_at}),
+        Seek: Fields({"topic": _TOPIC, "group": _GROUP, "since": _TIME}, {"moves": partial(each, _move)}),
         Identity: Fields({"generation": between(0, INTEGER_MAX)}),
     }
 )

@@ -103,6 +103,13 @@ ROWS = [
         says=("nobody.example.com", "POST /channels/"),
     ),
     binary(
+        "by the address of a channel of another namespace, which a channel claims and must not have",
+        404,
+        path="/",
+        headers={"Host": "lost-kn-channel.shop.svc.cluster.local"},
+        says=("there is no KafkaChannel shop/lost",),
+    ),
+    binary(
         "unknown service host",
         404,
         path="/",

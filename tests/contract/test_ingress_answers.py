@@ -27,7 +27,7 @@ from web.pages import health, subscribers
 
 WAITING_BYTES_MAX = 3 * (EVENT_BYTES_MAX + 512)
 ORDERS = Channel("u1", 1, "demo", "orders", "t.orders", "t.orders.dlq", 4, ("orders.example.com",))
-BILLS = Channel("u2", 1, "demo", "bills", "t.bills", "t.bills.dlq", 1)
+BILLS = Channel("u2", 1, "demo", "bills", "t.bills", "t.bills.dlq", 1, ("lost-kn-channel.shop.svc.cluster.local",))
 BROKER = Channel("u3", 1, "demo", "default", "t.broker", "t.broker.dlq", 1, kind="Broker")
 
 

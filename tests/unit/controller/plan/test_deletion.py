@@ -140,6 +140,29 @@ def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
     assert list(kafka.world.channels) == ["c-again"]
 
 
+class Returning(Kafka):
+    """Some client has topics created again, so many times each."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._left = {TOPIC: times, f"{TOPIC}.dlq": times}
+
+    def act(self, action: Action) -> None:
+        super().act(action)
+        if isinstance(action, DeleteTopic) and self._left[action.topic]:
+            self._left[action.topic] -= 1
+            self.topics[action.topic] = ObservedTopic(1, 1)
+
+
+def test_a_topic_that_comes_back_while_it_is_removed_is_deleted_again() -> None:
+    kafka = Returning(2)
+    kafka.settle(channel())
+    done = kafka.settle()
+    assert names_of(done).count("DeleteTopic") == 6
+    assert not kafka.topics
+    assert not kafka.world.removals
+
+
 def test_after_a_crash_between_note_and_retraction() -> None:
     kafka = settled()
     for action in kafka.decide(channel()):

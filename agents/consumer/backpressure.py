@@ -1,5 +1,7 @@
 """Slows a consumer down while it holds too much: it waits, or pauses the partitions that make the others wait.
 
+A consumer of many members goes at the pace of the quickest: for each partition, what that one holds counts.
+
 Checking the budget is expensive. Every check and every client call takes the GIL from the event loop, and while the
 thread waits for the GIL each event costs the loop one more system call. So it checks only after 1/16 of the budget or
 0.1 s, and sleeps for the time that the subscriber probably needs. `agents/consumer/memory_budget` decides which
@@ -25,8 +27,7 @@ _FULL_S = 0.2  # how long it waits without polling; then it pauses partitions an
 
 
 class Backpressure:
-    """Backpressure of one subscription. Consumer's thread only, except `batches_enqueued`. Call `begin` for each new
-    client."""
+    """Backpressure of one consumer. Its thread only, except `batches_enqueued`. Call `begin` for each new client."""
 
     def __init__(
         self,
@@ -34,9 +35,12 @@ class Backpressure:
         stop: threading.Event,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        batches_ahead: int = _BATCHES_AHEAD,
     ) -> None:
-        """`bytes_max`: of all partitions together. `stop` ends a wait early. Tests pass in their own clock."""
+        """`bytes_max`: of all partitions together. `stop` ends a wait early. `batches_ahead`: with so many that the
+        event loop has not taken, it waits. Tests pass in their own clock."""
         self._bytes_max = bytes_max
+        self._batches_ahead = batches_ahead
         self._stop = stop
         self._monotonic, self._sleep = monotonic, sleep
         self._handed = self._taken = 0
@@ -62,13 +66,19 @@ class Backpressure:
         """No batch is on its way to the scheduler."""
         return self._taken == self._handed
 
+    @property
+    def due(self) -> bool:
+        """Whether `throttle` has something to look at."""
+        much = self._unseen_bytes >= self._bytes_max // _CHECK_PART
+        return much or self._monotonic() >= self._check_at or bool(self.budget.paused)
+
     def throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
         """Wait while too much is held, then pause and resume partitions. True while any is paused: poll often then, so
         that it is resumed soon."""
-        budget, now = self.budget, self._monotonic()
-        if self._unseen_bytes < self._bytes_max // _CHECK_PART and now < self._check_at and not budget.paused:
+        if not self.due:
             return False
-        self._unseen_bytes, self._check_at = 0, now + _CHECK_EVERY_S
+        budget = self.budget
+        self._unseen_bytes, self._check_at = 0, self._monotonic() + _CHECK_EVERY_S
         # Waiting comes first: pausing discards what the client has fetched ahead.
         full = budget.is_full(partitions) or self._ahead()
         in_time = self._wait(partitions) if full else True
@@ -80,6 +90,11 @@ class Backpressure:
             consumer.resume([TopicPartition(p.topic, p.number) for p in resume])
         return bool(budget.paused)
 
+    def pause(self, consumer: Consumer, partition: PartitionState) -> None:
+        """Read it no more, until `throttle` is called with it and finds that little of it is held."""
+        self.budget.paused.add(partition.number)
+        consumer.pause([TopicPartition(partition.topic, partition.number)])
+
     def forget(self, consumer: Consumer, partition: PartitionState) -> None:
         """The partition goes, or is assigned again. Resume it while the client still has it: librdkafka keeps the pause
         over all later assignments, and the partition would never be read again."""
@@ -87,7 +102,7 @@ class Backpressure:
         self.budget.forget(partition.number)
 
     def _ahead(self) -> bool:
-        return self._handed - self._taken >= _BATCHES_AHEAD
+        return self._handed - self._taken >= self._batches_ahead
 
     def _wait(self, partitions: Collection[PartitionState]) -> bool:
         """Wait until there is room; False when there is none after `_FULL_S`."""

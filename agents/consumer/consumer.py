@@ -325,6 +325,5 @@ class SubscriptionConsumer:
                 hint="delete the Subscription and add it again, "
                 "with penstock.dev/start: earliest to get all events that the topic has now",
             )
-            self._backpressure.budget.paused.add(partition.number)
-            consumer.pause([TopicPartition(partition.topic, partition.number)])
+            self._backpressure.pause(consumer, partition)
             self._thread.call_soon(self._listener.failing)

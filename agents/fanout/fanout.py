@@ -36,11 +36,10 @@ _CONFIRM_LIMIT_S = 5.0  # for a member that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
 _STOP_DRAIN_S = 0.0
-_WORK_MAX = 8  # batches that members have not taken yet; with so many, nothing more is fetched
 
 
 class TopicFanout:
-    """All members of one topic. Event loop only, except for `can_take` and `confirmed_lately`."""
+    """All members of one topic. Event loop only, except for `quickest` and `confirmed_lately`."""
 
     def __init__(
         self,
@@ -236,16 +235,21 @@ class TopicFanout:
 
     def _take_one(self, found: Range) -> Iterator[None]:
         """Give a range to each member."""
-        number, count, members, behind = found.number, len(found.records), tuple(self._members), False
+        number, count, members = found.number, len(found.records), tuple(self._members)
+        missed = []
         for member in members:
             yield
-            if count == 1 or count <= member.at_once:
-                behind = member.take(found) or behind
-            else:
-                behind = (yield from self._take_in_portions(member, found)) or behind
+            at_once = count == 1 or count <= member.at_once
+            if member.take(found) if at_once else (yield from self._take_in_portions(member, found)):
+                missed.append(member)
+        followers = [member for _, member in self._followers(number, found.start)] if missed else []
+        if followers and all(member in missed for member in followers) and count <= followers[0].at_once:
+            # It was read before the consumer saw that all are full. To read it again would cost much more.
+            followers[0].take(found, full=True)
+            missed.remove(followers[0])
         # Meanwhile, others may have owned the partition and settled more.
         self._ends[number] = max(self._ends.get(number, 0), found.end)
-        if behind or members != tuple(self._members):  # one may have joined meanwhile
+        if missed or members != tuple(self._members):  # one may have joined meanwhile
             self._catch_up.wake()
 
     @staticmethod
@@ -342,13 +346,13 @@ class TopicFanout:
                 if state is not None:
                     state.log_end_offset = head.log_end_offset
 
-    def can_take(self, number: int, *, resume: bool) -> bool:
-        """Any thread. True if a member follows the shared consumer here and can take more."""
-        if len(self._work) >= _WORK_MAX:
-            return False
-        end = self._ends.get(number, 0)
-        part = 4 if resume else 2
-        return any(member.can_take(number, end, part) for member in tuple(self._members))
+    def quickest(self, number: int) -> PartitionState | None:
+        return next((state for state, _ in self._followers(number, self._ends.get(number, 0))), None)
+
+    def _followers(self, number: int, end: int) -> list[tuple[PartitionState, FanoutMember]]:
+        """Who has taken all below `end`, with what it has of the partition; first who holds the least. Any thread."""
+        found = [(state, member) for member in tuple(self._members) if (state := member.following(number, end))]
+        return sorted(found, key=lambda pair: pair[0].held_bytes)
 
     # -- commits
 

@@ -91,7 +91,7 @@ Join = Callable[["FanoutMember"], Fanout]
 
 
 class FanoutMember:
-    """Event loop only, except for `can_take` and the properties."""
+    """Event loop only, except for `following` and the properties."""
 
     def __init__(
         self,
@@ -181,18 +181,17 @@ class FanoutMember:
         """How many records it may `take` before others have their turn."""
         return self._listener.at_once
 
-    def take(self, found: Range) -> bool:
-        """Take what the range has for this member, if it covers its position, as far as its memory budget allows. True:
-        it has not taken all of it."""
-        number = found.number
+    def take(self, found: Range, *, full: bool = False) -> bool:
+        """Take what the range has for this member, all of it, if it covers its position and the member is not full.
+        `full`: also if it is. True: it has not taken it."""
+        number, end = found.number, found.end
         state = self.states.get(number)
         if state is None or not state.open or state.failure:
             return False
-        position, end = self.positions[number], found.end
+        position = self.positions[number]
         if position >= end:
             return False
-        left = self._share() - state.held_bytes
-        if not covers(found.start, end, position) or left <= 0 or state.held >= RECORDS_MAX:
+        if not covers(found.start, end, position) or (self._is_full(state) and not full):
             return True
         matcher, filtered = self._listener.matcher, self._listener.filtered
         attempts = state.tracker.attempts
@@ -212,9 +211,6 @@ class FanoutMember:
                 if filtered is not None:
                     filtered(record.headers)
                 continue
-            if size >= left:
-                end = offset
-                break
             size += record.size
             key, value, headers = record.key, record.value, record.headers
             deliveries.append(Delivery(state, offset, key, value, headers, record.size, record.timestamp_ms, judged))
@@ -230,7 +226,7 @@ class FanoutMember:
             state.tracker.skip_to(end)
         if len(deliveries) < len(found.records) or not deliveries:
             self.commits.schedule_late_commit()
-        return end < found.end
+        return False
 
     def skip(self, number: int, low: int) -> int:
         """The log of the partition begins at `low`. Returns how many offsets this member had not read."""
@@ -248,17 +244,22 @@ class FanoutMember:
         state = self.states.get(number)
         if state is None or not state.open or state.failure or self.positions[number] >= end:
             return False
-        return self._may_hold(state, 2)
+        return state.held_bytes < self._share() // 2 and state.held < RECORDS_MAX // 2
 
-    def can_take(self, number: int, from_: int, part: int) -> bool:
-        """Whether it follows the reader at `from_`, and holds less than 1/`part` of what it may. Any thread."""
+    def following(self, number: int, end: int) -> PartitionState | None:
+        """The partition, if it is served and the member has taken all below `end`. Any thread."""
         state, position = self.states.get(number), self.positions.get(number)
-        if state is None or position is None or position < from_ or not state.open or state.failure:
-            return False
-        return self._may_hold(state, part)
+        if state is None or position is None or position < end or not state.open or state.failure:
+            return None
+        return state
 
-    def _may_hold(self, state: PartitionState, part: int) -> bool:
-        return state.held_bytes < self._share() // part and state.held < RECORDS_MAX // part
+    def _is_full(self, state: PartitionState) -> bool:
+        held, most = state.held_bytes, self._config.buffer_bytes_max
+        if state.held >= RECORDS_MAX:
+            return True
+        return held >= self._share() and (
+            held >= most // 2 or sum(partition.held_bytes for partition in self.states.values()) >= most
+        )
 
     def _share(self) -> int:
         """The bytes that one partition may hold."""

@@ -1,6 +1,6 @@
 """Reads a topic once for all of its members in this process: one consumer, in a thread of its own.
 
-    thread:  poll -> ranges by partition -> hand over; waits, or pauses partitions, while no member takes more
+    thread:  poll -> ranges by partition -> hand over; waits, or pauses partitions, while the quickest member is full
              assigned, revoked, lost: asks the fan-out to open or release the partitions of all members
 
 Its group decides which worker has which partitions. No client joins the groups of the Triggers and Subscriptions, which
@@ -22,6 +22,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agents.config import DeliveryConfig
+from agents.consumer.backpressure import Backpressure
 from agents.consumer.fetch import Fetcher
 from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.log_end_offsets import LogEndOffsets
@@ -30,7 +31,6 @@ from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
 from agents.fanout.decode import Decoded, decode
 from agents.fanout.membership_check import MembershipCheck, positions
-from agents.fanout.pauses import Pauses
 from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
@@ -44,12 +44,13 @@ _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while a commit waits for a confirmation, or records came lately
 _BUSY_S = 1.0
 _PAUSED_POLL_S = 0.01
+_BATCHES_AHEAD = 1  # what the members have not taken they do not hold yet, so it must not add up
 _LOST_DRAIN_S = 0.5
 _LEAVE_S = 4.0
 
 
 class FanoutPort(Protocol):
-    """What the shared consumer needs of the fan-out. On the event loop, except `can_take`."""
+    """What the shared consumer needs of the fan-out. On the event loop, except `quickest`."""
 
     async def open(self, numbers: Sequence[int]) -> dict[int, int]:
         """Open these partitions for all members. Returns the offset to read each from. Raises KafkaFailed."""
@@ -78,8 +79,9 @@ class FanoutPort(Protocol):
     def confirmed(self, at: float) -> None:
         """At this time, of `tables.clock.now_s`, it was a member of its group, and owned its partitions."""
 
-    def can_take(self, number: int, *, resume: bool) -> bool:
-        """Whether a member that follows this consumer can take more. Any thread. `resume`: after a pause."""
+    def quickest(self, number: int) -> PartitionState | None:
+        """What that member has of this partition which follows this consumer and holds the least of it; None when all
+        are behind. Any thread."""
 
     def ends(self, heads: Collection[PartitionState]) -> None:
         """The log end offsets of these partitions may have changed."""
@@ -113,7 +115,7 @@ class SharedConsumer:
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._lately: set[int] = set()  # those of which nobody can know more
         self._joining = False  # there may be something to hand over
-        self._pauses = Pauses(topic, owner.can_take, self._stop)
+        self._backpressure = Backpressure(config.buffer_bytes_max, self._stop, batches_ahead=_BATCHES_AHEAD)
         self._confirmation_wanted = threading.Event()
         self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s, config.join_limit_s)
@@ -127,7 +129,7 @@ class SharedConsumer:
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
         self._deferred: set[int] = set()  # assigned, to be opened when the hand-over is over
-        self._pauses.begin()
+        self._backpressure.begin()
         self._join_watch.joining(time.monotonic())
         self._busy_until = 0.0
         self.heads.clear()
@@ -147,7 +149,7 @@ class SharedConsumer:
 
     def taken(self) -> None:
         """The fan-out has taken the ranges of one `take`."""
-        self._pauses.taken()
+        self._backpressure.batches_enqueued()
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `FanoutPort.confirmed` follows if it does."""
@@ -183,7 +185,7 @@ class SharedConsumer:
                 now = self._polled_at = time.monotonic()
                 self._check.ask(consumer, self.heads)
                 self._watch(consumer, now)
-                paused = self._pauses.throttle(consumer, self.heads, now)
+                paused = self._throttle(consumer)
                 busy = self._check.pending or now < self._busy_until
                 wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
                 messages = self._fetcher.fetch(consumer, wait_s)
@@ -222,7 +224,7 @@ class SharedConsumer:
             for one in decoded.ranges:
                 if one.records:
                     self._observe.consumed(self.client_name, self.topic, one.number, len(one.records))
-            self._pauses.handed()
+            self._backpressure.handed(sum(record.size for found in decoded.ranges for record in found.records))
             self._thread.call_soon(self._owner.take, decoded.ranges)
         self._on_message_errors(consumer, decoded)
 
@@ -233,6 +235,18 @@ class SharedConsumer:
             if is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
                 raise KafkaException(error)
             log.warning("the Kafka consumer reports an error", topic=self.topic, reason=error.str())
+
+    def _throttle(self, consumer: Consumer) -> bool:
+        if not self._backpressure.due:
+            return False
+        quickest = []
+        for head in self.heads.values():
+            state = self._owner.quickest(head.number)
+            if state is not None:
+                quickest.append(state)
+            elif head.number not in self._backpressure.budget.paused:
+                self._backpressure.pause(consumer, head)
+        return self._backpressure.throttle(consumer, quickest)
 
     def _out_of_range(self, consumer: Consumer, head: PartitionState) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (the topic was created
@@ -248,7 +262,7 @@ class SharedConsumer:
 
     def _read_from(self, consumer: Consumer, head: PartitionState, offset: int) -> None:
         """Assign the partition again at `offset`: the client cannot seek after an out-of-range error."""
-        self._pauses.resume(consumer, head.number)
+        self._backpressure.forget(consumer, head)
         head.tracker.fetched = offset
         where = TopicPartition(self.topic, head.number, offset)
         consumer.incremental_unassign([where])
@@ -274,7 +288,7 @@ class SharedConsumer:
         heads = self.heads.values()
         if self._log_end_offsets.refresh(consumer, heads, now):
             self._thread.call_soon(self._owner.ends, list(heads))
-        for stalled in self._stall_detector.stalled(heads, self._pauses.paused, now):
+        for stalled in self._stall_detector.stalled(heads, self._backpressure.budget.paused, now):
             log.warning(
                 "partition returns no records although its log has more; assigning it again",
                 topic=self.topic,
@@ -353,10 +367,10 @@ class SharedConsumer:
     def _going(self, consumer: Consumer, places: list[TopicPartition]) -> list[PartitionState]:
         going = []
         for where in places:
-            self._pauses.resume(consumer, where.partition)
             self._deferred.discard(where.partition)
             head = self.heads.pop(where.partition, None)
             if head is not None:
+                self._backpressure.forget(consumer, head)
                 going.append(head)
         return going
 

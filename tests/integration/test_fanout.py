@@ -71,7 +71,7 @@ async def test_a_slow_one_misses_nothing_and_holds_nobody_up(
         worker.add(slow, quick)
         fill(kafka, topic, ["a"] * 5_000, size=200)
         await until("the quick one has all", lambda: len(quick.got) == 5_000, worker)
-        assert len(slow.got) < 1_000, "its buffer is full"
+        assert len(slow.got) < 2_000, "its buffer is full, and holds one fetch (1,000 records) more at most"
         slow.slow = False
         slow.settle()
         await until("the slow one has all", lambda: len(slow.got) == 5_000, worker)

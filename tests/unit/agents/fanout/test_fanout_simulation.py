@@ -300,6 +300,21 @@ def test_a_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch
     run(main())
 
 
+def test_a_lone_trigger_takes_all_that_is_read_and_needs_no_second_reader() -> None:
+    """However much it holds by then: what is read twice is read one partition at a time."""
+
+    async def main() -> None:
+        world = World(dict.fromkeys(range(90), "a"), [0])
+        await world.assign()
+        for _ in range(3):
+            world.head(30)  # 30,000 bytes of a budget of 20,000
+            assert world.fanout.next_turn() is None
+        world.agents[0].work(0)
+        assert world.agents[0].got == list(range(90))
+
+    run(main())
+
+
 def test_a_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a Trigger that is far behind would not be seen to be, until the next event."""
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
@@ -322,6 +337,23 @@ def test_a_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytes
         await asyncio.sleep(0.1)
         assert [agent.member.positions for agent in world.agents] == [{0: 100}, {0: 50}]
         assert world.fanout.next_turn() == (0, 50)
+
+    run(main())
+
+
+def test_of_triggers_that_are_all_full_only_the_quickest_takes_more() -> None:
+    async def main() -> None:
+        world = World(dict.fromkeys(range(90), "a"), [0, 0])
+        await world.assign()
+        slow, quick = world.agents
+        quick.type = "a"
+        world.head(30)
+        quick.work(2)
+        assert world.fanout.quickest(0) is quick.member.states[0]
+        world.head(30)
+        assert (slow.member.positions[0], quick.member.positions[0]) == (30, 60)
+        quick.member.fail(0, "stopped")
+        assert world.fanout.quickest(0) is None, "the other one is behind"
 
     run(main())
 

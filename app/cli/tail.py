@@ -85,29 +85,34 @@ def tail(
       penstock tail default/quickstart --dlq
     """
     filters = read_filters(wishes or ())
+    if retry and not follow:
+        raise UsageError("--retry and --no-follow cannot be combined.", "Use one of them.")
     now_s = time.time()
     since_ms = int(read_time(since, "--since", now_s) * 1000) if since else None
     until_ms = int(read_time(until, "--until", now_s) * 1000) if until else None
     client = kafka_client(kafka)
-    if retry and not follow:
-        raise UsageError("--retry and --no-follow cannot be combined.", "Use one of them.")
 
     def read(last: int | None, since_ms: int | None) -> Iterator[StoredRecord]:
         topic = topic_of(channel, client, dead_letters=dead_letters)
         with TopicReader(topic, client) as reader:
             yield from _stored(reader, last, (since_ms, until_ms), filters)
-            limit_s = None if until_ms is None else until_ms / 1000 - time.time()
-            if not follow or (limit_s is not None and limit_s <= 0):
-                return
-            if output is Format.TABLE:
-                note(f"Waiting for new events in {topic} ... (Ctrl-C ends it)")
-            for record in reader.coming(limit_s):
-                if filters.passes(record) and (until_ms is None or record.timestamp_ms < until_ms):
-                    yield record
+            if follow:
+                yield from _coming(reader, until_ms, filters, quiet=output is not Format.TABLE)
 
     with suppress(KeyboardInterrupt):
         for record in read_again(read, last, since_ms) if retry else read(last, since_ms):
             show(record, output, body=body)
+
+
+def _coming(reader: TopicReader, until_ms: int | None, filters: EventFilter, *, quiet: bool) -> Iterator[StoredRecord]:
+    limit_s = None if until_ms is None else until_ms / 1000 - time.time()
+    if limit_s is not None and limit_s <= 0:
+        return
+    if not quiet:
+        note(f"Waiting for new events in {reader.topic} ... (Ctrl-C ends it)")
+    for record in reader.coming(limit_s):
+        if filters.passes(record) and (until_ms is None or record.timestamp_ms < until_ms):
+            yield record
 
 
 def read_again(

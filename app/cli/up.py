@@ -61,10 +61,7 @@ def up(
     data: Data = HOME,
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,
-    limit_s: Annotated[
-        float,
-        typer.Option("--timeout", min=1, help="Seconds to wait until Kafka and all else is ready, after a download."),
-    ] = 60.0,
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for the start, after a download.")] = 60.0,
 ) -> None:
     """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
 

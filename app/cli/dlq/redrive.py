@@ -115,16 +115,10 @@ def redrive(
     config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
     where = query(kafka, subscription, channel, topic, reason, since, until, only)
     letters = [_edited(where, edited)] if edited is not None else None
-    if dry_run:
+    if dry_run or asks(yes, "A redrive"):
         rows = _waiting(where, letters or _letters(where, refs or ()), limit)
-        GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
-        if output is Format.TABLE and rows:
-            note("Nothing was sent. Run it without --dry-run to redrive them.")
-        return
-    if asks(yes, "A redrive") and (rows := _waiting(where, letters or _letters(where, refs or ()), limit)):
-        if output is Format.TABLE:
-            GROUPS.show(rows, View.TABLE)
-        confirm("Redrive them?")
+        if not _goes_on(rows, output, dry_run=dry_run):
+            return
     summary = asyncio.run(_run(where, refs or (), config, letters))
     if output is Format.JSON:
         print_json(summary.as_json())
@@ -132,6 +126,17 @@ def redrive(
         print("\n".join(summary.as_lines()))
     if summary.exit_code:
         raise typer.Exit(summary.exit_code)
+
+
+def _goes_on(rows: list[dict[str, object]], output: Format, *, dry_run: bool) -> bool:
+    """Show what would be redriven, and ask. Raises PenstockError for a no."""
+    if dry_run or output is Format.TABLE:
+        GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
+    if dry_run and output is Format.TABLE and rows:
+        note("Nothing was sent. Run it without --dry-run to redrive them.")
+    if rows and not dry_run:
+        confirm("Redrive them?")
+    return not dry_run
 
 
 def _letters(where: DeadLetterQuery, refs: Sequence[str], starts: Starts | None = None) -> Iterator[DeadLetter]:

@@ -81,16 +81,16 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
     if problem:
         raise UsageError(*problem)
     jvm = _Jvm()
-    with _without_words_of_py4j(), Interrupts() as interrupts, _scratch(options) as options:
+    with _without_words_of_py4j(), Interrupts() as interrupts, _scratch(options) as (options, folder):
         try:
             with contextlib.ExitStack() as stack:
-                spark = _start(options, jvm, interrupts)
+                spark = _start(options, jvm, interrupts, folder)
                 interrupts.set_again()
                 stack.callback(_stop, spark, interrupts)
                 if not options.is_local and options.remote is None and not options.submitted:
                     # Executors fetch the zip when their first task starts, so it must exist as long as the session.
-                    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
-                    spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
+                    modules = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
+                    spark.sparkContext.addPyFile(str(write_zip(Path(modules))))
                 yield spark
         except BaseException as why:
             if interrupts.heard:
@@ -103,17 +103,15 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
 
 
 @contextlib.contextmanager
-def _scratch(options: SparkOptions) -> Iterator[SparkOptions]:
-    """A temporary folder for a local session's files: a JVM that ends with a full heap leaves gigabytes of them.
-
-    SPARK_LOCAL_DIRS takes precedence.
+def _scratch(options: SparkOptions) -> Iterator[tuple[SparkOptions, str]]:
+    """A temporary folder, in which the JVM runs: Spark makes a folder `artifacts` where it is. A local session has all
+    its files in it: a JVM that ends with a full heap leaves gigabytes of them. SPARK_LOCAL_DIRS takes precedence.
     """
     name = "spark.local.dir"
-    if not options.is_local or name in options.settings:
-        yield options
-        return
     with tempfile.TemporaryDirectory(prefix="penstock-spark-", ignore_cleanup_errors=True) as folder:
-        yield replace(options, settings={**options.settings, name: folder})
+        if options.is_local and name not in options.settings:
+            options = replace(options, settings={**options.settings, name: folder})
+        yield options, folder
 
 
 class _Jvm:
@@ -174,12 +172,19 @@ class _Jvm:
             process.wait()
 
 
-def _start(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSession:
+def spark_home() -> str:
+    """The folder of the Spark that PySpark brings."""
+    import pyspark
+
+    return os.path.dirname(str(pyspark.__file__))
+
+
+def _start(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts, folder: str) -> SparkSession:
     if options.remote is not None:
         return _connect(options)
     if options.submitted:
         return _quiet(_builder(options, {}).getOrCreate())
-    return _launch(options, jvm, interrupts)
+    return _launch(options, jvm, interrupts, folder)
 
 
 def _stop(spark: SparkSession, interrupts: Interrupts) -> None:
@@ -342,8 +347,8 @@ def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:
     return builder
 
 
-def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSession:
-    """Start a JVM and a session in it."""
+def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts, folder: str) -> SparkSession:
+    """Start a JVM in this folder, and a session in it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -354,7 +359,7 @@ def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSe
     try:
         launch: Any = launch_gateway  # has no type annotations
         with interrupts.only_where(jvm.is_known):
-            jvm.gateway = launch(conf, popen_kwargs={"stderr": listener.inlet})
+            jvm.gateway = launch(conf, popen_kwargs={"stderr": listener.inlet, "cwd": folder})
         # The JVM has its own copy of the pipe now. While this one is open, the reader would never see the pipe's end.
         listener.close_inlet()
         context = SparkContext(gateway=jvm.gateway, conf=conf)

@@ -285,22 +285,37 @@ def hold(folder: Path) -> Iterator[None]:
     lock = folder.with_name(f".{folder.name}.lock")
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as problem:
-        raise _not_writable(folder, problem) from problem
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        handle = _locked(lock)
     except BlockingIOError:
         raise PenstockError(
             f"Another job is writing to {folder}.", "Wait for it, stop it, or use another --folder DIR."
         ) from None
     except OSError as problem:
+        raise _not_writable(folder, problem) from problem
+    try:
+        yield
+    except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):  # the system names no file that it cannot write to
             raise _not_writable(folder, problem) from problem
         raise
     finally:
+        lock.unlink(missing_ok=True)  # while it is held, so that nobody else holds this file
         os.close(handle)
+
+
+def _locked(lock: Path) -> int:
+    """Lock the file. Raises BlockingIOError if another process holds it."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), lock.stat()):
+                return handle
+        os.close(handle)  # its last holder has removed it since it was opened
 
 
 def continues(folder: Path) -> bool:

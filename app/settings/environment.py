@@ -12,6 +12,18 @@ def default_variables(values: Mapping[str, str]) -> None:
         os.environ.setdefault(name, value)
 
 
+#: By these PySpark would start another Spark than the one that is installed with it, or with other options.
+_OF_OTHER_SPARKS = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
+
+
+def forget_other_sparks(home: str) -> list[str]:
+    """Remove what the environment says about another Spark than the one in `home`. Returns the names that were set."""
+    names = [name for name in _OF_OTHER_SPARKS if os.environ.get(name, home) != home]
+    for name in _OF_OTHER_SPARKS:
+        os.environ.pop(name, None)
+    return names
+
+
 def started_by_spark_submit() -> bool:
     """Whether spark-submit started this process, and so chose the master of its session."""
     return "PYSPARK_GATEWAY_PORT" in os.environ

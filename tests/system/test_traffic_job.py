@@ -51,14 +51,20 @@ def test_the_job_counts_what_was_sent_and_delivered(kafka: EmbeddedKafka, tmp_pa
             assert worker.terminate() == 0, worker.tail()  # which sends its last counts
         attempts = {name: len(subscriber.requests(f"/{name}")) for name in NAMES}
 
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / ".penstock").symlink_to(REPOSITORY / ".penstock")  # Spark's jars
+    left_over = {"SPARK_HOME": "/nonexistent", "PYSPARK_SUBMIT_ARGS": "--master spark://nowhere:7077 pyspark-shell"}
     done = subprocess.run(
         [sys.executable, "-m", "app.cli", "job", "traffic", "--once", "-o", "json", "--kafka", kafka.bootstrap,
-         "--folder", str(tmp_path / "tables"), "--master", "local[2]"],
-        capture_output=True, text=True, check=False, timeout=SPARK_LIMIT_S, cwd=REPOSITORY,
-        env={**os.environ, "PENSTOCK_INSTANCE": installation.name},
+         "--folder", "tables", "--master", "local[2]"],
+        capture_output=True, text=True, check=False, timeout=SPARK_LIMIT_S, cwd=here,
+        env={**os.environ, **left_over, "PENSTOCK_INSTANCE": installation.name},
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
+    assert "Ignored in the environment: SPARK_HOME, PYSPARK_SUBMIT_ARGS." in done.stderr
+    assert {path.name for path in here.iterdir()} == {".penstock", "tables"}, "no artifacts and no lock stay behind"
     found = json.loads(done.stdout)
     counts = ("events", "bytes", "delivered", "retried", "dead_lettered", "filtered")
     rows = {(row["kind"], row["subscription"]): tuple(row[name] for name in counts) for row in found["rows"]}

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analytics.spark.session import options_problem, spark_session
+from analytics.spark.session import options_problem, spark_home, spark_session
 from app.cli.output.format import note
 from app.cli.output.jar_progress import jar_progress
 from app.local.kafka.jar_sets import SPARK
 from app.operations.spark_jars import check_place, jar_places, spark_options
+from app.settings.environment import forget_other_sparks, started_by_spark_submit
 from app.settings.extras import ANALYTICS, SPARK_MODULES, need
 from knative.errors import UsageError
 
@@ -93,6 +94,8 @@ class JobOptions:
 def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
     """A Spark session for one command. Raises PenstockError with a hint if it cannot start."""
     options.check()  # before anything is downloaded
+    if not started_by_spark_submit() and (names := forget_other_sparks(spark_home())):
+        note(f"Ignored in the environment: {', '.join(names)}. Penstock starts the Spark that is installed with it.")
     with jar_progress(SPARK) as progress:
         jars = [] if options.remote else jar_places(options.jars, progress=progress)
     if sys.stderr.isatty():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from pathlib import Path
@@ -234,6 +235,25 @@ def test_one_job_at_a_time(tmp_path: Path) -> None:
         pass
     with hold(tmp_path / "t"):
         assert not (tmp_path / "t").exists()
+    assert list(tmp_path.iterdir()) == [], "no lock stays behind"
+
+
+def test_a_lock_file_that_its_holder_has_removed_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job before ends between the open and the lock of this one."""
+    lock, really = tmp_path / ".t.lock", fcntl.flock
+    calls: list[int] = []
+
+    def flock(handle: int, how: int) -> None:
+        if not calls:
+            lock.unlink()
+        calls.append(handle)
+        really(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with hold(tmp_path / "t"):
+        assert len(calls) == 2
+        with pytest.raises(PenstockError, match="Another job"), hold(tmp_path / "t"):
+            pass
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def _asking(worker: Worker) -> Iterator[list[float]]:
         thread.join()
 
 
-def _subscribed(broker: Installation, name: str) -> dict[str, Any]:
-    conditions = broker.status("Trigger", name)["status"]["conditions"]
-    return next(condition for condition in conditions if condition["type"] == "Subscribed")
+def _condition(broker: Installation, name: str, type_: str = "Subscribed") -> dict[str, Any]:
+    conditions: list[dict[str, Any]] = broker.status("Trigger", name)["status"]["conditions"]
+    return next(condition for condition in conditions if condition["type"] == type_)
 
 
 def _exceeded(worker: Worker, name: str) -> float:
@@ -117,9 +117,11 @@ def test_a_filter_that_asks_for_too_much_stops_nobody_else(
         wait_until("the metric counts them", lambda: _exceeded(worker, "bomb") == count, LIMIT_S)
         assert _exceeded(worker, "beside") == 0
         wait_until(
-            "the status says it", lambda: _subscribed(shared, "bomb").get("reason") == "FilterLimitExceeded", LIMIT_S
+            "the status says it", lambda: _condition(shared, "bomb").get("reason") == "FilterLimitExceeded", LIMIT_S
         )
-        assert _subscribed(shared, "bomb")["status"] == "True"
-        assert "do not match" in _subscribed(shared, "bomb")["message"]
-        assert "reason" not in _subscribed(shared, "beside")
+        for type_ in ("Subscribed", "Ready"):
+            found = _condition(shared, "bomb", type_)
+            assert (found["status"], found["reason"]) == ("True", "FilterLimitExceeded")
+            assert "do not match" in found["message"]
+            assert "reason" not in _condition(shared, "beside", type_)
         assert worker.terminate() == 0, worker.tail()

@@ -51,9 +51,9 @@ class GroupOffsets:
     async def read(self, topic: str, subscriptions: Collection[Subscription], numbers: Collection[int]) -> Starts:
         """Group -> partition -> where it starts. A group without a committed offset starts at the beginning of the log.
         Raises KafkaFailed."""
-        found = await asyncio.gather(*(self.starts(subscription, numbers) for subscription in subscriptions))
+        answers = await asyncio.gather(*(self.starts(subscription, numbers) for subscription in subscriptions))
         labels = {subscription.group: subscription.label for subscription in subscriptions}
-        starts = dict(zip(labels, found, strict=True))
+        starts = dict(zip(labels, answers, strict=True))
         missing = {number for offsets in starts.values() for number in numbers if number not in offsets}
         if missing:
             bounds = await self._bounds(topic, missing)
@@ -75,7 +75,7 @@ class GroupOffsets:
                     SET_BACK,
                     subscription=subscription.label,
                     partition=number,
-                    found=committed[number].offset,
+                    committed=committed[number].offset,
                     offset=start.offset,
                     hint=SET_BACK_HINT,
                 )

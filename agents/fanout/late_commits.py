@@ -5,7 +5,7 @@
     who opens it next                        38, and its last owner has reported 488 -> begins at 488, and commits that
 
 The groups of a fan-out have no members, and Kafka accepts what is committed for such a group from anyone, at any time.
-A request of this system arrives soon or never (`tables/kafka/admin/coordinators`), unless a proxy on its way holds it.
+Requests of workers arrive soon or never (`tables/kafka/admin/punctual_client`), unless a proxy on their way holds them.
 """
 
 from __future__ import annotations

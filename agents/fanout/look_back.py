@@ -52,7 +52,7 @@ async def look_at(member: FanoutMember, group_offsets: GroupOffsets) -> None:
                 SET_BACK,
                 subscription=subscription.label,
                 partition=number,
-                found=offset.offset,
+                committed=offset.offset,
                 offset=state.tracker.committable,
                 hint=SET_BACK_HINT,
             )

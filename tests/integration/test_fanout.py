@@ -127,9 +127,9 @@ async def test_partitions_that_are_added_have_a_committed_offset_without_an_even
         add_partitions(kafka, topic, 3)
         await until("all are served", lambda: len(trigger.member.states) == 3, worker)
         async with asyncio.timeout(LIMIT_S):
-            while len(found := await asyncio.to_thread(groups.committed, trigger.subscription.group)) < 3:
+            while len(offsets := await asyncio.to_thread(groups.committed, trigger.subscription.group)) < 3:
                 await asyncio.sleep(0.1)
-    assert {number: one.offset for (_, number), one in found.items()} == {0: 0, 1: 0, 2: 0}
+    assert {number: at.offset for (_, number), at in offsets.items()} == {0: 0, 1: 0, 2: 0}
     assert trigger.got == []
 
 

@@ -174,7 +174,7 @@ async def test_every_connection_drops_what_does_not_arrive_in_time(
             await until_it_commits(client, topic)
             aiokafka_client = client._coordinators._client
             assert aiokafka_client is not None
-            (connection,) = [one for (_, kind), one in aiokafka_client._conns.items() if kind is COORDINATION]
+            (connection,) = [at for (_, kind), at in aiokafka_client._conns.items() if kind is COORDINATION]
             of_kernel = connection._writer.get_extra_info("socket")
             assert of_kernel.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4_000
             assert of_kernel.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)

@@ -81,7 +81,7 @@ def _settle(trigger: Trigger, start: int, end: int) -> None:
 
 def _history(proxied: KafkaCluster, trigger: Trigger) -> list[int]:
     """What was committed, in order."""
-    return [found.offset for found in reader.committed(proxied.direct, [trigger.subscription.group])]
+    return [commit.offset for commit in reader.committed(proxied.direct, [trigger.subscription.group])]
 
 
 async def test_what_is_not_delivered_in_time_never_arrives(proxied: KafkaCluster) -> None:

@@ -43,8 +43,8 @@ def test_nothing_comes_again(kafka: EmbeddedKafka, tmp_path: Path, kind: str) ->
 
             def reported() -> bool:
                 contract = read_contract(client, installation.name)
-                (one,) = [found for found in contract.subscriptions if found.group == group]
-                return reported_offsets(one, contract.workers) == ends
+                (subscription,) = contract.subscriptions
+                return reported_offsets(subscription, contract.workers) == ends
 
             wait_until("the worker has reported its offsets", reported, LIMIT_S)
             worker.kill()
@@ -61,4 +61,4 @@ def test_nothing_comes_again(kafka: EmbeddedKafka, tmp_path: Path, kind: str) ->
 
 def _is_ready(installation: Installation) -> bool:
     conditions = installation.status(installation.resources.kind, NAME).get("status", {}).get("conditions", ())
-    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+    return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)

@@ -76,8 +76,8 @@ class Groups:
         self.claims: list[Claim] = []
 
     async def read(self, topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
-        found = {subscription.group: self.found[subscription.group] for subscription in subscriptions}
-        return {group: {0: Start(at.offset, at.metadata)} for group, at in found.items()}
+        groups = {subscription.group: self.found[subscription.group] for subscription in subscriptions}
+        return {group: {0: Start(at.offset, at.metadata)} for group, at in groups.items()}
 
     async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:
         return dict.fromkeys(numbers, self.found[group])

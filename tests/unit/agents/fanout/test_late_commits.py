@@ -21,7 +21,7 @@ def committed(offset: int, settled: set[int] | None = None, attempts: dict[int, 
 
 
 @pytest.mark.parametrize(
-    ("found", "mine", "older"),
+    ("in_kafka", "mine", "older"),
     [
         (committed(38), tracker(488), True),
         (committed(488), tracker(488), False),
@@ -36,9 +36,9 @@ def committed(offset: int, settled: set[int] | None = None, attempts: dict[int, 
     ],
 )
 def test_what_is_older_has_less_that_is_settled_or_attempted(
-    found: GroupOffset, mine: OffsetTracker, older: bool
+    in_kafka: GroupOffset, mine: OffsetTracker, older: bool
 ) -> None:
-    assert is_older(found, mine) is older
+    assert is_older(in_kafka, mine) is older
 
 
 @given(st.integers(0, 9), st.lists(st.sampled_from(["add", "settle", "fail"]), max_size=60), st.randoms())
@@ -64,7 +64,7 @@ def test_a_later_commit_is_never_older_than_an_earlier_one(start: int, steps: li
 
 
 @pytest.mark.parametrize(
-    ("found", "reported", "start"),
+    ("in_kafka", "reported", "start"),
     [
         (committed(38), 488, Start(488, "", committed=False)),
         (committed(488, {490}), 488, Start(488, committed(488, {490}).metadata)),
@@ -73,6 +73,6 @@ def test_a_later_commit_is_never_older_than_an_earlier_one(start: int, steps: li
     ],
 )
 def test_who_opens_a_partition_begins_where_its_last_owner_was(
-    found: GroupOffset, reported: int | None, start: Start
+    in_kafka: GroupOffset, reported: int | None, start: Start
 ) -> None:
-    assert start_at(found, reported) == start
+    assert start_at(in_kafka, reported) == start

@@ -14,12 +14,16 @@ from tables.kafka.errors import KafkaFailed
 
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
-#: Time for the other members to join again and commit what they know. They try to connect every RECONNECT_MAX_S, wait
-#: for 1 s if their client has failed, and a heartbeat informs the members that are there within HEARTBEAT_MAX_S. (In
-#: the protocol `consumer` the brokers set the heartbeat, by default 5 s: some may be late, which costs duplicates.)
+#: Time for the other members to join again and commit what they know. They try to connect every 2 s, wait for 1 s if
+#: their client has failed, and a heartbeat informs the members that are there within HEARTBEAT_MAX_S. (In the protocol
+#: `consumer` the brokers set the heartbeat, by default 5 s: some may be late, which costs duplicates.)
 HANDOVER_S = 5.0
-RECONNECT_MAX_S = 2.0
 HEARTBEAT_MAX_S = 1.2
+RECONNECT_MAX_S = 1.0
+#: After that, an attempt to connect is given up for the next. A frozen broker holds some 50 new connections and drops
+#: the packets that would open more. The system sends such a packet again after 1, 3, 7, 15 and 31 s, so an attempt
+#: could find a broker up to 16 s after that is back. With this limit no two packets are more than 2 s apart.
+CONNECT_MAX_S = 4 * RECONNECT_MAX_S
 
 
 def is_fatal(error: KafkaError) -> bool:

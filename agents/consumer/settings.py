@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.config import DeliveryConfig
-from agents.consumer.membership import HEARTBEAT_MAX_S, RECONNECT_MAX_S
+from agents.consumer.membership import CONNECT_MAX_S, HEARTBEAT_MAX_S, RECONNECT_MAX_S
 from tables.kafka.connection.live_settings import present
 
 
@@ -38,6 +38,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "message.max.bytes": config.event_bytes_max + 524_288,
         "topic.metadata.refresh.interval.ms": 20_000,  # added partitions have an offset within 30 s
         "reconnect.backoff.max.ms": round(RECONNECT_MAX_S * 1000),
+        "socket.connection.setup.timeout.ms": round(CONNECT_MAX_S * 1000),
         "group.protocol": config.group_protocol,
         **(classic if config.group_protocol == "classic" else {}),
         **config.client,

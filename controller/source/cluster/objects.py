@@ -6,7 +6,7 @@ with its topic left behind, and one that is not valid is served as it was.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -128,58 +128,24 @@ def owns_something(resource: Resource | None) -> bool:
     return isinstance(resource, KafkaChannel | Subscription | Trigger)
 
 
-def ours_of(known: Iterable[Known], *, core: bool) -> list[Known]:
-    """The objects that this controller serves, leaves its finalizer on, and writes the status of.
-
-    With Knative's core, Subscriptions are core's. Triggers are their Broker's: if that is of another class, or with
-    core of a class that is not known yet, they are somebody else's, unless they were ours. So are those that are not
-    valid here: other implementations have other rules."""
-    every = list(known)
-    brokers = {name_of(one.raw): owns_something(one.resource) or one.finalized for one in every if one.kind == "Broker"}
-    return [
-        one
-        for one in every
-        if not (core and one.kind == "Subscription")
-        and not (one.kind == "Trigger" and not one.finalized and not brokers.get(_broker_of(one.raw), not core))
-    ]
+def is_of_another_class(known: Known) -> bool:
+    """Whether it is a Broker that another controller serves."""
+    return isinstance(known.resource, Broker) and not owns_something(known.resource) and not known.finalized
 
 
-def served_of(ours: Iterable[Known], known: Iterable[Known]) -> list[Known]:
-    """Those of `ours` without the Triggers whose Broker has another class now: they have our finalizer until they go,
-    and their status is somebody else's."""
-    others = {
-        name_of(one.raw)
-        for one in known
-        if one.kind == "Broker" and not owns_something(one.resource) and not one.finalized and not one.problem
-    }
-    return [one for one in ours if one.kind != "Trigger" or _broker_of(one.raw) not in others]
-
-
-def _broker_of(trigger: Raw) -> tuple[str, str]:
+def broker_of(trigger: Raw) -> Name:
+    """The Broker that a Trigger names, valid or not."""
     return name_of(trigger)[0], str(_spec_of(trigger).get("broker") or "")
 
 
-def former_of(known: Iterable[Known], *, core: bool) -> list[Known]:
-    """Subscriptions that have our finalizer although Knative's core resolves them now."""
-    return [one for one in known if core and one.kind == "Subscription" and one.finalized]
-
-
-def expected_refs(known: Iterable[Known], ours: Iterable[Known]) -> frozenset[tuple[str, str, str]]:
-    """What may be served later: all of `ours`, and the Subscriptions that core writes into our channels."""
-    every = list(known)
-    channels = {name_of(one.raw) for one in every if one.kind == "KafkaChannel"}
-    there = (*ours, *(one for one in every if one.kind == "Subscription" and _is_for_us(one.raw, channels)))
-    return frozenset((one.kind, *name_of(one.raw)) for one in there if not one.deleting)
-
-
-def _is_for_us(subscription: Raw, channels: Collection[Name]) -> bool:
-    """Whether core writes a Subscription into a KafkaChannel. `channels`: the names of all."""
-    channel = _spec_of(subscription).get("channel")
-    if not isinstance(channel, Mapping):
+def is_written_into(known: Known, channels: Collection[Name]) -> bool:
+    """Whether core writes it into a KafkaChannel: a Subscription that stays. `channels`: the names of all."""
+    channel = _spec_of(known.raw).get("channel")
+    if known.kind != "Subscription" or known.deleting or not isinstance(channel, Mapping):
         return False
     kind = channel.get("kind") or "KafkaChannel"
     # Core puts the subscribers of a Channel into one of the same name that backs it.
-    backed = (name_of(subscription)[0], str(channel.get("name") or "")) in channels
+    backed = (name_of(known.raw)[0], str(channel.get("name") or "")) in channels
     return kind == "KafkaChannel" or (kind == "Channel" and backed)
 
 
@@ -196,37 +162,8 @@ class FinalizerChange:
     known: Known
     finalizers: tuple[str, ...]
 
-    @property
-    def adds(self) -> bool:
-        """Whether our finalizer is added; else it is taken away."""
-        return FINALIZER in self.finalizers
 
-
-def plan_finalizers(ours: Iterable[Known], in_kafka: frozenset[str]) -> list[FinalizerChange]:
-    """Which objects get our finalizer, and which lose it. `in_kafka`: uids of which the contract or a removal in
-    progress still has something; an object must not be gone before that is."""
-    changes = []
-    for known in ours:
-        has = tuple(str(one) for one in metadata_of(known.raw).get("finalizers") or ())
-        needs = not known.deleting and owns_something(known.resource)
-        if needs and not known.finalized:
-            changes.append(FinalizerChange(known, (*has, FINALIZER)))
-        elif (
-            known.finalized
-            and not needs
-            and known.uid not in in_kafka
-            and (known.deleting or known.resource is not None)
-        ):
-            changes.append(_without(known))
-    return changes
-
-
-def plan_releases(former: Iterable[Known], listed: Collection[str], in_kafka: Collection[str]) -> list[FinalizerChange]:
-    """Which Subscriptions core has: those that it has written into a channel (`listed`: uids), because their group goes
-    with their entry; and those that have nothing in Kafka."""
-    return [_without(one) for one in former if one.uid in listed or one.uid not in in_kafka]
-
-
-def _without(known: Known) -> FinalizerChange:
-    has = (str(one) for one in metadata_of(known.raw).get("finalizers") or ())
-    return FinalizerChange(known, tuple(one for one in has if one != FINALIZER))
+def change_finalizer(known: Known, *, has: bool) -> FinalizerChange:
+    """Whether it has our finalizer changes; those of others stay."""
+    others = [str(other) for other in metadata_of(known.raw).get("finalizers") or () if other != FINALIZER]
+    return FinalizerChange(known, (*others, FINALIZER) if has else tuple(others))

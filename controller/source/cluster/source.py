@@ -1,7 +1,6 @@
 """Resources from a cluster: what its watchers know, as objects to be served.
 
-    watchers -> stores -> read_object -> objects: valid, with our finalizer, not being deleted
-                                     `-> invalid: served as before, status SpecInvalid
+    watchers -> stores -> table: objects with a state -> each question is a query
     what objects refer to -> further watchers (Services, ConfigMaps, any Addressable)
 
 The API server gave the objects their uids and generations. Event loop only.
@@ -25,31 +24,26 @@ from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
     FinalizerChange,
     Known,
-    expected_refs,
-    former_of,
-    ours_of,
     owns_something,
     path_of,
-    plan_finalizers,
-    plan_releases,
     read_object,
-    served_of,
     trimmed,
 )
 from controller.source.cluster.references import config_maps_of, refs_of
 from controller.source.cluster.referred import Referred
 from controller.source.cluster.store import ObjectStore, name_of, uid_of, version_of
+from controller.source.cluster.table import OURS, Table
 from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
 from controller.source.interface import Scan
 from knative.contract.leader_state import Identity, LeaderState, Removal
-from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscriber
+from knative.resources.values import ResetOffset
 
 log = structlog.get_logger(__name__)
 
 _HINT = f"it is tried again; {ASK_DOCTOR}"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
-OURS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
+KINDS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
 WRITES_MAX = 8  #: at the same time
 
 
@@ -69,24 +63,17 @@ class ClusterSource:
         self._api = api
         self._namespaces = tuple(namespaces) or ("",)
         self._mode = subscriptions
-        self._core = subscriptions == "core"
         self._may_write = may_write
         self._changed: Callable[[], None] = lambda: None
         self._watches = Watches(api, self._on_change, crashed)
         self._referred = Referred(api, self._watches, self._namespaces)
-        self._known: dict[str, Known] = {}
-        self._ours: list[Known] = []
-        self._former: list[Known] = []
-        self._released: frozenset[str] = frozenset()
-        self._entries_seen: set[str] = set()
-        self._refused: dict[str, str] = {}
-        self._vanished: Mapping[str, float] = {}
+        self._table = Table(core=subscriptions == "core")
         self.foreign: frozenset[str] = frozenset()
 
     @property
     def released(self) -> frozenset[str]:
         """See `controller.source.interface`."""
-        return self._released
+        return frozenset(uid for uid, row in self._table.rows.items() if row.released)
 
     # -- life
 
@@ -104,40 +91,39 @@ class ClusterSource:
 
     # -- reading
 
-    def _lists(self, kind: str) -> list[Listed]:
-        return [Listed(path_of(kind, namespace)) for namespace in self._namespaces]
+    def _lists(self, *kinds: str) -> dict[Listed, tuple[str, str]]:
+        """By kind and namespace."""
+        return {Listed(path_of(kind, namespace)): (kind, namespace) for kind in kinds for namespace in self._namespaces}
 
-    def _stores(self, kind: str) -> list[ObjectStore]:
-        return self._watches.stores(self._lists(kind))
+    def _stores(self, *kinds: str) -> list[ObjectStore]:
+        return self._watches.stores(self._lists(*kinds))
 
     def _wanted(self) -> dict[Listed, Trim]:
-        return {one: trimmed(kind) for kind in OURS for one in self._lists(kind)}
+        return {listed: trimmed(kind) for listed, (kind, _) in self._lists(*KINDS).items()}
 
     async def scan(self) -> Scan:
         """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
         await self._find_core()
-        known: dict[str, Known] = {}
+        table = self._table
         # All of one moment, and whether it was complete: objects may come and go while they are read.
-        synced = self._synced()
-        stores = [store for kind in OURS for store in self._stores(kind)] if self._mode != "auto" else []
-        for raw in [raw for store in stores for raw in store.objects.values()]:
-            uid = uid_of(raw)
-            before = self._known.get(uid)
-            if before is not None and before.raw is raw:
-                known[uid] = before
-            else:
-                known[uid] = read_object(raw)
-                await asyncio.sleep(0)  # large filters take 0.2 s
-        self._known = known
-        self._ours = ours_of(known.values(), core=self._core)
-        self._former = former_of(known.values(), core=self._core)
-        resources = [one.resource for one in known.values() if one.resource is not None]
-        self._entries_seen.update(
-            entry.uid for one in resources if isinstance(one, KafkaChannel) for entry in one.subscribers
-        )
+        stores = self._stores(*KINDS) if self._mode != "auto" else []
+        synced = bool(stores) and all(store.synced for store in stores)
+        raws = [raw for store in stores for raw in store.objects.values()]
+        gone = {uid for store in stores for uid in store.deleted}
+        read: dict[str, Known] = {}
+        for raw in filter(table.is_new, raws):
+            read[uid_of(raw)] = read_object(raw)
+            await asyncio.sleep(0)  # large filters take 0.2 s
+        table.read(raws, gone, read)
+        absent = self._watches.absent()
+        table.lists = frozenset(where for listed, where in self._lists(*KINDS).items() if listed not in absent)
+        table.synced = synced
+        known = table.known()
+        resources = [each.resource for each in known if each.resource is not None]
         await self._referred.need(refs_of(resources), config_maps_of(resources), self._wanted())
-        facts = (frozenset(one.facts for one in known.values()), self._referred.facts(), self._mode)
-        return Scan(facts, self._problems(), synced and self._synced())
+        table.synced = table.synced and self._referred.synced()
+        facts = (frozenset(each.facts for each in known), self._referred.facts(), self._mode)
+        return Scan(facts, self._problems(), table.synced)
 
     async def _find_core(self) -> None:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
@@ -150,17 +136,11 @@ class ClusterSource:
                 return  # the watchers say what is wrong with the API server
             listed = None
         found = find_mode(listed)
-        self._mode, self._core = found.value, found.value == "core"
+        self._mode, self._table.core = found.value, found.value == "core"
         log.info(found.why, subscriptions=found.value, means=MEANS[found.value])
 
-    def _synced(self) -> bool:
-        stores = [store for kind in OURS for store in self._stores(kind)]
-        return (
-            self._mode != "auto" and bool(stores) and all(store.synced for store in stores) and self._referred.synced()
-        )
-
     def _problems(self) -> tuple[FileProblem, ...]:
-        ours = [one for kind in OURS for one in self._lists(kind)]
+        ours = self._lists(*KINDS)
         absent = self._watches.absent().intersection(ours)
         # Without Brokers, say, the other kinds are served in full; without any, the cluster is not prepared.
         unused = absent if len(absent) < len(ours) else frozenset()
@@ -173,92 +153,41 @@ class ClusterSource:
 
     def begin(self, state: LeaderState) -> None:
         """Begin a term."""
-        self.foreign, self._released, self._vanished = frozenset(), frozenset(), {}
+        self.foreign = frozenset()
+        for row in self._table.rows.values():
+            row.released, row.missing_since = False, None
 
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
     ) -> tuple[FileProblem, ...]:
         """See `keeping`."""
-        records = {one.uid: one for one in published if one.uid not in removing}
-        found = keeping.keep(self._view(), records, self._released)
-        self._released |= keeping.releasable(found.foreign & frozenset(asked), records)
-        found = keeping.keep(self._view(), records, self._released)
-        self.foreign = found.foreign
-        return keeping.foreign_problem(found.foreign, records, self._api.host)
-
-    def _view(self) -> keeping.View:
-        alive = {one.uid for one in self._served()}
-        entries = self._listed()
-        stores = [store for kind in OURS for store in self._stores(kind)]
-        gone = {uid for store in stores for uid in store.deleted}
-        absent = self._watches.absent()
-        return keeping.View(
-            synced=self._synced(),
-            alive=frozenset(alive | entries),
-            present=frozenset(one.uid for one in self._ours if not one.deleting),
-            deleted=frozenset(gone | {one.uid for one in (*self._ours, *self._former) if one.deleting}),
-            entries_seen=frozenset(self._entries_seen),
-            core=self._core,
-            former=frozenset(one.uid for one in self._former if not one.deleting),
-            lists=frozenset(
-                (kind, namespace)
-                for kind in OURS
-                for namespace in self._namespaces
-                if Listed(path_of(kind, namespace)) not in absent
-            ),
-        )
-
-    def _served(self) -> list[Known]:
-        return [
-            one
-            for one in self._ours
-            if one.resource is not None
-            and not one.deleting
-            and (one.finalized or isinstance(one.resource, ResetOffset))
-        ]
-
-    def _listed(self) -> frozenset[str]:
-        return frozenset(entry.uid for one in self._served() for entry in _entries(one.resource))
+        records = {record.uid: record for record in published if record.uid not in removing}
+        foreign = keeping.keep(self._table, records).foreign
+        for uid in keeping.releasable(foreign & frozenset(asked), records):
+            self._table.rows[uid].released = True
+        self.foreign = keeping.keep(self._table, records).foreign
+        return keeping.foreign_problem(self.foreign, records, self._api.host)
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """Those that may be acted on, and ConfigMaps."""
-        served = [self._without_ghosts(one).as_object() for one in self._served()]
-        # Brokers of other classes are not served, but their Triggers must not be taken for ours.
-        others = [
-            one.as_object()
-            for one in self._known.values()
-            if isinstance(one.resource, Broker) and not owns_something(one.resource) and not one.finalized
-        ]
-        return (*served, *others, *(one.as_object() for one in self._referred.config_maps()))
-
-    def _without_ghosts(self, known: Known) -> Known:
-        """Knative's core may leave entries of deleted Subscriptions in a channel for ever."""
-        if not self._core or not isinstance(known.resource, KafkaChannel):
-            return known
-        there = {one.uid for one in self._known.values() if one.kind == "Subscription"}
-        ghosts = tuple(one for one in known.resource.subscribers if one.uid not in there)
-        if not ghosts:
-            return known
-        served = tuple(one for one in known.resource.subscribers if one.uid in there)
-        return replace(known, resource=replace(known.resource, subscribers=served, ghosts=ghosts))
+        return (*self._table.objects(), *(known.as_object() for known in self._referred.config_maps()))
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
         """See `keeping`."""
-        records = {one.uid: one for one in published}
+        records = {record.uid: record for record in published}
         if not complete:
-            return frozenset(records) - {one.uid for one in objects}
-        return keeping.keep(self._view(), records, self._released).retained
+            return frozenset(records) - {served.uid for served in objects}
+        return keeping.keep(self._table, records).retained
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
         """See `keeping`."""
-        return keeping.keep_creations(self._view(), creations) if complete else frozenset(creations)
+        return keeping.keep_creations(self._table, creations) if complete else frozenset(creations)
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
         """See `keeping`. One that is there again, or that cannot be looked for now, has not vanished."""
         if not complete:
             return {}
-        self._vanished = {uid: self._vanished.get(uid, now) for uid in keeping.vanished(self._view(), creations)}
-        return self._vanished
+        return self._table.missing(keeping.vanished(self._table, creations), now)
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """None: the API server remembers the identities."""
@@ -266,23 +195,24 @@ class ClusterSource:
 
     def view(self) -> ClusterView | None:
         """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
-        expected = expected_refs(self._known.values(), self._ours)
-        return replace(self._referred.view(), expected=expected, core=self._core)
+        return replace(self._referred.view(), expected=self._table.expected(), core=self._table.core)
 
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid."""
-        return [one.invalid_status for one in self._ours if one.resource is None]
+        return [known.invalid_status for known in self._table.known(*OURS) if known.resource is None]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
         """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer.
         Not of a ResetOffset that is over: its status must stay, because nothing else may remember that."""
-        found = (
-            outage_status((one.kind, *name_of(one.raw)), one.uid, one.generation, one.raw.get("status") or {}, why)
-            for one in served_of(self._ours, self._known.values())
-            if (owns_something(one.resource) or (isinstance(one.resource, ResetOffset) and not one.resource.over))
-            and one.uid not in said
+        statuses = (
+            outage_status(
+                (known.kind, *name_of(known.raw)), known.uid, known.generation, known.raw.get("status") or {}, why
+            )
+            for known in self._table.written()
+            if (owns_something(known.resource) or (isinstance(known.resource, ResetOffset) and not known.resource.over))
+            and known.uid not in said
         )
-        return [status for status in found if status is not None]
+        return [status for status in statuses if status is not None]
 
     def live(self, kind: str, namespace: str, name: str) -> tuple[ObjectStore, Mapping[str, object]] | None:
         """The object as it was read last, and its store."""
@@ -296,17 +226,15 @@ class ClusterSource:
 
     async def prepare(self) -> None:
         """Give our finalizer to what will have something in Kafka."""
-        await self._carry_out([one for one in plan_finalizers(self._ours, frozenset(self._known)) if one.adds])
+        await self._carry_out(self._table.adoptions())
         await self.scan()
 
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Take our finalizer from what is being deleted and has nothing in Kafka any more, and from what core has taken
         over. Forget what is gone."""
-        for kind in OURS:
-            for store in self._stores(kind):
-                store.deleted &= in_kafka
-        released = [one for one in plan_finalizers(self._ours, in_kafka) if not one.adds]
-        await self._carry_out([*released, *plan_releases(self._former, self._listed(), in_kafka)])
+        for store in self._stores(*KINDS):
+            store.deleted &= in_kafka
+        await self._carry_out(self._table.releases(in_kafka))
 
     async def _carry_out(self, changes: Sequence[FinalizerChange]) -> None:
         limit = asyncio.Semaphore(WRITES_MAX)
@@ -320,6 +248,7 @@ class ClusterSource:
     async def _write(self, change: FinalizerChange) -> None:
         """The version goes along, so that nothing that others have changed meanwhile is overwritten."""
         known = change.known
+        row = self._table.rows[known.uid]
         if not self._may_write():
             return
         namespace, name = name_of(known.raw)
@@ -332,15 +261,11 @@ class ClusterSource:
         try:
             answer = await self._api.request("PATCH", path, {}, {"metadata": metadata}, MERGE)
         except ApiError as problem:
-            if problem.status not in (CONFLICT, NOT_FOUND) and self._refused.get(known.uid) != problem.why:
-                self._refused[known.uid] = problem.why
+            if problem.status not in (CONFLICT, NOT_FOUND) and row.refused != problem.why:
+                row.refused = problem.why
                 log.warning("a finalizer cannot be written; trying again", reason=str(problem))
             return
-        self._refused.pop(known.uid, None)
+        row.refused = None
         found = self.live(known.kind, namespace, name)
         if found is not None:
             found[0].put(answer)
-
-
-def _entries(resource: Resource | None) -> Iterable[Subscriber]:
-    return resource.subscribers if isinstance(resource, KafkaChannel) else ()

@@ -16,6 +16,7 @@ from tests.unit.controller.plan.condition_rows import (
     sees,
     served_long_ago,
     serves,
+    serves_in_part,
     topic,
 )
 from tests.unit.controller.worlds import (
@@ -143,6 +144,13 @@ TRIGGERS = [
         (trigger(), broker()),
         None,
         workers=reports(WorkerState.SECRET_NOT_FOUND, "there is no folder", beside=True),
+    ),
+    Row(
+        "filter exceeds its limits",
+        "True FilterLimitExceeded: Ready, Subscribed",
+        PAIR,
+        None,
+        workers=serves_in_part,
     ),
     Row(
         "worker waits for Kafka",

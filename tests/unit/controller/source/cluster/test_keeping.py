@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from controller.model import Record
-from controller.source.cluster.keeping import View, foreign_problem, keep, keep_creations, releasable, vanished
+from controller.source.cluster.keeping import foreign_problem, keep, keep_creations, releasable, vanished
+from controller.source.cluster.objects import FINALIZER
+from controller.source.cluster.table import Row, State, Table
 from knative.contract.leader_state import Removal
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable
@@ -30,40 +30,72 @@ def ids(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
+ALL = frozenset({("KafkaChannel", ""), ("Subscription", "")})
+SERVED, INVALID, DELETING, GONE, FORMER, MISSING = (
+    State.SERVED,
+    State.INVALID,
+    State.DELETING,
+    State.GONE,
+    State.FORMER,
+    State.MISSING,
+)
+
+
+def table(
+    c: State = MISSING, s: State = MISSING, *, entry: bool = False, synced: bool = True, core: bool = False
+) -> Table:
+    """A channel `c` and its Subscription `s`. `entry`: it was an entry of the channel once."""
+    rows = {"c": Row(c), "s": Row(s, was_entry=entry)}
+    made = Table(core, synced, ALL)
+    made.rows.update(rows)
+    return made
+
+
+def listing(*, core: bool, synced: bool = True) -> Table:
+    """A channel that is served, whose entry is of a Subscription that nobody has seen."""
+    channel = {
+        "apiVersion": "messaging.knative.dev/v1beta1",
+        "kind": "KafkaChannel",
+        "metadata": {"namespace": "ns", "name": "c", "uid": "c", "finalizers": [FINALIZER]},
+        "spec": {"subscribers": [{"uid": "s", "generation": 1, "subscriberUri": "http://x/"}]},
+    }
+    made = Table(core, synced, ALL)
+    made.read([channel], ())
+    return made
+
+
 ROWS = {
-    "both are served": (View(True, ids("c", "s"), ids("c", "s"), ids()), "", ""),
-    "nothing is listed yet": (View(False, ids(), ids(), ids()), "c s", ""),
-    "one list is missing, one object is being deleted": (View(False, ids("c"), ids("c"), ids("s")), "", ""),
-    "being deleted": (View(True, ids(), ids(), ids("c", "s")), "", ""),
-    "there, but not to be served": (View(True, ids("c"), ids("c", "s"), ids()), "s", ""),
-    "an empty cluster": (View(True, ids(), ids(), ids()), "c s", "c s"),
-    "a Subscription that nobody deleted": (View(True, ids("c"), ids("c"), ids()), "s", "s"),
-    "an entry that left its channel, core": (View(True, ids("c"), ids("c"), ids(), core=True), "", ""),
-    "an entry that left its channel, own": (View(True, ids("c"), ids("c"), ids(), entries_seen=ids("s")), "", ""),
-    "a Subscription that core has not added yet": (
-        View(True, ids("c"), ids("c"), ids(), core=True, former=ids("s")),
-        "s",
-        "",
-    ),
-    "a Subscription that core has added and removed": (
-        View(True, ids("c"), ids("c"), ids(), entries_seen=ids("s"), core=True, former=ids("s")),
-        "",
-        "",
-    ),
+    "both are served": (table(SERVED, SERVED), "", ""),
+    "an entry of a channel, core": (listing(core=True), "", ""),
+    "an entry of a channel, own": (listing(core=False), "", ""),
+    "an entry of a channel, with a list that is missing": (listing(core=True, synced=False), "", ""),
+    "nothing is listed yet": (table(synced=False), "c s", ""),
+    "one list is missing, one object is being deleted": (table(SERVED, DELETING, synced=False), "", ""),
+    "being deleted": (table(DELETING, State.LEAVING), "", ""),
+    "deleted": (table(GONE, GONE), "", ""),
+    "there, but not valid": (table(SERVED, INVALID), "s", ""),
+    "there, but without our finalizer": (table(State.LISTED, State.LISTED), "c s", ""),
+    "an empty cluster": (table(), "c s", "c s"),
+    "a Subscription that nobody deleted": (table(SERVED), "s", "s"),
+    "a Subscription that is somebody else's now": (table(SERVED, State.OTHERS), "s", "s"),
+    "an entry that left its channel, core": (table(SERVED, core=True), "", ""),
+    "an entry that left its channel, own": (table(SERVED, entry=True), "", ""),
+    "a Subscription that core has not added yet": (table(SERVED, FORMER, core=True), "s", ""),
+    "a Subscription that core has added and removed": (table(SERVED, FORMER, entry=True, core=True), "", ""),
     "a Subscription that core has not added, of a channel that is being deleted": (
-        View(True, ids(), ids(), ids("c"), core=True, former=ids("s")),
+        table(DELETING, FORMER, core=True),
         "",
         "",
     ),
-    "an entry whose channel is not there": (View(True, ids(), ids(), ids(), core=True), "c s", "c s"),
-    "an entry whose channel is being deleted": (View(True, ids(), ids(), ids("c"), core=True), "", ""),
-    "a Subscription whose channel is being deleted": (View(True, ids(), ids(), ids("c")), "", ""),
-    "an entry whose channel is not valid now": (View(True, ids(), ids("c"), ids(), core=True), "c s", "s"),
+    "an entry whose channel is not there": (table(core=True), "c s", "c s"),
+    "an entry whose channel is being deleted": (table(DELETING, core=True), "", ""),
+    "a Subscription whose channel is being deleted": (table(GONE), "", ""),
+    "an entry whose channel is not valid now": (table(INVALID, core=True), "c s", "s"),
 }
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_what_stays(row: tuple[View, str, str]) -> None:
+def test_what_stays(row: tuple[Table, str, str]) -> None:
     view, retained, foreign = row
     found = keep(view, PUBLISHED)
     assert (found.retained, found.foreign) == (ids(*retained.split()), ids(*foreign.split()))
@@ -74,46 +106,54 @@ CREATED = {
     "s": Removal("s", "Subscription", "ns/s", "t-c", group="kafka.s"),
 }
 CREATION_ROWS = {
-    "nothing is listed yet": (View(False, ids(), ids(), ids()), "c s"),
-    "not valid now": (View(True, ids(), ids("c", "s"), ids()), "c s"),
-    "the list is missing": (View(True, ids(), ids(), ids()), "c"),
-    "being deleted": (View(True, ids(), ids(), ids("c", "s")), ""),
-    "the channel is being deleted": (View(True, ids(), ids("s"), ids("c")), "s"),
-    "an entry that left its channel": (View(True, ids("c"), ids("c"), ids(), entries_seen=ids("s")), "c"),
+    "nothing is listed yet": (table(synced=False), "c s"),
+    "not valid now": (table(INVALID, INVALID), "c s"),
+    "the list is missing": (table(), "c"),
+    "being deleted": (table(DELETING, DELETING), ""),
+    "the channel is being deleted": (table(DELETING, INVALID), "s"),
+    "an entry that left its channel": (table(SERVED, entry=True), "c"),
 }
 
 
 @pytest.mark.parametrize("row", CREATION_ROWS.values(), ids=CREATION_ROWS)
-def test_what_stays_of_that_which_was_never_published(row: tuple[View, str]) -> None:
+def test_what_stays_of_that_which_was_never_published(row: tuple[Table, str]) -> None:
     assert keep_creations(row[0], CREATED) == ids(*row[1].split())
 
 
-ALL = frozenset({("KafkaChannel", ""), ("Subscription", "")})
-EMPTY = View(True, ids(), ids(), ids(), lists=ALL)
+def limited(*lists: tuple[str, str]) -> Table:
+    """An empty cluster of which only these can be listed."""
+    made = table()
+    made.lists = frozenset(lists)
+    return made
+
+
 VANISHED_ROWS = {
-    "nothing is listed yet": (replace(EMPTY, synced=False), ""),
-    "not valid now": (replace(EMPTY, present=ids("c", "s")), ""),
-    "an empty cluster: of a group alone, nothing would be left behind": (EMPTY, "c"),
-    "an empty namespace": (replace(EMPTY, lists=frozenset({("KafkaChannel", "ns")})), "c"),
-    "other namespaces": (replace(EMPTY, lists=frozenset({("KafkaChannel", "n"), ("KafkaChannel", "nsx")})), ""),
-    "its kind is not installed": (replace(EMPTY, lists=ALL - {("KafkaChannel", "")}), ""),
-    "being deleted": (replace(EMPTY, deleted=ids("c", "s")), ""),
-    "served": (replace(EMPTY, alive=ids("c")), ""),
+    "nothing is listed yet": (table(synced=False), ""),
+    "not valid now": (table(INVALID, INVALID), ""),
+    "an empty cluster: of a group alone, nothing would be left behind": (table(), "c"),
+    "an empty namespace": (limited(("KafkaChannel", "ns")), "c"),
+    "other namespaces": (limited(("KafkaChannel", "n"), ("KafkaChannel", "nsx")), ""),
+    "its kind is not installed": (limited(("Subscription", "")), ""),
+    "being deleted": (table(GONE, DELETING), ""),
+    "served": (table(SERVED), ""),
 }
 
 
 @pytest.mark.parametrize("row", VANISHED_ROWS.values(), ids=VANISHED_ROWS)
-def test_which_objects_have_vanished_before_they_were_published(row: tuple[View, str]) -> None:
+def test_which_objects_have_vanished_before_they_were_published(row: tuple[Table, str]) -> None:
     assert vanished(row[0], CREATED) == ids(*row[1].split())
 
 
 def test_a_subscription_of_a_channel_that_is_gone_from_the_contract_does_not_stay() -> None:
-    assert keep(View(True, ids(), ids(), ids()), {"s": PUBLISHED["s"]}).retained == ids()
-    assert keep(View(False, ids(), ids(), ids()), {"s": PUBLISHED["s"]}).retained == ids("s")
+    assert keep(table(), {"s": PUBLISHED["s"]}).retained == ids()
+    assert keep(table(synced=False), {"s": PUBLISHED["s"]}).retained == ids("s")
 
 
 def test_what_a_person_wants_removed_does_not_stay() -> None:
-    found = keep(View(True, ids(), ids(), ids()), PUBLISHED, released=ids("c", "s"))
+    cluster = table()
+    for uid in ("c", "s"):
+        cluster.rows[uid].released = True
+    found = keep(cluster, PUBLISHED)
     assert found.retained == found.foreign == ids()
 
 

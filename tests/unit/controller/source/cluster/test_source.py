@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.kube.api_server import ApiServer
-from controller.source.cluster.source import OURS, ClusterSource
+from controller.source.cluster.source import KINDS, ClusterSource
 from knative.contract.leader_state import LeaderState, Removal
 
 CREATED = {"u": Removal("u", "KafkaChannel", "ns/one", "t", topics=("t", "t.dlq"))}
@@ -27,9 +27,11 @@ def _fail(problem: BaseException) -> None:
 async def test_an_object_has_vanished_since_it_was_first_missed() -> None:
     source = ClusterSource(ApiServer(), ("ns",), "own", _fail, lambda: False)
     await source.start(lambda: None)  # the watchers have not begun
-    for kind in OURS:
+    for kind in KINDS:
         for store in source._stores(kind):
             store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
+    assert source.vanished(True, CREATED, 10.0) == {}, "the lists were not looked at yet"
+    await source.scan()
     assert source.vanished(False, CREATED, 10.0) == {}
     assert [source.vanished(True, CREATED, now) for now in (20.0, 30.0)] == [{"u": 20.0}] * 2
     assert source.vanished(True, {}, 40.0) == {}
@@ -43,13 +45,15 @@ async def test_an_object_has_vanished_since_it_was_first_missed() -> None:
 async def test_a_deletion_is_remembered_until_all_that_was_created_is_gone() -> None:
     source = ClusterSource(ApiServer(), (), "own", _fail, lambda: False)
     await source.start(lambda: None)  # the watchers have not begun
-    stores = {kind: store for kind in OURS for store in source._stores(kind)}
+    stores = {kind: store for kind in KINDS for store in source._stores(kind)}
     for kind, store in stores.items():
         items = [_channel("1")] if kind == "KafkaChannel" else []
         store.add_page({"items": items, "metadata": {"resourceVersion": "1"}})
+    await source.scan()
     assert source.retained_creations(True, CREATED) == {"u"}
     stores["KafkaChannel"].apply({"type": "DELETED", "object": _channel("2")})
     for _ in range(2):
+        await source.scan()
         source.find_foreign([], (), ())
         assert source.retained_creations(True, CREATED) == frozenset()
         await source.release(frozenset(CREATED))
@@ -67,7 +71,7 @@ async def test_others_have_their_turn_while_many_objects_are_read() -> None:
     items = [_channel("1") for _ in range(count)]
     for number, item in enumerate(items):
         item["metadata"] |= {"name": f"c{number}", "uid": f"u{number}"}
-    for kind in OURS:
+    for kind in KINDS:
         for store in source._stores(kind):
             store.add_page({"items": items if kind == "KafkaChannel" else [], "metadata": {"resourceVersion": "1"}})
     turns = 0
@@ -81,7 +85,7 @@ async def test_others_have_their_turn_while_many_objects_are_read() -> None:
     task = asyncio.create_task(others())
     await source.scan()
     task.cancel()
-    assert len(source._known) == count
+    assert len(source._table.known()) == count
     assert turns >= count
     await source.stop()
 
@@ -105,7 +109,7 @@ async def test_a_reset_offset_that_is_not_over_says_that_kafka_is_away() -> None
     over = {"type": "Ready", "status": "True", "reason": "OffsetsMoved"}
     busy = {"type": "Ready", "status": "Unknown", "reason": "Stopping"}
     items = [_reset("new"), _reset("over", over), _reset("busy", busy)]
-    for kind in OURS:
+    for kind in KINDS:
         for store in source._stores(kind):
             store.add_page({"items": items if kind == "ResetOffset" else [], "metadata": {"resourceVersion": "1"}})
     await source.scan()

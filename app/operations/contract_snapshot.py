@@ -95,12 +95,12 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
 
 
 def _contract(entries: Iterable[Entry], statuses: Iterable[Status]) -> Contract:
-    found, reports = list(entries), list(statuses)
+    served, reports = list(entries), list(statuses)
     return Contract(
-        tuple(sorted((e for e in found if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
-        tuple(sorted((e for e in found if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
-        tuple(one for one in reports if isinstance(one, WorkerStatus)),
-        next((one for one in reports if isinstance(one, ControllerReport)), None),
+        tuple(sorted((e for e in served if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
+        tuple(sorted((e for e in served if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
+        tuple(report for report in reports if isinstance(report, WorkerStatus)),
+        next((report for report in reports if isinstance(report, ControllerReport)), None),
     )
 
 

@@ -124,13 +124,13 @@ def entry_of(record: Any) -> Entry:
 
 def record_at(record: Any, supported: int = SCHEMA_VERSION) -> Record:
     """The record, which must be an object with a schema. Raises UnknownSchema for a newer one, and DecodeError."""
-    found = object_at(record, "the record")
-    schema = integer_at(found.get("schema"), "schema")
+    row = object_at(record, "the record")
+    schema = integer_at(row.get("schema"), "schema")
     if schema > supported:
         raise UnknownSchema(f"the record has schema {schema}, this version supports {supported}")
     if schema < SCHEMA_VERSION:
         raise DecodeError(f"{schema} is not a schema")
-    return found
+    return row
 
 
 def _plain(value: Any) -> Any:
@@ -149,11 +149,11 @@ def _filter_at(value: Any) -> Filter:
     if not text:
         return ALL_EVENTS
     try:
-        found = filters.from_json(json.loads(text))
-        filters.compile_filter(found)
+        wishes = filters.from_json(json.loads(text))
+        filters.compile_filter(wishes)
     except (ValueError, RecursionError) as problem:
         raise DecodeError(f" is not a valid filter: {problem}") from problem
-    return found
+    return wishes
 
 
 def _one_of(*texts: str) -> Callable[[str], str | None]:

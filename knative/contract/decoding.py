@@ -81,11 +81,14 @@ class Decoder:
             rules = self._rules.get(kind, Fields())
             self._readers[kind] = [
                 (
-                    one.name,
-                    _checked(rules.special.get(one.name) or self._by_type(hints[one.name]), rules.checks.get(one.name)),
-                    one.name in rules.required or one.default is one.default_factory is MISSING,
+                    member.name,
+                    _checked(
+                        rules.special.get(member.name) or self._by_type(hints[member.name]),
+                        rules.checks.get(member.name),
+                    ),
+                    member.name in rules.required or member.default is member.default_factory is MISSING,
                 )
-                for one in fields(kind)
+                for member in fields(kind)
             ]
         return self._readers[kind]
 
@@ -144,24 +147,24 @@ def items_at(value: Any, name: str = "") -> list[Any]:
 
 def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
     """The items of the value, which must be a list."""
-    found = []
+    values = []
     for index, item in enumerate(items_at(value)):
         try:
-            found.append(read(item))
+            values.append(read(item))
         except DecodeError as problem:
             raise problem.within(f"[{index}]") from None
-    return tuple(found)
+    return tuple(values)
 
 
 def by_name(read: Callable[[Any], T], value: Any) -> dict[str, T]:
     """The members of the value, which must be an object."""
-    found = {}
+    values = {}
     for name, member in object_at(value).items():
         try:
-            found[text_at(name)] = read(member)
+            values[text_at(name)] = read(member)
         except DecodeError as problem:
             raise problem.within(name[:NAME_CHARS]) from None
-    return found
+    return values
 
 
 def described(value: Any) -> str:
@@ -196,11 +199,11 @@ def _checked(read: Read, check: Check | None) -> Read:
         return read
 
     def checked(value: Any) -> Any:
-        found = read(value)
-        wrong = check(found) if found is not None else None
+        checkable = read(value)
+        wrong = check(checkable) if checkable is not None else None
         if wrong is not None:
             raise DecodeError(f" {wrong}")
-        return found
+        return checkable
 
     return checked
 

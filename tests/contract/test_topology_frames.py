@@ -89,7 +89,7 @@ def test_hosts_have_the_owners_that_ingress_knows(spark: SparkSession) -> None:
     """Needs no jars of GraphFrames."""
     channels = claimed().channels
     schema = ", ".join(f"{name} string" for name in ("id", "uid", "namespace", "name", "kind", "topic"))
-    rows = [(one.uid, one.uid, one.namespace, one.name, one.kind, one.topic, list(one.hosts)) for one in channels]
+    rows = [(c.uid, c.uid, c.namespace, c.name, c.kind, c.topic, list(c.hosts)) for c in channels]
     places = _places(spark.createDataFrame(rows, f"{schema}, hosts array<string>")).collect()
     owners = {row.place: row.at for row in places if not row.place.startswith("/") and " " not in row.place}
     assert owners == {host: channel.uid for host, channel in channels_by_host(channels).items()}

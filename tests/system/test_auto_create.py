@@ -67,9 +67,9 @@ def test_a_client_that_asks_for_a_topic_does_not_create_it(
 
 def test_doctor_says_that_this_kafka_creates_topics_on_demand(kafka: KafkaCluster) -> None:
     done = penstock("doctor", "-o", "json", settings={"PENSTOCK_KAFKA": kafka.bootstrap})
-    (found,) = (check for check in json.loads(done.stdout) if check["check"] == "topics on demand")
-    assert found["level"] == "warning"
-    assert "auto.create.topics.enable=false" in found["hint"]
+    (said,) = (check for check in json.loads(done.stdout) if check["check"] == "topics on demand")
+    assert said["level"] == "warning"
+    assert "auto.create.topics.enable=false" in said["hint"]
 
 
 def test_topics_of_removed_channels_do_not_come_back(kafka: KafkaCluster, tmp_path: Path) -> None:

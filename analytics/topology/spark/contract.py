@@ -109,7 +109,7 @@ def namespaces(records: DataFrame) -> set[str]:
     row = f.from_json("value", _NAMESPACES)
     name = f.coalesce("row.channel.namespace", "row.subscription.namespace").alias("name")
     names = records.select(row.alias("row")).select(name).where("name is not null")
-    return {one["name"] for one in names.distinct().collect()}
+    return {row["name"] for row in names.distinct().collect()}
 
 
 def with_uid(records: DataFrame) -> DataFrame:

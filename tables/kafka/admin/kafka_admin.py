@@ -102,8 +102,8 @@ class KafkaAdmin:
             raise self._refusals.unreachable(self._client, problem) from problem
         resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
         asked = self._client.describe_configs([resource], request_timeout=self._limit_s)[resource]
-        found = self._answer(asked, "reading the settings of a broker", "DescribeConfigs on the cluster")
-        return found[name].value if name in found else None
+        settings = self._answer(asked, "reading the settings of a broker", "DescribeConfigs on the cluster")
+        return settings[name].value if name in settings else None
 
     # -- topics
 

@@ -24,6 +24,8 @@ from web.ingress import view
 
 pytestmark = pytest.mark.integration
 LIMIT_S = 180.0
+#: A cluster within the client, whose topics come when they are asked for.
+MOCK = {"test.mock.num.brokers": 1, "allow.auto.create.topics": True}
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def post(running: RunningWeb) -> tuple[int, bytes]:
 def test_what_a_broker_does_not_store_is_503(error: int) -> None:
     """librdkafka's mock cluster stands in: of one real broker no topic wants more replicas than there are."""
     for timeout_s in (1.0, 8.0, 64.0):
-        with serving({"test.mock.num.brokers": 1}, timeout_s) as (running, producer):
+        with serving(MOCK, timeout_s) as (running, producer):
             client = producer._client
             assert client is not None
             started = time.monotonic()
@@ -93,7 +95,7 @@ def test_a_kafka_that_is_not_there_is_503() -> None:
 @pytest.mark.parametrize("error", [KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE])
 def test_a_record_that_is_too_large_by_itself_is_413(error: int) -> None:
     # The second client starts within the limit.
-    with serving({"test.mock.num.brokers": 1}, LIMIT_S) as (running, producer):
+    with serving(MOCK, LIMIT_S) as (running, producer):
         assert post(running)[0] == 202
         client = producer._client
         assert client is not None

@@ -21,7 +21,7 @@ from app.cli.output.up_banner import banner
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.packaged import example, is_repository
 from app.local.quickstart import resources_of_up
-from app.local.stack import FIXED, Stack, StackConfig
+from app.local.stack import FIXED, START_LIMIT_S, Stack, StackConfig
 from app.settings.describe import plain
 from app.settings.load import Settings, load_settings
 from knative.errors import UsageError
@@ -45,6 +45,10 @@ KafkaPort = Annotated[
     int | None, typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}.")
 ]
 
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=1, help="Seconds to wait until Kafka and all else is ready, after a download.")
+]
+
 
 def up(
     kafka: Annotated[
@@ -61,7 +65,7 @@ def up(
     data: Data = HOME,
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,
-    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for the start, after a download.")] = 60.0,
+    limit_s: Timeout = START_LIMIT_S,
 ) -> None:
     """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
 

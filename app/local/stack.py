@@ -29,6 +29,8 @@ from app.local.probes import (
 )
 from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
 
+#: For Kafka and the worker together, after a download: a minute for each.
+START_LIMIT_S = 120.0
 _POLL_S = 0.1
 _SILENT_S = 5.0  #: how long a wait may take before its reason is printed
 #: Warnings that the sample subscriber causes on purpose: in the log file only.
@@ -58,7 +60,7 @@ class StackConfig:
     cluster_domain: str = "cluster.local"  #: as the worker's setting says
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
     expected: tuple[str, ...] = ()  #: beginnings of warnings that a demo causes on purpose: in the log file only
-    ready_limit_s: float = 60.0  #: for Kafka and the worker together, after a download
+    ready_limit_s: float = START_LIMIT_S
 
 
 class Stack:

@@ -49,6 +49,7 @@ class Up:
             "--data": folder / "kafka",
             "--home": folder,
             "--heap": "256m",
+            "--timeout": _START_LIMIT_S,
         }
         command = [sys.executable, "-m", "app.cli", "up", *(str(part) for pair in options.items() for part in pair)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY)

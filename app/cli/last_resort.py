@@ -92,7 +92,8 @@ def _report(command: str, problem: BaseException) -> str:
         ) as file:  # which only this user can read: a traceback may quote an input
             file.write(text)
     except OSError:
-        print(text, file=sys.stderr)
+        with suppress(OSError):
+            print(text, file=sys.stderr)
         return "This is a bug: please report it with the traceback above."
     return f"This is a bug: please report it with {file.name}, which has the traceback."
 

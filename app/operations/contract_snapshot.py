@@ -209,7 +209,7 @@ def has_subscription(contract: Contract, wish: str) -> bool:
 
 def no_subscription(contract: Contract, wish: str) -> PenstockError:
     """The error for an unknown subscription; it lists the known ones."""
-    names = dict.fromkeys(f"{one.namespace}/{one.name}" for one in contract.subscriptions)
+    names = dict.fromkeys(f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions)
     known = ", ".join(names) or "none"
     what = "subscription or trigger" if any(one.kind == TRIGGER for one in contract.subscriptions) else "subscription"
     return PenstockError(f"There is no {what} {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")

@@ -32,7 +32,7 @@ def kind_and_name(label: str, plain: str) -> tuple[str, str]:
     prefix."""
     namespace, slash, unique = label.rpartition("/")
     prefix, _, name = unique.rpartition(":")
-    kind = {one.lower(): one for one in (BROKER, TRIGGER)}.get(prefix, plain)
+    kind = {kind.lower(): kind for kind in (BROKER, TRIGGER)}.get(prefix, plain)
     return kind, f"{namespace}{slash}{name}"
 
 

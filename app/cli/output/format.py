@@ -147,8 +147,8 @@ class Listing:
     def table(self, rows: Sequence[Mapping[str, object]], view: View) -> Text:
         """The rows as a table."""
         now_s = time.time()
-        shown = [{**row, **{key: age(row.get(key), now_s) for key in self.times}} for row in rows]
-        return table_of(self.columns_of(view), shown, self.empty)
+        aged = [{**row, **{key: age(row.get(key), now_s) for key in self.times}} for row in rows]
+        return table_of(self.columns_of(view), aged, self.empty)
 
     def columns_of(self, view: View) -> Mapping[str, str]:
         """The columns of a table."""

@@ -42,9 +42,9 @@ def test_a_row_is_one_line_on_a_narrow_terminal_too(
 def test_wide_characters_keep_the_columns_in_line() -> None:
     console = Console(width=200, soft_wrap=True)
     rows: list[dict[str, object]] = [{"a": "\u6771\u4eac", "b": "x"}, {"a": "abcde", "b": "y"}]
-    with console.capture() as shown:
+    with console.capture() as output:
         console.print(table_of({"a": "A", "b": "B"}, rows, ""))
-    assert shown.get().splitlines() == ["A      B", "\u6771\u4eac   x", "abcde  y"]
+    assert output.get().splitlines() == ["A      B", "\u6771\u4eac   x", "abcde  y"]
 
 
 def test_names_have_their_kind_in_front(capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,9 +167,8 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
 
 
 def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
-    """The job as users start it, killed when the first of 15 batches is in the tables; how many records that were."""
-    # Many batches, because it must not be over before it is killed.
-    arguments = ["job", "traffic", "--master", master, *_CONF_OPTIONS, "--batch", "200"]
+    """The job as users start it, killed when a batch of three is in the tables; how many records that were."""
+    arguments = ["job", "traffic", "--master", master, *_CONF_OPTIONS, "--batch", "1000"]
     with log.open("wb") as output:
         first = subprocess.Popen(
             looked.command(*arguments, "--folder", str(folder)),

@@ -7,7 +7,7 @@ the specification). A text that is longer than the closures were made for raises
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt, ne
 
 from knative.cesql.functions import Function, find
@@ -41,9 +41,18 @@ _FEW = 16  #: texts of an event, which together are not large
 _ORDER = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
-def weight(node: Node) -> int:
-    """How often all operations of the node together handle each character of the longest text."""
-    return sum(map(_weight, walk(node)))
+def measure(node: Node) -> tuple[int, int]:
+    """How often all operations of the node together handle each character of the longest text; and the number of its
+    operators, functions and operands."""
+    weight = size = 0
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        size += 1
+        if not isinstance(node, Literal | Attribute):
+            weight += _weight(node)
+            waiting += children(node)
+    return weight, size
 
 
 def _weight(node: Node) -> int:
@@ -59,13 +68,6 @@ def _weight(node: Node) -> int:
             return 0 if function is None else function.weight
         case _:
             return 0
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from knative.cesql import parser
-from knative.cesql.closures import Attributes, Closure, Compiler, children, result_type, walk, weight
+from knative.cesql.closures import Attributes, Closure, Compiler, children, measure, result_type
 from knative.cesql.limits import LimitExceeded, Metered, longest
 from knative.cesql.parser import Logic, Node, Not
 from knative.cesql.values import ZERO, EvaluationError, Fault, Type, Value
@@ -29,21 +29,17 @@ class Step:
 class Expression:
     """A compiled expression. May be used from any thread."""
 
-    __slots__ = ("_metered", "_node", "closure", "text", "weight")
+    __slots__ = ("_metered", "_node", "closure", "size", "text", "weight")
 
-    def __init__(self, text: str, node: Node, weight: int, shared_weight: int) -> None:
-        """`weight`: see `closures.weight`. `shared_weight`: of all expressions that share a budget, with this one."""
+    def __init__(self, text: str, node: Node, weight: int, size: int, shared_weight: int) -> None:
+        """`weight` and `size`: see `closures.measure`. `shared_weight`: of all expressions that share a budget."""
         self.text = text
         self.weight = weight
+        self.size = size
         #: Raises Fault, and LimitExceeded if a text is too long to be handled without counting: see `metered`.
         self.closure = Compiler(longest(shared_weight)).closure(node)
         self._node = node
         self._metered: Closure | None = None
-
-    @property
-    def size(self) -> int:
-        """The number of its operators, functions and operands."""
-        return sum(1 for _ in walk(self._node))
 
     @property
     def metered(self) -> Callable[[Metered], Value]:
@@ -90,9 +86,9 @@ def compile_all(texts: Collection[str]) -> dict[str, Expression]:
     """Compile expressions that are evaluated for the same event, and so share the budget; those that are there twice
     count twice. Raises CesqlSyntaxError."""
     nodes = {text: parser.parse(text) for text in texts}
-    weights = {text: weight(node) for text, node in nodes.items()}
-    shared = sum(weights[text] for text in texts)
-    return {text: Expression(text, node, weights[text], shared) for text, node in nodes.items()}
+    measures = {text: measure(node) for text, node in nodes.items()}
+    shared = sum(measures[text][0] for text in texts)
+    return {text: Expression(text, node, *measures[text], shared) for text, node in nodes.items()}
 
 
 def _metered(node: Node) -> Closure:

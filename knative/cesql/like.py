@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 #: Where a part is in a text from a position on, before another one; -1 = it is not there.
 _Find = Callable[[str, int, int], int]
@@ -47,6 +48,7 @@ def compile_pattern(pattern: str) -> Fits:
     return _simple(first, middle, last) or _general(first, middle, last)
 
 
+@lru_cache(maxsize=16)  # one pattern is asked for its weight and compiled, one after the other
 def _parts(pattern: str) -> list[_Part]:
     parts: list[list[str]] = [[]]
     for token in _TOKENS(pattern):

@@ -104,3 +104,28 @@ def test_text_that_the_terminal_cannot_show_is_escaped() -> None:
     done = _penstock("explain", "grün✓", *_EXPLAIN[2:], env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 2, "there is no such trigger: not 1, which is `does not match`"
     assert b"There is no trigger gr\\xfcn\\u2713" in done.stderr
+
+
+def test_a_file_on_a_full_disk_is_named(tmp_path: Path) -> None:
+    """The file that is written before it replaces the one of tokens."""
+    (tmp_path / ".tokens.yaml.new").symlink_to("/dev/full")
+    done = _penstock("token", "shop", "--channel", "default/orders", "--file", str(tmp_path / "tokens.yaml"))
+    assert done.returncode == 2
+    assert f"{tmp_path}/tokens.yaml cannot be written (the disk is full)." in done.stderr.decode()
+
+
+def test_ctrl_c_while_a_command_is_imported() -> None:
+    program = """
+import sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from app.entry import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=_REPOSITORY, capture_output=True, check=False, timeout=_LIMIT_S
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

@@ -331,7 +331,7 @@ async def simulate(seed: int) -> None:
 
 @pytest.mark.parametrize("block", range(share(20)))
 def test_every_attempt_ends_once_and_in_time_and_no_connection_is_lost(block: int) -> None:
-    for seed in range(block * 100, block * 100 + 100):
+    for seed in range(block * 50, block * 50 + 50):
         with asyncio.Runner(loop_factory=Loop) as runner:
             try:
                 runner.run(simulate(seed))

@@ -4,8 +4,7 @@
                                                                          `-------> the rest is settled at once
 
 Takes the place of the `SubscriptionConsumer` of a subscription with its own consumer. An event that does not pass the
-filter costs a call of the filter and nothing else: no delivery, no turn of the agent. It is a gap in the log of this
-member.
+filter costs a call of the filter and nothing else: it is a gap in the log of this member.
 """
 
 from __future__ import annotations
@@ -86,8 +85,7 @@ class Fanout(Protocol):
         """Call `send_commit` when the shared consumer is known to own its partitions."""
 
 
-#: Reads for this member too, from now on.
-Join = Callable[["FanoutMember"], Fanout]
+Join = Callable[["FanoutMember"], Fanout]  #: reads for this member too, from now on
 
 
 class FanoutMember:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -31,7 +31,7 @@ from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
 from agents.fanout.decode import Decoded, decode
 from agents.fanout.membership_check import MembershipCheck, positions
-from agents.fanout.ranges import Range
+from agents.fanout.port import FanoutPort
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from knative.ports import Observe
@@ -47,47 +47,6 @@ _PAUSED_POLL_S = 0.01
 _BATCHES_AHEAD = 1  # what the members have not taken they do not hold yet, so it must not add up
 _LOST_DRAIN_S = 0.5
 _LEAVE_S = 4.0
-
-
-class FanoutPort(Protocol):
-    """What the shared consumer needs of the fan-out. On the event loop, except `quickest`."""
-
-    async def open(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Open these partitions for all members. Returns the offset to read each from. Raises KafkaFailed."""
-
-    async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
-        """Drain these partitions of all members. True: there is something to commit."""
-
-    async def release(self, numbers: Sequence[int]) -> bool:
-        """Commit them and give them up. True: Kafka was silent, as for `lose`."""
-
-    async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
-        """Drain them, and do not commit. True: Kafka was silent, so other workers know more of some partitions."""
-
-    async def hand_over(self, numbers: Sequence[int]) -> bool:
-        """After a loss, these were assigned: commit what is known of the others. False: that has failed for some."""
-
-    def take(self, ranges: list[Range]) -> None:
-        """What was read, in order."""
-
-    def skip(self, number: int, low: int) -> None:
-        """The log begins at `low`, beyond the consumer's position."""
-
-    def truncated(self, number: int, end: int) -> None:
-        """The log ends at `end`, before the consumer's position: the topic was created again or truncated."""
-
-    def confirmed(self, at: float) -> None:
-        """At this time, of `tables.clock.now_s`, it was a member of its group, and owned its partitions."""
-
-    def quickest(self, number: int) -> PartitionState | None:
-        """What that member has of this partition which follows this consumer and holds the least of it; None when all
-        are behind. Any thread."""
-
-    def ends(self, heads: Collection[PartitionState]) -> None:
-        """The log end offsets of these partitions may have changed."""
-
-    def fatal(self, problem: BaseException) -> None:
-        """The thread cannot continue."""
 
 
 class SharedConsumer:

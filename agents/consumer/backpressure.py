@@ -67,15 +67,14 @@ class Backpressure:
         return self._taken == self._handed
 
     @property
-    def due(self) -> bool:
-        """Whether `throttle` has something to look at."""
+    def _due(self) -> bool:
         much = self._unseen_bytes >= self._bytes_max // _CHECK_PART
         return much or self._monotonic() >= self._check_at or bool(self.budget.paused)
 
     def throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
         """Wait while too much is held, then pause and resume partitions. True while any is paused: poll often then, so
         that it is resumed soon."""
-        if not self.due:
+        if not self._due:
             return False
         budget = self.budget
         self._unseen_bytes, self._check_at = 0, self._monotonic() + _CHECK_EVERY_S
@@ -94,6 +93,22 @@ class Backpressure:
         """Read it no more, until `throttle` is called with it and finds that little of it is held."""
         self.budget.paused.add(partition.number)
         consumer.pause([TopicPartition(partition.topic, partition.number)])
+
+    def throttle_by(
+        self,
+        quickest: Callable[[int], PartitionState | None],
+        consumer: Consumer,
+        partitions: Collection[PartitionState],
+    ) -> bool:
+        """As `throttle`, by what somebody holds of each of these partitions. `quickest(number)`: what that is; None
+        while nobody takes more of it: then it is paused."""
+        if not self._due:
+            return False
+        held = {partition: quickest(partition.number) for partition in partitions}
+        for partition, state in held.items():
+            if state is None and partition.number not in self.budget.paused:
+                self.pause(consumer, partition)
+        return self.throttle(consumer, [state for state in held.values() if state is not None])
 
     def forget(self, consumer: Consumer, partition: PartitionState) -> None:
         """The partition goes, or is assigned again. Resume it while the client still has it: librdkafka keeps the pause

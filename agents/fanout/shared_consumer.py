@@ -144,7 +144,7 @@ class SharedConsumer:
                 now = self._polled_at = time.monotonic()
                 self._check.ask(consumer, self.heads)
                 self._watch(consumer, now)
-                paused = self._throttle(consumer)
+                paused = self._backpressure.throttle_by(self._owner.quickest, consumer, self.heads.values())
                 busy = self._check.pending or now < self._busy_until
                 wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
                 messages = self._fetcher.fetch(consumer, wait_s)
@@ -194,18 +194,6 @@ class SharedConsumer:
             if is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
                 raise KafkaException(error)
             log.warning("the Kafka consumer reports an error", topic=self.topic, reason=error.str())
-
-    def _throttle(self, consumer: Consumer) -> bool:
-        if not self._backpressure.due:
-            return False
-        quickest = []
-        for head in self.heads.values():
-            state = self._owner.quickest(head.number)
-            if state is not None:
-                quickest.append(state)
-            elif head.number not in self._backpressure.budget.paused:
-                self._backpressure.pause(consumer, head)
-        return self._backpressure.throttle(consumer, quickest)
 
     def _out_of_range(self, consumer: Consumer, head: PartitionState) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (the topic was created

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Consumer
 
 from agents.consumer.backpressure import Backpressure
@@ -26,8 +27,8 @@ def _partition(held_bytes: int, held: int) -> PartitionState:
     return made
 
 
-def _backpressure(clock: VirtualClock, stop: threading.Event | None = None) -> Backpressure:
-    return Backpressure(_BUDGET, stop or threading.Event(), clock.monotonic, clock.sleep)
+def _backpressure(clock: VirtualClock, stop: threading.Event | None = None, ahead: int = 48) -> Backpressure:
+    return Backpressure(_BUDGET, stop or threading.Event(), clock.monotonic, clock.sleep, ahead)
 
 
 def _settling(partition: PartitionState, records: int) -> Callable[[], None]:
@@ -70,20 +71,32 @@ def test_full_for_too_long_pauses_what_does_not_move() -> None:
         consumer.close()
 
 
-def test_untaken_batches_also_cause_backpressure() -> None:
+@pytest.mark.parametrize("ahead", [48, 1])
+def test_untaken_batches_also_cause_backpressure(ahead: int) -> None:
     consumer, clock = _consumer(), VirtualClock()
-    pace = _backpressure(clock)
+    pace = _backpressure(clock, ahead=ahead)
     partition = _partition(10, 1)
-    for _ in range(48):
+    for _ in range(ahead):
         pace.handed(_BUDGET)
     clock.at(0.02, pace.batches_enqueued)
     try:
         assert not pace.all_enqueued
         assert not pace.throttle(consumer, [partition])
         assert clock.monotonic() >= 0.02, "it waited"
-        for _ in range(47):
+        for _ in range(ahead - 1):
             pace.batches_enqueued()
         assert pace.all_enqueued
+    finally:
+        consumer.close()
+
+
+def test_a_partition_that_nobody_follows_is_paused_until_one_does() -> None:
+    consumer, clock, partition = _consumer(), VirtualClock(), _partition(10, 1)
+    pace = _backpressure(clock)
+    try:
+        assert pace.throttle_by(lambda number: None, consumer, [partition])
+        assert pace.budget.paused == {0}
+        assert not pace.throttle_by(lambda number: partition, consumer, [partition]), "it is resumed"
     finally:
         consumer.close()
 

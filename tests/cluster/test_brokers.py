@@ -48,7 +48,8 @@ def test_a_broker_with_triggers(penstock: PenstockInCluster) -> None:
         penstock.wait("the one that wants it has it", lambda: bool(subscriber.requests("/mine")))
         assert subscriber.requests("/others") == []
         penstock.delete("Broker", "default")
-        penstock.wait_gone("Broker", "default")
+        penstock.wait_gone("Broker", "default")  # after its topics
+        assert penstock.condition("Trigger", "mine")[0] != "True", "that was said before"
         penstock.delete("Trigger", "mine")
         penstock.delete("Trigger", "others")
         penstock.wait_gone("Trigger", "mine", "others")

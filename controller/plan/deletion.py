@@ -46,10 +46,9 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
             actions.append(Remember(_removal(record, world.now)))
         elif not record.unlisted:
             actions.append(_unlist(record))
-    if world.missing_is_deleted:
-        keep = alive | world.retained | world.removals.keys()
-        lost = (creation for creation in _unpublished(world).values() if creation.uid not in keep)
-        actions += [Remember(replace(creation, since=world.now)) for creation in lost]
+    keep = alive | world.retained | world.removals.keys()
+    lost = (creation for creation in _unpublished(world).values() if creation.uid not in keep)
+    actions += [Remember(replace(creation, since=world.now)) for creation in lost]
     used = {
         topic
         for record in world.channels.values()

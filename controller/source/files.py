@@ -68,8 +68,8 @@ class FileSource:
         return frozenset() if complete else frozenset(record.uid for record in published) - self._alive
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """All: in a directory nothing is removed because it is missing."""
-        return frozenset(creations)
+        """Those with topics. A group alone has no events, and its start is committed again when its file is back."""
+        return frozenset(uid for uid, creation in creations.items() if creation.topics or not complete)
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
         """Those whose file is gone."""

@@ -30,6 +30,7 @@ from tables.status_table import (
     SEEK_KEY,
     SUBSCRIBER_FAILED,
     SUBSCRIBER_NEEDS_NEWER_WORKER,
+    SUBSCRIBER_NOT_IN_FILES,
     SUBSCRIBER_NOT_SERVED,
     SUBSCRIBER_STOPPED,
     SUBSCRIBER_WAITS_FOR_KAFKA,
@@ -91,7 +92,7 @@ def _on_file(problem: FileProblem, ready_: str, reason: str) -> ResourceProblem:
 
 
 def _on_object(status: WriteStatus) -> ResourceProblem | None:
-    if status.conditions[0].reason == NOT_OUR_CLASS:
+    if status.conditions[0].reason in (NOT_OUR_CLASS, SUBSCRIBER_NOT_IN_FILES):
         return _resource_problem(status, status.conditions[0])
     parts = [one for one in status.conditions if one.type != "Ready" and one.reason not in _SEEN_BY_READERS]
     summary = ready(parts)

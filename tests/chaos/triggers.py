@@ -131,10 +131,8 @@ class Churn:
         return bool(self._broker.status("Trigger", name))
 
     def _remove(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._broker.resources.remove(name)
+        self._broker.delete(*names)
         self.gone += len(names)
-        wait_until("their statuses are gone", lambda: not any(map(self._seen, names)), LIMIT_S)
 
 
 def come_and_go(bootstrap: str, folder: Path, triggers: int, seconds: float, rate: int) -> dict[str, Any]:

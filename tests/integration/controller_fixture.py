@@ -96,7 +96,7 @@ class ControllerFixture:
 
     async def ask(self, *names: str) -> None:
         """Ask for the removal of resources, once no file has them, as the command does."""
-        await self.until(lambda: all(self.published(name).unlisted for name in names), f"{names} are in no file")
+        await self.until(lambda: all(map(self.unlisted, names)), f"{names} are in no file")
         for name in names:
             key, value = encode_request(RemovalRequest(self.published(name).uid, time.time()))
             self.producer.send(kafka_names.status_topic(self.config.instance), value, key, [], lambda _: None, 0)
@@ -107,6 +107,10 @@ class ControllerFixture:
     def published(self, name: str) -> Any:
         every: list[Channel | Subscription] = [*self.contract.channels.values(), *self.contract.subscriptions.values()]
         return next((record for record in every if record.name == name), None)
+
+    def unlisted(self, name: str) -> bool:
+        record = self.published(name)
+        return record is not None and bool(record.unlisted)
 
     def said(self, kind: str, name: str) -> dict[str, Any]:
         return read_status(self.state / kind / f"default.{name}.json")

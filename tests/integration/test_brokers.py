@@ -102,6 +102,7 @@ async def test_a_broker_with_its_config_map_from_files_to_ready_and_away(plant: 
 
         for name in ("broker", "config"):
             plant.remove(name)
+        await plant.ask("main", "billing")
         await plant.until(lambda: plant.published("main") is None and plant.published("billing") is None, "tombstones")
         for gone in (broker.topic, broker.dlq_topic):
             await plant.gone(gone)
@@ -160,6 +161,7 @@ async def test_an_external_topic_is_neither_created_nor_changed_nor_deleted(plan
         assert await plant.look(theirs) == before
         for name in ("trigger", "broker"):
             plant.remove(name)
+        await plant.ask("billing", "main")
         await plant.until(lambda: plant.published("main") is None, "the tombstone")
         await plant.gone(f"{theirs}.dlq")
         assert await plant.look(theirs) == before

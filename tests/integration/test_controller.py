@@ -171,7 +171,7 @@ async def test_identity_survives_a_restart_and_a_file_that_is_bad_by_then(kafka:
         assert second.published("orders").uid == orders.uid
         assert second.published("stock") == stock
         second.remove("stock")
-        await second.until(lambda: bool(second.published("stock").unlisted), "the end of the file")
+        await second.until(lambda: second.unlisted("stock"), "the end of the file")
 
 
 @pytest.mark.asyncio
@@ -235,20 +235,6 @@ async def test_offsets_are_rejected_while_the_group_has_members(
     await asyncio.to_thread(instance_id.close)
     await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
     assert await asyncio.to_thread(plant.offsets.committed, group, topic, [0]) == {0: 0}
-
-
-@pytest.mark.asyncio
-async def test_a_state_directory_that_fails_is_tried_again(plant: ControllerFixture) -> None:
-    """Without the removals that a former version saved nothing is decided, and nothing ends."""
-    in_the_way = plant.state / "removals.json"
-    in_the_way.mkdir(parents=True)
-    plant.channel("orders")
-    async with plant:
-        await plant.until(lambda: plant.controller.leading, "leadership")
-        await asyncio.sleep(2.0)
-        assert plant.published("orders") is None
-        in_the_way.rmdir()
-        await plant.until(lambda: plant.published("orders") is not None, "the contract")
 
 
 @pytest.mark.asyncio

@@ -60,7 +60,7 @@ async def test_what_no_file_has_is_not_served_and_continues_when_its_file_is_bac
         topic, group = served[0].topic, served[1].group
         first.remove("billing")
         first.remove("orders")
-        await first.until(lambda: all(first.published(record.name).unlisted for record in served), "they are unlisted")
+        await first.until(lambda: all(first.unlisted(record.name) for record in served), "they are unlisted")
         await first.until(lambda: first.condition("KafkaChannel", "orders") == ("False", "NotInFiles"), "the reason")
         id_ = (await first.look(topic)).id
     second = ControllerFixture(kafka.bootstrap, tmp_path / "second", instance)
@@ -76,7 +76,7 @@ async def test_what_no_file_has_is_not_served_and_continues_when_its_file_is_bac
         await third.until(
             lambda: [third.published(record.name) for record in served] == served, "they are served again"
         )
-        await third.until(lambda: bool(third.published("mine").unlisted), "the other directory's")
+        await third.until(lambda: third.unlisted("mine"), "the other directory's")
         assert (await third.look(topic)).id == id_
         state = await asyncio.to_thread(group_states, third.admin, [group])
         assert state == {group: GroupState.EMPTY}
@@ -96,7 +96,7 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
     second = ControllerFixture(kafka.bootstrap, tmp_path / "second", instance)
     second.channel("mine")
     async with second:
-        await second.until(lambda: bool(second.published("billing").unlisted), "what no file has")
+        await second.until(lambda: second.unlisted("billing"), "what no file has")
         await second.until(lambda: "NotInFiles" in str(second.status.report), "its report")
         status = await asyncio.to_thread(looked.penstock, "status")
         assert "`penstock remove KafkaChannel/default/orders`" in status.stdout

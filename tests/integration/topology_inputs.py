@@ -34,8 +34,9 @@ def publish(bootstrap: str, instance: str, world: World) -> None:
             producer.produce(topic, encode_entry(channel), channel.uid)
     for one in world.subscriptions:
         producer.produce(topic, encode_entry(one), one.uid)
-    producer.produce(topic, encode_entry(World().channel("removed").channels[0]), "gone")
-    producer.produce(topic, None, "gone")
+    removed = World().channel("removed").channels[0]
+    producer.produce(topic, encode_entry(removed), removed.uid)
+    producer.produce(topic, None, removed.uid)
     assert producer.flush(180) == 0
 
 

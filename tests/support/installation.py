@@ -78,17 +78,17 @@ class Installation:
         """Run a command of the CLI that looks at this installation, to its end."""
         return penstock(*arguments, settings={"PENSTOCK_KAFKA": self.bootstrap, "PENSTOCK_INSTANCE": self.name})
 
-    def delete(self, name: str) -> None:
-        """Remove a Subscription's or Trigger's file, and then the resource."""
-        self.resources.remove(name)
-        resource = f"{self.resources.kind}/{NAMESPACE}/{name}"
+    def delete(self, *names: str) -> None:
+        """Remove the files of Subscriptions or Triggers, and then the resources."""
+        for name in names:
+            self.resources.remove(name)
 
-        def removed() -> bool:
-            done = self.penstock("remove", resource, "--yes", "--timeout", "180")
-            assert done.returncode == 0 or "has not noticed yet" in done.stderr, done.stderr
-            return done.returncode == 0
+        def gone() -> bool:
+            done = self.penstock("remove", "--unlisted", "--yes", "--timeout", "180")
+            assert done.returncode == 0, done.stderr
+            return not any(self.status(self.resources.kind, name) for name in names)
 
-        wait_until(f"{resource} is removed", removed, 180.0)
+        wait_until(f"{names} are removed", gone, 180.0)
 
     def url(self, worker: Worker) -> str:
         """The channel's URL at this worker's ingress."""

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, distribution
@@ -21,6 +22,7 @@ from tests.support.processes import REPOSITORY
 
 _LIMIT_S = 300
 _COMMAND_LIMIT_S = 120
+_EXCLUDED = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["uv"]["exclude-dependencies"]
 _NOT_COPIED = (".*", "tests", "benchmarks", "docs", "build", "dist", "*.egg-info", "__pycache__", "*.lock")
 
 
@@ -76,6 +78,8 @@ def _closure(root: Distribution, extras: Iterable[str]) -> set[str]:
     while waiting:
         owner, extra = waiting.pop()
         for wanted in _requirements(owner, extra):
+            if wanted.name in _EXCLUDED:
+                continue
             found.add(wanted.name)
             for part in ("", *wanted.extras):
                 if (wanted.name, part) not in done:

@@ -92,7 +92,13 @@ def test_topics_of_removed_channels_do_not_come_back(kafka: KafkaCluster, tmp_pa
                 for installation in removed
                 for topic in (installation.resources.topic, installation.resources.dlq_topic)
             }
-            wait_until("the topics are removed", lambda: not gone & _topics(kafka), LIMIT_S)
+
+            def are_gone() -> bool:
+                done = stays.penstock("remove", "--unlisted", "--yes", "--timeout", str(LIMIT_S))
+                assert done.returncode == 0, done.stderr
+                return not gone & _topics(kafka)
+
+            wait_until("the topics are removed", are_gone, LIMIT_S)
             with LoadProcess(tmp_path, stays.url(worker), events=int(50 * LOOK_S), rate=50, limit_s=LIMIT_S) as load:
                 _look(kafka, gone)
                 assert load.result(LIMIT_S)["accepted"] == 50 * LOOK_S

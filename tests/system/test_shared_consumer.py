@@ -111,8 +111,7 @@ def test_one_that_comes_later_starts_at_the_beginning_or_at_the_end(running: Run
     stored = [id_ for ids in running.stored().values() for id_ in ids]
     assert sorted(running.ids("whole")) == sorted(stored)
     assert sorted(running.ids("fresh")) == sorted(id_ for id_ in stored if id_.startswith("after"))
-    for name in starts:
-        installation.resources.remove(name)
+    installation.delete(*starts)
     installation.wait_subscribers(running.worker, len(ORDERS), LIMIT_S)
 
 

@@ -205,13 +205,13 @@ def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
 
 
 def test_a_trigger_inherits_from_its_broker_what_it_has_not(running: Running) -> None:
-    """The broker makes four attempts and has a sink. `few` makes fewer, `slow` waits longer, `own` has a sink."""
+    """The broker makes four attempts and has a sink. `few` makes fewer, `patient` waits longer, `own` has a sink."""
     script = running.subscriber.script
     of_broker, of_trigger = script("/merge/broker-sink", says(200)), script("/merge/own-sink", says(200))
     broker = running.installation.beside("merge", partitions=2)
     deliveries: dict[str, dict[str, Any]] = {
         "few": {"retry": 2},
-        "slow": {"timeout": "PT30S"},
+        "patient": {"timeout": "PT30S"},
         "own": {"deadLetterSink": {"uri": of_trigger}},
     }
     broker.write(
@@ -222,7 +222,7 @@ def test_a_trigger_inherits_from_its_broker_what_it_has_not(running: Running) ->
     running.post(broker, "failing", "any")
     wait_until("both sinks have all", lambda: len(running.ids("/merge/broker-sink")) == 2, LIMIT_S)
     broker.wait_settled(list(deliveries), LIMIT_S)
-    assert {name: len(running.ids(f"/merge/{name}")) for name in deliveries} == {"few": 3, "slow": 4, "own": 4}
+    assert {name: len(running.ids(f"/merge/{name}")) for name in deliveries} == {"few": 3, "patient": 4, "own": 4}
     assert (running.ids("/merge/broker-sink"), running.ids("/merge/own-sink")) == (["failing"] * 2, ["failing"])
     shown = json.loads(broker.penstock("status", "-n", NAMESPACE, "-o", "json").stdout)
     rows = {row["trigger"]: row for row in shown["triggers"]}
@@ -236,15 +236,15 @@ def test_deliveries_in_a_loop_end_as_a_dead_letter(running: Running) -> None:
     """A Trigger whose subscriber is its own broker: each event comes back, until the chain is as long as is allowed."""
     broker = running.installation.beside("itself", partitions=1)
     url = f"http://127.0.0.1:{running.worker.port}{broker.resources.path}"
-    broker.write([Wanted("again", url, delivery={"retry": 3, "deadLetterSink": {"uri": url}})])
-    broker.wait_triggers(["again"], LIMIT_S)
+    broker.write([Wanted("returns", url, delivery={"retry": 3, "deadLetterSink": {"uri": url}})])
+    broker.wait_triggers(["returns"], LIMIT_S)
     running.post(broker, "comes-back", "any")
     wait_until(
         "the last one is a dead letter",
         lambda: len([*reader.records(broker.bootstrap, broker.resources.dlq_topic)]) == 1,
         LIMIT_S,
     )
-    broker.wait_settled(["again"], LIMIT_S)
+    broker.wait_settled(["returns"], LIMIT_S)
     records = reader.records(broker.bootstrap, broker.resources.topic)
     depths = ["", *map(str, range(1, DEPTH_MAX + 1))]
     assert [(reader.header(each, "ce_id"), reader.header(each, REPLY_DEPTH)) for each in records] == [

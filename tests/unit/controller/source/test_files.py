@@ -68,3 +68,6 @@ async def test_a_creation_whose_file_is_gone_has_vanished_since_then(tmp_path: P
     assert source.vanished(True, creations, 10.0) == {one.uid: 10.0}
     assert source.vanished(True, creations, 20.0) == {one.uid: 10.0}
     assert source.retained_creations(True, creations) == {one.uid}, "it is not removed"
+    group = {"s": Removal("s", "Subscription", "default/s", "t", group="kafka.s")}
+    assert source.retained_creations(False, group) == {"s"}
+    assert source.retained_creations(True, group) == frozenset(), "it remembers nothing"

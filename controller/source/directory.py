@@ -109,10 +109,13 @@ class Directory:
         for name in self._files.keys() - found.keys() - kept:
             del self._files[name]
         for name in sorted(found):
-            self._files[name] = self._scan_file(name, found[name], self._files.get(name))
+            file = self._scan_file(name, found[name], self._files.pop(name, None))
+            if file is not None:
+                self._files[name] = file
         return self._merge(unread)
 
-    def _scan_file(self, name: str, path: Path, before: _File | None) -> _File:
+    def _scan_file(self, name: str, path: Path, before: _File | None) -> _File | None:
+        """None: it was removed after the folder was listed."""
         try:
             status = path.stat()
             signature: FileSignature | None = file_signature(status)
@@ -124,6 +127,8 @@ class Directory:
             with path.open("rb") as file:
                 data = file.read(FILE_BYTES_MAX + 1)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not os.path.islink(path):
+                return None
             return self._state(None, b"", before, (), (_unreadable(name, path, error),))
         # A second change within the resolution of the time stamp would not be noticed: read the file again next time.
         if abs(time.time() - status.st_mtime) < RACY_S:
@@ -230,10 +235,7 @@ def _shown(path: Path, root: Path) -> str:
 
 def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
     if isinstance(error, FileNotFoundError):
-        what, hint = "this is a broken link", "fix or remove the link"
-        if not os.path.islink(path):
-            what, hint = "the file vanished while it was read", "do nothing if it was removed"
-        return FileProblem(name, 0, "", what, hint)
+        return FileProblem(name, 0, "", "this is a broken link", "fix or remove the link")
     return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "fix its permissions")
 
 

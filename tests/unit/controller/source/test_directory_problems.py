@@ -228,3 +228,24 @@ def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
     files = {problem.file for problem in Directory(tmp_path).scan().problems}
     assert files == {"\\xff.yaml", "\\xfd"}
     assert all(file.encode() for file in files)
+
+
+def test_a_file_that_is_removed_after_its_folder_was_listed_is_not_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a.yaml", "one")
+    write(tmp_path, "b.yaml", "two")
+    directory = Directory(tmp_path)
+    for _ in range(2):
+        directory.scan()
+    walk = directory_module._walk
+
+    def removing(root: Path) -> object:
+        listed = walk(root)
+        (tmp_path / "b.yaml").unlink(missing_ok=True)
+        return listed
+
+    monkeypatch.setattr(directory_module, "_walk", removing)
+    first, second = directory.scan(), directory.scan()
+    assert (found(first), first.problems, first.complete) == ({"one": 1}, (), False)
+    assert (second.problems, second.complete) == ((), True)

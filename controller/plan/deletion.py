@@ -14,7 +14,7 @@ channel uses, or a retained resource whose file cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.config import ControllerConfig
@@ -71,6 +71,12 @@ def _unlist(record: Channel | Subscription) -> Action:
     if isinstance(record, Channel):
         return PublishChannel(replace(record, unlisted=True))
     return PublishSubscription(replace(record, unlisted=True))
+
+
+def removable(asked: Collection[str], published: Iterable[Channel | Subscription]) -> frozenset[str]:
+    """Those of the resources that a person wants to remove that may be: a channel only with all its subscriptions."""
+    read = {record.channel_uid for record in published if isinstance(record, Subscription) and record.uid not in asked}
+    return frozenset(asked) - read
 
 
 def record_creations(

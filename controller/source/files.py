@@ -8,8 +8,9 @@ from pathlib import Path
 
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
+from controller.plan.deletion import removable
 from controller.source.directory import Directory, Snapshot
-from controller.source.identities import Identities, entries_of, removable
+from controller.source.identities import Identities, entries_of
 from controller.source.interface import Scan
 from knative.contract.leader_state import Identity, LeaderState, Removal
 

@@ -16,7 +16,6 @@ from controller.model import Key, Record
 from controller.plan.actions import AnyObject, Object
 from controller.source.directory import Snapshot
 from knative.contract.leader_state import Identity, LeaderState
-from knative.contract.records import Subscription
 from knative.resources.values import KafkaChannel, Resource
 
 #: Brokers read it, and nothing else remembers it. A ResetOffset is in no contract either, but is remembered: its uid is
@@ -84,12 +83,6 @@ class Identities:
         own = self._identities[key]
         made: Object[Any] = Object(own.uid, own.generation, own.spec_hash, resource)
         return made
-
-
-def removable(asked: Collection[str], published: Iterable[Record]) -> frozenset[str]:
-    """Those of the resources that a person wants to remove that may be: a channel only with all its subscriptions."""
-    read = {record.channel_uid for record in published if isinstance(record, Subscription) and record.uid not in asked}
-    return frozenset(asked) - read
 
 
 def entries_of(snapshot: Snapshot) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from controller.model import FileProblem, Record
 from controller.source.cluster.table import DELETED, STAYING, State, Table
 from knative.contract.leader_state import Removal
-from knative.contract.records import Channel, Subscription
+from knative.contract.records import Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,3 @@ def foreign_problem(uids: Collection[str], published: Mapping[str, Record], wher
         f"to have one removed: `penstock remove {kind}/{namespace}/{name} --yes`"
     )
     return (FileProblem("cluster", 0, "", what, hint),)
-
-
-def releasable(asked: Collection[str], published: Mapping[str, Record]) -> frozenset[str]:
-    """The resources that may be removed: a channel only together with all its subscriptions."""
-    left = {uid: record for uid, record in published.items() if uid not in asked}
-    read = {record.channel_uid for record in left.values() if isinstance(record, Subscription)}
-    return frozenset(uid for uid in asked if uid not in read or not isinstance(published.get(uid), Channel))

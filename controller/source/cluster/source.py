@@ -18,6 +18,7 @@ from controller.kube.api_server import MERGE, ApiServer
 from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
+from controller.plan.deletion import removable
 from controller.plan.outage import outage_status
 from controller.source.cluster import keeping
 from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
@@ -163,7 +164,7 @@ class ClusterSource:
         """See `keeping`."""
         records = {record.uid: record for record in published if record.uid not in removing}
         foreign = keeping.keep(self._table, records).foreign
-        for uid in keeping.releasable(foreign & frozenset(asked), records):
+        for uid in removable(foreign & frozenset(asked), records.values()):
             self._table.rows[uid].released = True
         self.foreign = keeping.keep(self._table, records).foreign
         return keeping.foreign_problem(self.foreign, records, self._api.host)

@@ -7,8 +7,9 @@ from itertools import count
 
 from controller.model import Record
 from controller.plan.actions import AnyObject
+from controller.plan.deletion import removable
 from controller.source.directory import Snapshot, Written
-from controller.source.identities import Identities, removable
+from controller.source.identities import Identities
 from knative.contract import records
 from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.delivery.policy import Addressable, DeliverySpec

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.model import Record
-from controller.source.cluster.keeping import foreign_problem, keep, keep_creations, releasable, vanished
+from controller.plan.deletion import removable
+from controller.source.cluster.keeping import foreign_problem, keep, keep_creations, vanished
 from controller.source.cluster.objects import FINALIZER
 from controller.source.cluster.table import Row, State, Table
 from knative.contract.leader_state import Removal
@@ -158,9 +159,9 @@ def test_what_a_person_wants_removed_does_not_stay() -> None:
 
 
 def test_a_channel_is_released_only_with_its_subscriptions() -> None:
-    assert releasable(["c"], PUBLISHED) == ids()
-    assert releasable(["s"], PUBLISHED) == ids("s")
-    assert releasable(["c", "s"], PUBLISHED) == ids("c", "s")
+    assert removable(["c"], PUBLISHED.values()) == ids()
+    assert removable(["s"], PUBLISHED.values()) == ids("s")
+    assert removable(["c", "s"], PUBLISHED.values()) == ids("c", "s")
 
 
 def test_the_problem_names_an_object_and_the_command() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from agents.dispatch.reply_store import depth_of
+from agents.followed import Followed
 from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.contract.addresses import Addresses
 from knative.contract.records import Channel
@@ -33,12 +34,12 @@ class TooManyHops(Exception):
         self.verdict = FinalFailure(508, f"more than {depth_max} replies and deliveries led to this event: {RETURNS}")
 
 
-class OwnAddresses:
+class OwnAddresses(Followed):
     """The addresses of the contract as they are now. Event loop only."""
 
     def __init__(self, channels: Iterable[Channel] = ()) -> None:
+        super().__init__()
         self._addresses = Addresses(channels)
-        self._changed: set[Callable[[], None]] = set()
 
     def has(self, destination: Addressable) -> bool:
         """Whether an event that is sent there is stored in a channel or broker of the contract."""
@@ -47,16 +48,7 @@ class OwnAddresses:
     def use(self, channels: Iterable[Channel]) -> None:
         """From the next attempt on, these are the channels and brokers."""
         self._addresses = Addresses(channels)
-        for changed in tuple(self._changed):
-            changed()
-
-    def follow(self, changed: Callable[[], None]) -> None:
-        """Call `changed` after each change."""
-        self._changed.add(changed)
-
-    def unfollow(self, changed: Callable[[], None]) -> None:
-        """Do not call it any more."""
-        self._changed.discard(changed)
+        self._has_changed()
 
 
 class Hops:

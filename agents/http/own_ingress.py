@@ -7,21 +7,20 @@ dispatchers hear of a change of the token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from agents.followed import Followed
 from agents.http.endpoint import Endpoint, read_endpoint
 
 
-class OwnIngress:
+class OwnIngress(Followed):
     """The origin, and the token as it is now. Event loop only."""
 
-    __slots__ = ("_changed", "_origin", "authorization")
+    __slots__ = ("_origin", "authorization")
 
     def __init__(self, url: str) -> None:
         """Without a token yet. Raises BadEndpoint."""
+        super().__init__()
         self._origin = _origin(read_endpoint(url))
         self.authorization = ""  #: the value of the Authorization header; "" = none
-        self._changed: set[Callable[[], None]] = set()
 
     def has(self, endpoint: Endpoint) -> bool:
         """Whether requests to `endpoint` go to this ingress."""
@@ -32,16 +31,7 @@ class OwnIngress:
         authorization = token and f"Bearer {token}"
         if authorization != self.authorization:
             self.authorization = authorization
-            for changed in tuple(self._changed):
-                changed()
-
-    def follow(self, changed: Callable[[], None]) -> None:
-        """Call `changed` after each change of the token."""
-        self._changed.add(changed)
-
-    def unfollow(self, changed: Callable[[], None]) -> None:
-        """Do not call it any more."""
-        self._changed.discard(changed)
+            self._has_changed()
 
 
 def _origin(endpoint: Endpoint) -> tuple[bool, str, int]:

@@ -114,7 +114,7 @@ _COMMANDS = (
     Entry(
         "kafka",
         "app.cli.kafka:group",
-        "Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17 and, once, Maven).",
+        "Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17).",
     ),
     Entry(
         "dlq",

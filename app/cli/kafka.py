@@ -35,7 +35,7 @@ group = Commands()
 
 @group.callback()
 def kafka() -> None:
-    """Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17 and, once, Maven).
+    """Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17).
 
     \b
     Examples:

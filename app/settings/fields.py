@@ -51,6 +51,7 @@ class Settings(BaseSettings):
         "otlp_endpoint": "Traces",
         "spark_master": "The data pipeline",
         "traffic": "Traffic windows",
+        "maven_repository": "Downloads",
         "log_level": "Logs and the interpreter",
     }
 
@@ -250,15 +251,12 @@ class Settings(BaseSettings):
     )
 
     otlp_endpoint: str = _setting(
-        "",
-        "URL",
-        "OTLP receiver (HTTP, protobuf) for spans: http://host:4318. Empty: no spans.",
-        "http://127.0.0.1:4318",
+        "", "URL", "OTLP receiver (HTTP, protobuf) for spans: http://host:4318. Empty: none.", "http://127.0.0.1:4318"
     )
     trace_ratio: float = _setting(
         1.0,
         "ratio",
-        "Share of the traces that start here and are recorded. The decision of a sender takes precedence.",
+        "Share of the traces that start here and are recorded; a sender's decision comes first.",
         ge=0,
         le=1,
     )
@@ -276,16 +274,11 @@ class Settings(BaseSettings):
         Path(".penstock/traffic"), "path", "Tables of `penstock job traffic`, and its position in the topics."
     )
     census_url: str = _setting(
-        model.URL_TEMPLATE,
-        "URL template",
-        "URL from which `penstock census read` downloads; {year}, {yy} and {month} are replaced.",
+        model.URL_TEMPLATE, "URL template", "For `penstock census read`; {year}, {yy} and {month} are replaced."
     )
 
     traffic: bool = _setting(
-        True,
-        "yes or no",
-        "Count traffic: a delta each second to the traffic topic, and windows at /traffic in processes with role all "
-        "or controller.",
+        True, "yes or no", "Count traffic each second, and show windows at /traffic (roles all and controller)."
     )
     traffic_retention_s: int = _setting(
         604_800, "seconds", "Retention of the traffic topic when Penstock creates it.", ge=3600, le=_CENTURY_S
@@ -293,6 +286,12 @@ class Settings(BaseSettings):
     traffic_10s_keep_s: int = _setting(900, "seconds", "How long traffic windows of 10 s are kept.", ge=120, le=21_600)
     traffic_1m_keep_s: int = _setting(
         21_600, "seconds", "How long traffic windows of 1 min are kept.", ge=900, le=604_800
+    )
+
+    maven_repository: str = _setting(
+        "https://repo.maven.apache.org/maven2",
+        "URL",
+        "Where jars for Kafka and Spark are downloaded: Maven Central, or a mirror of it. Their checksums are fixed.",
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "word", "Lowest level that is logged.")

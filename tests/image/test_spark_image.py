@@ -10,7 +10,7 @@ import yaml
 
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.jar_sets import SPARK
-from app.local.kafka.jars import read_manifest
+from app.local.kafka.jars import jar_names
 from tests.support.image import MIB, Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
@@ -28,7 +28,7 @@ def _cron_job(name: str) -> dict[str, Any]:
 
 def test_jars_are_those_of_this_version(spark_image: Image) -> None:
     found = {path.name for path in (spark_image.rootfs / "opt/penstock/jars").iterdir()}
-    assert found == read_manifest(SPARK.manifest.read_text()).keys()
+    assert found == jar_names(SPARK)
     site = next((spark_image.rootfs / "opt" / "penstock" / "lib").glob("python3.*/site-packages"))
     assert (site / "graphframes").is_dir()
     assert not (site / "nose").exists()

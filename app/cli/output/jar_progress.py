@@ -18,7 +18,7 @@ def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    what = f"Downloading {jars.title} from Maven Central (once)"
+    what = f"Downloading {jars.title} (once)"
     console = Console(stderr=True)
     if not console.is_terminal:
 

@@ -1,4 +1,4 @@
-"""Finds the programs that the embedded Kafka and Spark need on the machine: Java and Maven."""
+"""Finds the Java that the embedded Kafka needs on this machine."""
 
 from __future__ import annotations
 
@@ -38,17 +38,6 @@ def java_major(text: str) -> int | None:
         return None
     first = int(match[1])
     return int(match[2]) if first == 1 and match[2] else first
-
-
-def find_maven(jars: JarSet = KAFKA) -> str:
-    """Path of `mvn`. Raises PenstockError with a hint."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise PenstockError(
-            f"The jars of {jars.owner} come from Maven Central, and there is no `mvn` on the PATH.",
-            f"Install Maven 3.6 or newer (Debian: apt install maven). {jars.instead}",
-        )
-    return maven
 
 
 def _begin(jars: JarSet) -> str:

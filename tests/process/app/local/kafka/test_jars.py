@@ -1,71 +1,111 @@
-"""Maven as a process: what it says becomes progress and sentences."""
+"""Jars come from a Maven repository by HTTP, each with its recorded checksum, or one sentence says why not."""
 
 from __future__ import annotations
 
-import shutil
+import hashlib
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from app.local.kafka import jars, maven
-from app.local.kafka.jar_sets import KAFKA, JarSet
+from app.local.kafka import jars
+from app.local.kafka.jar_sets import JarSet
+from app.local.kafka.ports import free_port
 from knative.errors import NotReadyError, PenstockError
-from tests.support.processes import shell_program
+from tests.support.loopback_server import LoopbackServer
+
+_PATHS = [f"org/example/part{number}/1.0/part{number}-1.0.jar" for number in range(10)]
 
 
-def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maven says nothing of a jar that it need not download; the last report is that all are there."""
-    java = shutil.which("java")
-    assert java is not None
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "java").symlink_to(java)
-    maven = programs / "mvn"
-    maven.write_text('#!/bin/sh\nfor word; do case $word in -DoutputDirectory=*) : >"${word#*=}/a.jar";; esac; done\n')
-    maven.chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs))
-    one = JarSet("a test", "a test's jars", tmp_path / "one", 1)
-    one.folder.mkdir()
-    one.pom.write_text("<project/>")
-    one.manifest.write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a.jar\n")
+class _Handler(SimpleHTTPRequestHandler):
+    """Serves a folder. A path that ends in one of `silent` gets no answer before `released`."""
+
+    silent: tuple[str, ...] = ()
+    released = threading.Event()
+    resets = 0  #: that many connections end without an answer first
+
+    def do_GET(self) -> None:
+        if self.path.endswith(self.silent or "none"):
+            self.released.wait(60)
+        if type(self).resets > 0:
+            type(self).resets -= 1
+            self.close_connection = True
+            return
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Repository(LoopbackServer[ThreadingHTTPServer]):
+    """A Maven repository in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.handler: type[_Handler] = type("Handler", (_Handler,), {"released": threading.Event()})
+        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), partial(self.handler, directory=str(folder))))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    for path in _PATHS:
+        (tmp_path / "m2" / path).parent.mkdir(parents=True)
+        (tmp_path / "m2" / path).write_bytes(path.encode() * 10_000)
+    with Repository(tmp_path / "m2") as server:
+        monkeypatch.setenv("PENSTOCK_MAVEN_REPOSITORY", f"http://127.0.0.1:{server.port}/")
+        yield server
+        server.handler.released.set()
+
+
+@pytest.fixture
+def jar_set(tmp_path: Path) -> JarSet:
+    some = JarSet("a test", "a test's jars", tmp_path / "set", 1, "Or do without.")
+    some.folder.mkdir()
+    sums = [f"{hashlib.sha256(path.encode() * 10_000).hexdigest()}  {path}\n" for path in _PATHS]
+    some.manifest.write_text("".join(sums))
+    return some
+
+
+def test_each_jar_arrives_once_and_is_counted(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
     reported: list[tuple[int, int]] = []
-    libs = jars.ensure_jars(
-        tmp_path / "kafka", lambda arrived, expected: reported.append((arrived, expected)), jars=one
-    )
-    assert [jar.name for jar in libs.glob("*.jar")] == ["a.jar"]
-    assert reported == [(0, 1), (1, 1)]
+    libs = jars.ensure_jars(tmp_path / "kafka", lambda *counts: reported.append(counts), jars=jar_set)
+    assert {jar.name for jar in libs.iterdir()} == {Path(path).name for path in _PATHS}
+    assert reported == [(arrived, 10) for arrived in range(11)]
+    assert {path.name for path in libs.parent.iterdir()} == {"libs.lock", libs.name}
+    assert jars.ensure_jars(tmp_path / "kafka", lambda *counts: reported.append(counts), jars=jar_set) == libs
+    assert len(reported) == 11
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("[ERROR] Could not transfer artifact x: Unknown host repo", "Maven Central cannot be reached.*network"),
-        ("[ERROR] x: No space left on device", "disk is full.*Free some space"),
-        ("[ERROR] The goal is unknown", "could not download.*: The goal is unknown"),
-    ],
-)
-def test_failures_of_maven_become_sentences(
-    line: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_connection_that_ends_early_is_tried_again(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+    repository.handler.resets = 2
+    assert jars.ensure_jars(tmp_path / "kafka", jars=jar_set).is_dir()
+
+
+def test_a_jar_with_another_checksum_is_an_error(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+    jar_set.manifest.write_text(jar_set.manifest.read_text().replace(jar_set.manifest.read_text()[:64], "0" * 64))
+    with pytest.raises(PenstockError, match=r"part0-1\.0\.jar is not the recorded jar.*proxy or mirror"):
+        jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
+    assert {path.name for path in (tmp_path / "kafka").iterdir()} == {"libs.lock"}
+
+
+def test_a_jar_that_the_repository_lacks_is_named(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+    (tmp_path / "m2" / _PATHS[3]).unlink()
+    with pytest.raises(PenstockError, match=r"it answers 404 for part3-1\.0\.jar.*PENSTOCK_MAVEN_REPOSITORY.*Or do"):
+        jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
+
+
+def test_a_repository_that_nobody_serves_is_named(
+    tmp_path: Path, jar_set: JarSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Maven that fails with this line: one sentence, nothing left in place, its words kept."""
-    java = shutil.which("java")
-    assert java is not None
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").symlink_to(java)
-    shell_program(tmp_path / "bin", "mvn", f"echo '{line}'; exit 1")
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    root = tmp_path / "kafka"
-    with pytest.raises(PenstockError, match=f"{says}.*maven.log"):
-        jars.ensure_jars(root)
-    assert line in (root / "maven.log").read_text()
-    assert {path.name for path in root.iterdir()} == {"libs.lock", "maven.log"}
+    port = free_port()
+    monkeypatch.setenv("PENSTOCK_MAVEN_REPOSITORY", f"http://127.0.0.1:{port}")
+    with pytest.raises(PenstockError, match=rf"127\.0\.0\.1:{port} does not deliver them.*connect to the network"):
+        jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
 
 
-def test_a_maven_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = shutil.which("java")
-    assert java is not None
-    (tmp_path / "java").symlink_to(java)
-    shell_program(tmp_path, "mvn", "exec /bin/sleep 60")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NotReadyError, match="did not deliver"):
-        maven.copy_jars(KAFKA, tmp_path, lambda _name: None, 0.2, tmp_path / "log")
+def test_a_download_has_a_limit(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+    repository.handler.silent = (Path(_PATHS[7]).name,)
+    with pytest.raises(NotReadyError, match=r"did not deliver the jars of a test within 1 s"):
+        jars.ensure_jars(tmp_path / "kafka", limit_s=1.0, jars=jar_set)

@@ -1,4 +1,4 @@
-"""Java and Maven are found, or named with a hint."""
+"""Java is found, or named with a hint."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ def test_a_missing_program_is_named_with_a_hint(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PenstockError, match=r"no `java`.*Install a JDK 17"):
         toolchain.find_java()
-    with pytest.raises(PenstockError, match=r"no `mvn`.*Install Maven"):
-        toolchain.find_maven()
     shell_program(tmp_path, "java", "echo 'openjdk version \"11.0.2\"' >&2")
     with pytest.raises(PenstockError, match=r"Java 17 or newer, and .* is 11"):
         toolchain.find_java()

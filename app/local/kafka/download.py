@@ -1,0 +1,85 @@
+"""Gets files from a Maven repository by HTTP, a few at a time, and checks each one while it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import aiohttp
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from knative.errors import PenstockError
+
+_SILENCE_S = 30.0  #: for one read of a connection
+_ATTEMPTS = 3
+_CONNECTIONS = 6
+_CHUNK = 1 << 16
+
+
+class NotDelivered(Exception):
+    """The repository cannot be reached, or does not have a file: the end of a sentence."""
+
+
+def download(
+    manifest: Mapping[str, str],
+    repository: str,
+    folder: Path,
+    progress: Callable[[int, int], None],
+    limit_s: float,
+) -> None:
+    """Put the files of `manifest` (path in the repository -> sha256 in hex) into `folder`, by their names.
+
+    Proxies are those of HTTPS_PROXY and NO_PROXY. `progress` gets how many have arrived, and how many there are. Raises
+    NotDelivered, TimeoutError after `limit_s`, OSError, and PenstockError for a file with another checksum.
+    """
+    asyncio.run(_download(manifest, repository.rstrip("/"), folder, progress, limit_s))
+
+
+async def _download(
+    manifest: Mapping[str, str], repository: str, folder: Path, progress: Callable[[int, int], None], limit_s: float
+) -> None:
+    arrived = 0
+    progress(0, len(manifest))
+    free = asyncio.Semaphore(_CONNECTIONS)
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+    async with asyncio.timeout(limit_s), aiohttp.ClientSession(timeout=limits, trust_env=True) as session:
+
+        async def bring(path: str, digest: str) -> None:
+            nonlocal arrived
+            async with free:
+                await _get(session, f"{repository}/{path}", folder / Path(path).name, digest)
+            arrived += 1
+            progress(arrived, len(manifest))
+
+        try:
+            await asyncio.gather(*(bring(path, digest) for path, digest in manifest.items()))
+        except aiohttp.ClientError as problem:
+            raise NotDelivered(_reason(problem)) from problem
+
+
+def _reason(problem: aiohttp.ClientError) -> str:
+    if isinstance(problem, aiohttp.ClientResponseError):
+        return f"it answers {problem.status} for {problem.request_info.url.name}"
+    return str(problem) or type(problem).__name__
+
+
+@retry(
+    retry=retry_if_exception_type((aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)),
+    stop=stop_after_attempt(_ATTEMPTS),
+    wait=wait_exponential(),
+    reraise=True,
+)
+async def _get(session: aiohttp.ClientSession, url: str, file: Path, digest: str) -> None:
+    summed = hashlib.sha256()
+    async with session.get(url, raise_for_status=True) as answer:
+        with file.open("wb") as to:
+            async for chunk in answer.content.iter_chunked(_CHUNK):
+                to.write(chunk)
+                summed.update(chunk)
+    if summed.hexdigest() != digest:
+        raise PenstockError(
+            f"{url} is not the recorded jar: its sha256 is {summed.hexdigest()}, and {digest} was recorded.",
+            "Check the proxy or mirror between you and Maven Central.",
+        )

@@ -3,6 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What is installed: to run it, with Spark and reports, and all that tests and checks need. Each has the ones before.
+RUN := $(VENV)/.run
+ANALYTICS := $(VENV)/.analytics
 STAMP := $(VENV)/.up-to-date
 # Rings of the processor, and rings that start processes and often wait: those share one Kafka. The tests of a file stay in
 # one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers. On two
@@ -18,26 +21,30 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs bench \
+.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs bench \
   bench-image chaos jars kube lock wheel image image-spark clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
 	  printf '  make %-15s %s\n' "$$name" "$$words"; done
 
-up: $(STAMP) ## Run everything on this machine: Kafka, worker, sample subscriber; Ctrl-C stops it
-	@$(BIN)/penstock up
+UP ?=
 
-demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line is a JSON summary
+up: $(RUN) ## Run everything on this machine: Kafka, worker, sample subscriber; Ctrl-C stops it
+	@$(BIN)/penstock up $(UP)
+
+demo: $(RUN) ## Send 1,000 events through it without a terminal; the last line is a JSON summary
 	@$(BIN)/penstock demo
 
 TRAFFIC_S ?= 60
 
-demo-topology: $(STAMP) ## Create a topology with faults, send events for a minute (TRAFFIC_S=60), and report the faults
+demo-topology: $(ANALYTICS) ## Create a topology with faults, send events for a minute (TRAFFIC_S=60), and report the faults
 	@$(BIN)/python -m app.cli.demos.topology --seconds $(TRAFFIC_S)
 
-demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
+demo-census: $(ANALYTICS) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
 	@$(BIN)/penstock census demo
+
+dev: $(STAMP) ## Install all that tests and checks need (640 MB); the other targets do it themselves
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
 	@# The archives take half a minute, once, which the first rings leave of the two cores.
@@ -102,10 +109,11 @@ kube: $(STAMP) ## Build the Kubernetes API server and kustomize of test-cluster 
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
-# The first one decides the versions; the next three are parts of it.
+# The first one decides the versions; the next four are parts of it.
 lock: ## Pin the dependencies again, with hashes (needs uv), after a change of pyproject.toml
 	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements-dev.lock
 	$(COMPILE) pyproject.toml --all-extras --constraints requirements-dev.lock -o requirements-all.lock
+	$(COMPILE) pyproject.toml --extra report --constraints requirements-dev.lock -o requirements-report.lock
 	$(COMPILE) pyproject.toml --extra otel --constraints requirements-dev.lock -o requirements-otel.lock
 	$(COMPILE) pyproject.toml --constraints requirements-dev.lock -o requirements.lock
 	$(COMPILE) --group pyproject.toml:image -o requirements-image.lock
@@ -129,8 +137,16 @@ clean: ## Remove everything that make created: environment, caches, the embedded
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements-dev.lock pyproject.toml setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; choose one: make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -I app/local/install.py $(VENV) requirements-dev.lock
+INSTALL = $(PYTHON) -E -s -m app.local.install $(VENV)
+
+$(RUN): requirements.lock pyproject.toml setup.py
+	@$(INSTALL) $< --java $(if $(UP),,$(if $(filter up,$(MAKECMDGOALS)),--ports))
 	@touch $@
+
+$(ANALYTICS): requirements-all.lock pyproject.toml setup.py
+	@$(INSTALL) $< --java --ask "Spark, GraphFrames and the libraries of reports"
+	@touch $(RUN) $@
+
+$(STAMP): requirements-dev.lock pyproject.toml setup.py
+	@$(INSTALL) $<
+	@touch $(RUN) $(ANALYTICS) $@

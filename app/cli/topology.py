@@ -22,6 +22,7 @@ from analytics.topology.compare import compare
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, from_json, to_json
 from analytics.topology.model.facts import facts_of
+from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, chosen_namespace
 from app.cli.options.spark import Memory, interruptible
@@ -32,7 +33,7 @@ from app.operations.spark_jars import spark_options
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from app.settings import load_settings
-from app.settings.extras import ANALYTICS, REPORT_MODULES, need
+from app.settings.extras import ANALYTICS, REPORT
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -127,12 +128,13 @@ def topology(
       penstock topology --diff report/topology.json --fail-on warning
       penstock topology --engine graphframes --jars ~/graphframes-jars
     """
-    need(ANALYTICS, "`penstock topology`", REPORT_MODULES)
+    graphframes = engine is EngineChoice.GRAPHFRAMES
+    need_or_install(ANALYTICS if graphframes else REPORT, "`penstock topology`")
     with interruptible():
         old = read_old(diff)
         where = chosen_namespace(namespace, everywhere, context)
         query = make_query(kafka, since, where, folder, traffic)
-        if engine is EngineChoice.GRAPHFRAMES:
+        if graphframes:
             check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest
 

@@ -2,19 +2,20 @@
 
 It runs before anything is installed, so it uses only the standard library:
 
-    python3 -I app/local/install.py .venv requirements-dev.lock
+    python3 -E -s -m app.local.install .venv requirements.lock --java --ports
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+from app.local.machine import PORTS, busy_ports, missing_here
 
 _WHEEL = re.compile(
     r"^\s*(Downloading|Using cached) (?:\S*/)?(\S+?)-\d\S*(?<!\.metadata) \(([\d.]+) (bytes|kB|MB|GB)\)"
@@ -22,6 +23,7 @@ _WHEEL = re.compile(
 _MB = {"bytes": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
 _LARGE_MB = 5.0
 _TAIL_LINES = 15
+_ANALYTICS_MB = 560
 
 
 def words(lines: Iterable[str]) -> Iterator[str]:
@@ -46,35 +48,66 @@ def words(lines: Iterable[str]) -> Iterator[str]:
         yield f"  {count} packages, {downloaded:.0f} MB downloaded{known}; installing them ..."
 
 
-def main(folder: Path, lock: Path) -> int:
-    """Make the environment in `folder`, with the packages of `lock` and with Penstock. Returns an exit code."""
-    missing = [name for name in ("ensurepip", "venv") if importlib.util.find_spec(name) is None]
-    if missing:
-        return _failed(
-            f"{sys.executable} has no module {missing[0]}; install it (Debian, Ubuntu: apt-get install python3-venv)"
-        )
+def main(arguments: Sequence[str]) -> int:
+    """Make the environment in the folder `arguments[0]`, with the packages of the lock file `arguments[1]` and with
+    Penstock. Returns an exit code.
+
+    --java     this machine must have one for Kafka
+    --ports    the ports of `penstock up` must be free
+    --ask WHAT ask on a terminal first: they are large
+    """
+    folder, lock = Path(arguments[0]), Path(arguments[1])
+    if problem := _unfit(java="--java" in arguments, ports="--ports" in arguments):
+        return _failed(problem)
+    if "--ask" in arguments and not _agreed(arguments[arguments.index("--ask") + 1]):
+        return _failed("Nothing was installed.")
     python = str(folder / "bin" / "python")
     # Not by `venv` itself, which does not say why it fails.
     pip = [python, "-I", "-m", "ensurepip", "--upgrade", "--default-pip"]
-    install = [python, "-m", "pip", "install"]
-    # The lock has every package. Without --no-deps, pip takes another version of a package that is required with an
-    # extra.
-    locked = [*install, "--progress-bar", "off", "--no-deps", "--require-hashes", "-r", str(lock)]
-    own = [*install, "--no-build-isolation", "--no-deps", "-e", "."]
     try:
-        for command in ([sys.executable, "-m", "venv", "--without-pip", str(folder)], pip, locked, own):
-            if command is locked:
-                print(f"Downloading Python packages into {folder} (once) ...", flush=True)
-            code, said = _run(command)
+        for command in ([sys.executable, "-m", "venv", "--without-pip", str(folder)], pip):
+            code, said = run(command)
             if code:
                 return _failed(why(said, folder))
+        return install(python, ["--no-deps", "--require-hashes", "-r", str(lock)], ["--no-deps", "-e", "."])
     except KeyboardInterrupt:
         print("\nInterrupted. The same command goes on with what is downloaded already.", file=sys.stderr)
         return 128 + signal.SIGINT
+
+
+def _unfit(*, java: bool, ports: bool) -> str | None:
+    """Why this machine cannot do it; None: it can."""
+    problems = []
+    if missing := missing_here(java=java):
+        problems += ["This machine lacks:", *missing]
+    if ports and (busy := busy_ports()):
+        named = ", ".join(f"{port} ({PORTS[port]})" for port in busy)
+        problems.append(f"Ports that other programs use: {named}. Stop these programs, or take free ports:")
+        problems.append("  make up UP=--any-port")
+    return "\n".join(problems) or None
+
+
+def _agreed(what: str) -> bool:
+    print(f"This needs {what}: about {_ANALYTICS_MB} MB to download, once, into this folder.", flush=True)
+    if not sys.stdin.isatty():
+        return True
+    return input("Install them now? [Y/n] ").strip().lower() in ("", "y", "yes")
+
+
+def install(python: str, *packages: Sequence[str]) -> int:
+    """Have the pip of `python` install packages; each of `packages` has the arguments of one call. Prints what it
+    downloads. Returns an exit code."""
+    folder = Path(python).parents[1]
+    print(f"Downloading Python packages into {folder} (once) ...", flush=True)
+    for arguments in packages:
+        # Python compiles what it imports; to compile all of it takes longer than to install it.
+        code, said = run([python, "-m", "pip", "install", "--progress-bar", "off", "--no-compile", *arguments])
+        if code:
+            return _failed(why(said, folder))
     return 0
 
 
-def _run(command: list[str]) -> tuple[int, list[str]]:
+def run(command: list[str]) -> tuple[int, list[str]]:
     """Run a command, print what of its output is for people; its exit code and its output. At Ctrl-C it is ended,
     and what it says of that is dropped."""
     said: list[str] = []
@@ -113,4 +146,4 @@ def _failed(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1:]))

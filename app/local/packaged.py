@@ -32,6 +32,12 @@ def is_repository() -> bool:
     return _EXAMPLES[1].is_dir()
 
 
+def lock_of(extra: str) -> Path | None:
+    """The lock file that has the packages of an extra. None outside the repository."""
+    lock = _APP.parent / {"report": "requirements-report.lock"}.get(extra, "requirements-all.lock")
+    return lock if lock.is_file() else None
+
+
 def package_folder(package: str) -> Path:
     """The folder of one of our packages, such as `analytics.spark`, without importing it."""
     return _APP.parent.joinpath(*package.split("."))

@@ -1,7 +1,8 @@
 """The optional parts of the installation, and the error message when one of them is missing.
 
     pip install penstock               a worker and the commands
-    pip install 'penstock[analytics]'  reports, the topology and jobs on Spark
+    pip install 'penstock[report]'     the topology and its report
+    pip install 'penstock[analytics]'  jobs on Spark too
     pip install 'penstock[otel]'       traces of a worker
 
 The packages behind each name are in pyproject.toml.
@@ -13,12 +14,15 @@ from importlib.util import find_spec
 
 from knative.errors import UsageError
 
+REPORT = "report"
 ANALYTICS = "analytics"
 OTEL = "otel"
 
+_REPORT_MODULES = ("jinja2", "numpy", "pyarrow", "scipy")
 #: Extra -> its modules that Penstock imports.
 MODULES = {
-    ANALYTICS: ("graphframes", "jinja2", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "scipy"),
+    REPORT: _REPORT_MODULES,
+    ANALYTICS: (*_REPORT_MODULES, "graphframes", "pandas", "py4j", "pyspark"),
     OTEL: (
         "opentelemetry.sdk",
         "opentelemetry.exporter.otlp.proto.http",
@@ -26,8 +30,8 @@ MODULES = {
         "opentelemetry.instrumentation.aiohttp_server",
     ),
 }
-#: Modules that `penstock topology` needs; it needs Spark only for `--engine graphframes`.
-REPORT_MODULES = ("jinja2", "numpy", "pyarrow", "scipy")
+#: Extra -> the size of its packages, in MB to download.
+MEGABYTES = {REPORT: 110, ANALYTICS: 560, OTEL: 2}
 #: Modules that a Spark job needs on this machine.
 SPARK_MODULES = ("pyarrow", "pyspark")
 

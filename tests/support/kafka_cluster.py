@@ -30,7 +30,7 @@ from app.local.kafka.jar_sets import LOG_CONFIG
 from app.local.kafka.jars import ensure_jars
 from app.local.kafka.ports import LOOPBACK, is_open
 from app.local.kafka.storage import make_folder, prepare
-from app.local.kafka.toolchain import find_java
+from app.local.machine import find_java
 from tests.support.java_classes import QUICK_COMPILER
 from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
 from tests.support.tcp_proxy import TcpProxy

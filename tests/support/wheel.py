@@ -80,6 +80,9 @@ def _closure(root: Distribution, extras: Iterable[str]) -> set[str]:
         for wanted in _requirements(owner, extra):
             if wanted.name in _EXCLUDED:
                 continue
+            if wanted.name == root.name:  # an extra that has the packages of another one
+                waiting += [(root, part) for part in wanted.extras]
+                continue
             found.add(wanted.name)
             for part in ("", *wanted.extras):
                 if (wanted.name, part) not in done:

@@ -18,6 +18,8 @@ from tests.support.kube.build import GO_LEAST
 _REPOSITORY = Path(__file__).parents[2]
 _LOCKS = ("requirements.lock", "requirements-otel.lock", "requirements-all.lock", "requirements-dev.lock")
 
+_REPORT_LOCK = "requirements-report.lock"
+
 
 def _text(path: str) -> str:
     return (_REPOSITORY / path).read_text()
@@ -74,7 +76,9 @@ def test_ci_runs_every_ring() -> None:
     assert {"check", "test-cluster"} | targets <= set(steps[1].split()), "a ring that nobody runs"
 
 
-@pytest.mark.parametrize(("part", "whole"), list(itertools.pairwise(_LOCKS)))
+@pytest.mark.parametrize(
+    ("part", "whole"), [*itertools.pairwise(_LOCKS), (_LOCKS[0], _REPORT_LOCK), (_REPORT_LOCK, "requirements-all.lock")]
+)
 def test_each_lock_file_is_a_part_of_the_next(part: str, whole: str) -> None:
     assert _pins(part)
     names = {pin.partition("==")[0] for pin in _pins(part)}
@@ -83,7 +87,7 @@ def test_each_lock_file_is_a_part_of_the_next(part: str, whole: str) -> None:
     assert names < {pin.partition("==")[0] for pin in _pins(whole)}
 
 
-@pytest.mark.parametrize("path", [*_LOCKS, "requirements-image.lock"])
+@pytest.mark.parametrize("path", [*_LOCKS, _REPORT_LOCK, "requirements-image.lock"])
 def test_lock_files_name_no_registry(path: str) -> None:
     assert "://" not in _text(path)
     assert not re.search(r"^-", _text(path), re.MULTILINE)

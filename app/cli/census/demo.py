@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from app.cli.census.options import Engine
+from app.cli.options.extras import need_or_install
 from app.cli.options.spark import Conf, Master
 from app.cli.output.format import print_json
-from app.settings.extras import ANALYTICS, SPARK_MODULES, need
+from app.settings.extras import ANALYTICS, SPARK_MODULES
 
 
 def demo(
@@ -36,7 +37,7 @@ def demo(
     from app.cli.demos.census import DemoConfig, run
 
     if engine is Engine.SPARK:
-        need(ANALYTICS, "`penstock census demo --engine spark`", SPARK_MODULES)
+        need_or_install(ANALYTICS, "`penstock census demo --engine spark`", SPARK_MODULES)
     report = run(DemoConfig(engine.value, lines, kill, master or "local[2]", tuple(conf or ()), kafka))
     print_json(report)
     if not report["equal"]:

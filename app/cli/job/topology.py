@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
+from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka
 from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, interruptible, session
 from app.cli.topology import (
@@ -28,7 +29,7 @@ from app.cli.topology import (
     read_old,
 )
 from app.settings.environment import started_by_spark_submit
-from app.settings.extras import ANALYTICS, REPORT_MODULES, need
+from app.settings.extras import ANALYTICS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def topology(
       penstock job topology --master spark://head:7077 --driver-host 10.0.0.5
       penstock job topology --engine graphframes --jars ~/graphframes-jars
     """
-    need(ANALYTICS, "`penstock job topology`", (*REPORT_MODULES, "pyspark"))
+    need_or_install(ANALYTICS, "`penstock job topology`")
     with interruptible():
         from app.operations.topology.job import is_small, run
 

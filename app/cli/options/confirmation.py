@@ -16,9 +16,14 @@ def asks(yes: bool, what: str) -> bool:
     """Whether `confirm` will ask. `what`: what the command is about to do. Raises UsageError if nobody can answer."""
     if yes:
         return False
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
+    if not has_terminal():
         raise UsageError(f"{what} needs a confirmation, and there is no terminal to ask on.", "Add --yes.")
     return True
+
+
+def has_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
 
 def confirm(question: str) -> None:

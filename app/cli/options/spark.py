@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analytics.spark.session import options_problem, spark_home, spark_session
+from app.cli.options.extras import need_or_install
 from app.cli.output.format import note
 from app.cli.output.jar_progress import jar_progress
 from app.local.kafka.jar_sets import SPARK
 from app.operations.spark_jars import check_place, jar_places, spark_options
 from app.settings.environment import forget_other_sparks, started_by_spark_submit
-from app.settings.extras import ANALYTICS, SPARK_MODULES, need
+from app.settings.extras import ANALYTICS, SPARK_MODULES
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class JobOptions:
 
     def check(self) -> None:
         """Check what is known before Spark starts. Raises UsageError, NotReadyError if no master answers."""
-        need(ANALYTICS, "A job on Spark", SPARK_MODULES)
+        need_or_install(ANALYTICS, "A job on Spark", SPARK_MODULES)
 
         options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
         if problem := options_problem(options):

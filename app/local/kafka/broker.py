@@ -25,7 +25,7 @@ from app.local.kafka.processes import die_with_parent, start_time
 from app.local.kafka.reaping import KILL_LIMIT_S, ended, exit_code, send
 from app.local.kafka.record import Running, read_record, remove_record, write_record
 from app.local.kafka.storage import make_folder, prepare
-from app.local.kafka.toolchain import find_java
+from app.local.machine import find_java
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.05

@@ -5,21 +5,12 @@ from __future__ import annotations
 import random
 import socket
 
-LOOPBACK = "127.0.0.1"
+from app.local.machine import LOOPBACK, is_free
+
+__all__ = ["LOOPBACK", "free_port", "is_free", "is_open"]
+
 #: Below the range that Linux uses for outgoing connections (from 32768), so a free port likely stays free.
 _FIRST, _LAST = 20_000, 32_000
-
-
-def is_free(port: int) -> bool:
-    """True when this process could listen on loopback at `port` now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-            probe.listen(1)
-        except OSError:
-            return False
-    return True
 
 
 def is_open(port: int, limit_s: float = 0.5) -> bool:

@@ -15,17 +15,16 @@ import pytest
 from tests.support.processes import wait_until
 
 _REPOSITORY = Path(__file__).parents[4]
-_SCRIPT = _REPOSITORY / "app" / "local" / "install.py"
 _LIMIT_S = 300.0
 
 
 def _command(folder: Path, lock: Path) -> list[str]:
-    return [sys.executable, "-I", str(_SCRIPT), str(folder), str(lock)]
+    return [sys.executable, "-E", "-s", "-m", "app.local.install", str(folder), str(lock)]
 
 
 def test_a_failure_ends_with_the_output_of_pip(tmp_path: Path) -> None:
     command = _command(tmp_path / "venv", tmp_path / "none.lock")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=_REPOSITORY)
     assert done.returncode == 1
     assert "none.lock" in done.stderr
     assert "Traceback" not in done.stderr
@@ -43,6 +42,7 @@ def test_ctrl_c_is_one_sentence(stage: str, tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            cwd=_REPOSITORY,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         assert process.stdout is not None

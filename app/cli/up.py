@@ -17,8 +17,10 @@ import typer
 from app.cli.options.embedded import HOME, Data, Heap
 from app.cli.output.format import note
 from app.cli.output.jar_progress import jar_progress
+from app.cli.output.steps import Steps
 from app.cli.output.up_banner import banner
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.local.kafka.ports import free_port, is_free
 from app.local.packaged import example, is_repository
 from app.local.quickstart import resources_of_up
 from app.local.stack import FIXED, START_LIMIT_S, Stack, StackConfig
@@ -45,6 +47,7 @@ KafkaPort = Annotated[
     int | None, typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}.")
 ]
 
+AnyPort = Annotated[bool, typer.Option("--any-port", help="Take a free port in place of each that is in use.")]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=1, help="Seconds to wait until Kafka and all else is ready, after a download.")
 ]
@@ -62,6 +65,7 @@ def up(
         int, typer.Option("--subscriber-port", min=0, max=65535, help="Port of the sample subscriber; 0 = none.")
     ] = _SUBSCRIBER_PORT,
     kafka_port: KafkaPort = None,
+    any_port: AnyPort = False,
     data: Data = HOME,
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,
@@ -69,8 +73,8 @@ def up(
 ) -> None:
     """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
 
-    When everything is ready, it prints a command that sends an event, and the addresses. A second Ctrl-C kills what
-    has not stopped yet.
+    When everything is ready, it prints a command that sends an event. Logs are in the folder `logs` of --home,
+    statuses in `state`. A second Ctrl-C kills what has not stopped yet.
 
     With another --subscriber-port, it serves a copy of the example, in
     the folder `quickstart` of --home; your changes to its files are kept.
@@ -86,6 +90,7 @@ def up(
     Examples:
       penstock up
       penstock up --resources my/resources --subscriber-port 0
+      penstock up --any-port
       penstock up --http-port 8088 --admin-port 8089
       export PENSTOCK_INSTANCE=mine
       export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
@@ -93,6 +98,9 @@ def up(
     """
     settings = load_settings({"kafka": kafka} if kafka else {})
     said = settings_notes(settings, chosen=resources is not None)
+    own = settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else ""
+    port = _free_one if any_port else int
+    subscriber_port = port(subscriber_port)
     resources = resources or settings.resources_dir
     if resources is None:
         resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port, in_place=is_repository())
@@ -103,20 +111,23 @@ def up(
         home=home,
         resources=resources,
         jars_root=HOME,
-        kafka=settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else "",
-        kafka_port=kafka_port or DEFAULT_PORT,
+        kafka=own,
+        kafka_port=DEFAULT_PORT if own else port(kafka_port or DEFAULT_PORT),
         kafka_data=data,
         heap=heap,
-        http_port=settings.http_port if http_port is None else http_port,
-        admin_port=settings.admin_port if admin_port is None else admin_port,
+        http_port=port(settings.http_port if http_port is None else http_port),
+        admin_port=port(settings.admin_port if admin_port is None else admin_port),
         subscriber_port=subscriber_port,
         cluster_domain=settings.cluster_domain,
         ready_limit_s=limit_s,
         settings={"ingress_url": settings.ingress_url} if settings.ingress_url else {},
     )
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     _run_until_ctrl_c(config)
+
+
+def _free_one(port: int) -> int:
+    """This port, or another one if it is in use; 0 stays 0."""
+    return port if not port or is_free(port) else free_port()
 
 
 def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
@@ -143,22 +154,20 @@ def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
 
 
 def _run_until_ctrl_c(config: StackConfig) -> None:
-    began = time.monotonic()
-    with jar_progress() as progress:
-        stack = Stack(config, note, progress)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    with jar_progress() as progress, Steps() as steps:
+        stack = Stack(config, steps, progress)
         try:
             stack.start()
-            note("")
-            logs = [stack.worker_log, stack.kafka_log]
-            lines = banner(config, stack.bootstrap, logs, time.monotonic() - began, command_here())
-            print("\n".join(lines), flush=True)
+            print("\n".join(["", *banner(config, command_here()), ""]), flush=True)
             while True:
                 stack.check()
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
-            note("\nStopping ...")
+            steps.begin("stop", "stopping: the worker delivers what is in flight, then Kafka stops")
         finally:
-            _stop(stack)
+            _stop(stack, steps)
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
@@ -173,7 +182,7 @@ def command_here() -> str:
     return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else str(own)
 
 
-def _stop(stack: Stack) -> None:
+def _stop(stack: Stack, steps: Steps) -> None:
     if not stack.runs:  # it failed before it started anything
         return
     try:
@@ -182,4 +191,4 @@ def _stop(stack: Stack) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         stack.kill()
-    note("Stopped.")
+    steps.done("stopped", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -90,6 +91,12 @@ def resources_in(folder: Path) -> list[Resource]:
     if not folder.is_dir():
         raise UsageError(f"There is no directory {folder}.", "Name one with YAML files of resources: --resources DIR.")
     return [written.resource for written in Directory(folder).scan().objects]
+
+
+def counted(resources: Sequence[Resource]) -> str:
+    """How many there are of each kind: "1 KafkaChannel, 2 Subscriptions"."""
+    kinds = Counter(resource.kind for resource in resources)
+    return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds.items()) or "nothing yet"
 
 
 def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:

@@ -8,19 +8,24 @@ Each is a child process. Does not restart one that ended: it reports which one, 
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from app.local.child_process import Child
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress, ensure_jars
-from app.local.kafka.ports import LOOPBACK, free_port, is_free
+from app.local.kafka.ports import LOOPBACK, is_free
 from app.local.kafka.record import Running, read_record
+from app.local.machine import find_java
 from app.local.packaged import SUBSCRIBER_PORT, python_module
 from app.local.probes import (
+    counted,
     former_address,
     probe_worker,
     resources_in,
@@ -28,11 +33,11 @@ from app.local.probes import (
     subscriptions_by_channel,
 )
 from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
+from knative.resources.values import Resource
 
 #: For Kafka and the worker together, after a download: a minute for each.
 START_LIMIT_S = 120.0
 _POLL_S = 0.1
-_SILENT_S = 5.0  #: how long a wait may take before its reason is printed
 #: Warnings that the sample subscriber causes on purpose: in the log file only.
 PICKY = ("attempt failed", "dead-lettered")
 #: Warnings of the Kafka client while a new Kafka loads its own state; the client retries by itself.
@@ -63,15 +68,31 @@ class StackConfig:
     ready_limit_s: float = START_LIMIT_S
 
 
+class Reporter(Protocol):
+    """Shows a person how the start goes on."""
+
+    def begin(self, name: str, doing: str) -> None:
+        """A step that may take seconds begins."""
+
+    def wait(self, why: str) -> None:
+        """It waits for this now."""
+
+    def done(self, name: str, result: str) -> None:
+        """A step is done."""
+
+    def say(self, sentence: str) -> None:
+        """Something that a person should know, such as a warning of the worker."""
+
+
 class Stack:
     """The processes. `start`, then `check` now and then, then `stop`. From the main thread."""
 
-    def __init__(self, config: StackConfig, say: Callable[[str], None], progress: Progress | None = None) -> None:
-        """`say` gets each step, and each warning of the worker."""
+    def __init__(self, config: StackConfig, reporter: Reporter, progress: Progress | None = None) -> None:
+        """`progress`: of the download of Kafka's jars."""
         self.config = config
         self.bootstrap = config.kafka
         self.kafka_log: Path | None = None
-        self._say = say
+        self._reporter = reporter
         self._progress = progress
         self._kafka: EmbeddedKafka | None = None
         self._children: list[Child] = []
@@ -90,35 +111,56 @@ class Stack:
         """Blocks until every subscription is ready. Raises PenstockError; call `stop` also in that case."""
         config = self.config
         resources = resources_in(config.resources)
-        channels = subscriptions_by_channel(resources)
         # Checked before the ports: if another `penstock up` runs here the ports are in use too, but it is the cause.
         running = None if self.bootstrap else self._kafka_of_others()
-        self._check_ports()
+        self._check_ports(starts_kafka=not self.bootstrap and running is None)
         self._make_home()
         if not self.bootstrap and running is None:
-            ensure_jars(config.jars_root, self._progress)  # a download takes as long as the line is slow
-        end = time.monotonic() + config.ready_limit_s
-        if self.bootstrap:
-            self._say(f"Using the Kafka at {self.bootstrap}; waiting until it answers ...")
-        else:
-            self._start_kafka(running, end)
+            find_java()  # before a download, which takes as long as the line is slow
+            ensure_jars(config.jars_root, self._progress)
+        self._say_what_changed()
+        began = time.monotonic()
+        end = began + config.ready_limit_s
+        self._start_kafka(running, end)
         if config.subscriber_port:
             port = ("--port", str(config.subscriber_port))
             command = python_module("app.local.sample_subscriber", *port, *config.subscriber_arguments)
             self._children.append(Child("sample subscriber", command))
+        self._start_worker(resources, end)
+        self._reporter.done("ready", f"Penstock is up after {time.monotonic() - began:.1f} s. Ctrl-C stops it.")
+
+    def _start_worker(self, resources: Sequence[Resource], end: float) -> None:
+        config = self.config
         quiet = (
             config.expected
             + (PICKY if config.subscriber_port else ())
             + (_FRESH_KAFKA if self._kafka is not None else ())
         )
-        self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say, quiet))
+        self._reporter.begin("worker", "starting the worker")
+        self._children.append(Child("worker", self._worker_command(), self.worker_log, self._reporter.say, quiet))
         base = f"http://{LOOPBACK}:{config.http_port}"
-        state = config.home / "state"
         self._wait(lambda: probe_worker(base), end)
+        metrics = f", metrics at http://localhost:{config.admin_port}/metrics" if config.admin_port else ""
+        self._reporter.done("worker", f"events at http://localhost:{config.http_port}{metrics}")
+        state = config.home / "state"
+        self._reporter.begin("resources", f"waiting for the resources of {config.resources}")
         self._wait(lambda: former_address(state, resources), end)
         # A ready worker accepts events, but a subscription gets only those after it is ready: wait for each of them.
-        for channel, subscriptions in channels.items():
+        for channel, subscriptions in subscriptions_by_channel(resources).items():
             self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n, state), end)  # type: ignore[misc]
+        self._reporter.done("resources", f"{counted(resources)} from {config.resources}")
+        if config.subscriber_port:
+            self._reporter.done("subscriber", f"port {config.subscriber_port}; it prints each event that it receives")
+
+    def _say_what_changed(self) -> None:
+        """Compare with what the last run here served, and note what this one serves."""
+        note = self.config.home / "last-up.json"
+        now = str(self.config.resources.absolute())
+        with suppress(OSError, ValueError, KeyError, TypeError):  # there was none, or a person has edited the file
+            former = str(json.loads(note.read_text("utf-8"))["resources"])
+            if former != now:
+                self._reporter.say(f"The last run served {former}. What is only there is kept and is not served now.")
+        note.write_text(json.dumps({"resources": now}), "utf-8")
 
     def check(self) -> None:
         """Raises PenstockError when one of the processes has ended."""
@@ -134,10 +176,10 @@ class Stack:
         # The worker first: while it drains it still needs its subscriber, and Kafka for its last commits.
         for child in reversed(self._children):
             if child.code is None and not child.stop(min(_DRAIN_S + 3.0, end - time.monotonic())):
-                self._say(f"The {child.name} did not stop in time and was killed.")
+                self._reporter.say(f"The {child.name} did not stop in time and was killed.")
         self._children.clear()
         if self._kafka is not None and not self._kafka.stop(max(0.5, end - time.monotonic())):
-            self._say("Kafka did not stop in time and was killed; its data is safe.")
+            self._reporter.say("Kafka did not stop in time and was killed; its data is safe.")
 
     def kill(self) -> None:
         """Send SIGKILL to everything."""
@@ -146,19 +188,21 @@ class Stack:
         if self._kafka is not None:
             self._kafka.kill()
 
-    def _check_ports(self) -> None:
+    def _check_ports(self, *, starts_kafka: bool) -> None:
         config = self.config
         options = {
             "--http-port": (config.http_port, "events"),
             "--admin-port": (config.admin_port, "metrics"),
             "--subscriber-port": (config.subscriber_port, "the sample subscriber"),
+            "--kafka-port": (config.kafka_port if starts_kafka else 0, "Kafka"),
         }
-        for option, (port, what) in options.items():
-            if port and not is_free(port):
-                raise PenstockError(
-                    f"Port {port} of {LOOPBACK}, wanted for {what}, is used by another program.",
-                    f"Stop that program, or choose another port: {option} {free_port()}.",
-                )
+        busy = {option: use for option, use in options.items() if use[0] and not is_free(use[0])}
+        if busy:
+            named = ", ".join(f"{port} (for {what})" for port, what in busy.values())
+            raise PenstockError(
+                f"Already in use on {LOOPBACK}: port {named}.",
+                f"Stop the other program, or choose other ports: --any-port, or {' '.join(f'{o} N' for o in busy)}.",
+            )
 
     def _make_home(self) -> None:
         # Write a file: permission bits do not show a full disk or a read-only file system.
@@ -189,11 +233,14 @@ class Stack:
 
     def _start_kafka(self, running: Running | None, end: float) -> None:
         config = self.config
+        if self.bootstrap:
+            self._reporter.done("Kafka", f"yours at {self.bootstrap}")
+            return
         if running is not None:
             self.bootstrap = running.bootstrap
-            self._say(f"Kafka is already up at {running.bootstrap}; it stays up afterwards.")
+            self._reporter.done("Kafka", f"already up at {running.bootstrap}; it stays up afterwards")
             return
-        self._say(f"Starting Kafka at {LOOPBACK}:{config.kafka_port} ...")
+        self._reporter.begin("Kafka", f"starting Kafka at {LOOPBACK}:{config.kafka_port}")
         self._kafka = EmbeddedKafka(
             config.kafka_data,
             config.kafka_port,
@@ -205,6 +252,7 @@ class Stack:
         self._kafka.start(end - time.monotonic())
         self.bootstrap = self._kafka.bootstrap
         self.kafka_log = self._kafka.log_file
+        self._reporter.done("Kafka", self.bootstrap)
 
     def _worker_command(self) -> list[str]:
         config = self.config
@@ -224,20 +272,15 @@ class Stack:
             **dict.fromkeys(("tls_cert", "tls_key", "tokens"), ""),
             **config.settings,
         }
-        self._say("Starting the worker ...")
         given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         return python_module("app.cli", "worker", *given)
 
     def _wait(self, missing: Callable[[], str], end: float) -> None:
-        """Wait until `missing` returns "". Otherwise it returns the reason to wait, which is printed in a long wait."""
-        printed, print_at = "", time.monotonic() + _SILENT_S
+        """Wait until `missing` returns "". Otherwise it returns the reason to wait."""
         while why := missing():
             self.check()
-            now = time.monotonic()
-            if now >= print_at and why != printed:
-                self._say(f"Waiting: {why} ...")
-                printed, print_at = why, now + _SILENT_S
-            if now > end:
+            self._reporter.wait(why)
+            if time.monotonic() > end:
                 raise NotReadyError(
                     f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
                     f"See `penstock status` for the reason; the worker's log is {self.worker_log}.",

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from app.cli.output.steps import Steps
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.ports import free_port
 from app.local.kafka.processes import is_running, start_time
@@ -107,7 +108,7 @@ def test_the_time_limit_of_up_is_that_of_its_kafka_too(tmp_path: Path) -> None:
         subscriber_port=0,
         ready_limit_s=0.2,
     )
-    stack = Stack(config, print)
+    stack = Stack(config, Steps())
     with pytest.raises(NotReadyError, match="--timeout"):
         stack.start()
     assert not stack.runs

@@ -52,7 +52,9 @@ class Up:
             "--timeout": _START_LIMIT_S,
         }
         command = [sys.executable, "-m", "app.cli", "up", *(str(part) for pair in options.items() for part in pair)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=_REPOSITORY
+        )
         self.lines: Queue[str] = Queue()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -148,7 +150,7 @@ def _gone(children: dict[int, str | None], limit_s: float) -> bool:
 def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
     """202, printed by both subscriptions' subscriber, counted once by each; the tenth of one is a dead letter that says
     why; and all is gone within ten seconds of Ctrl-C."""
-    up.wait_for(f'-H "Host: {_HOST}"', 180)
+    up.wait_for(f"penstock send --server localhost:{up.http_port}", 180)
     before = _consumed(up)
     assert _post(up, "123") == 202
     assert {up.wait_for("id=123", _LIMIT_S).split()[0] for _ in range(2)} == {"good", "picky"}
@@ -203,7 +205,7 @@ def test_what_was_edited_in_the_quickstart_is_there_after_another_start(tmp_path
     resources = tmp_path / "quickstart"
     first = Up(tmp_path)
     try:
-        first.wait_for(f"  resources       {resources} ", _START_LIMIT_S)
+        first.wait_for(f"Subscriptions from {resources}", _START_LIMIT_S)
         (resources / "mine.yaml").write_text(_MINE)
         uid = _served(first, "mine")["metadata"]["uid"]
         wait_until("the channel takes events", lambda: _post(first, "kept", "mine") == 202, _LIMIT_S)

@@ -24,6 +24,7 @@ import orjson
 from app.cli.demos.report import Attempt, DemoCounts
 from app.cli.output.format import note, print_error, print_json
 from app.cli.output.jar_progress import jar_progress
+from app.cli.output.steps import Steps
 from app.local.kafka.ports import LOOPBACK, free_port
 from app.local.packaged import example
 from app.local.quickstart import place_quickstart
@@ -73,8 +74,8 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
         settings={"instance": _INSTANCE},
     )
     began = time.monotonic()
-    with jar_progress() as progress:
-        stack = Stack(config, note, progress)
+    with jar_progress() as progress, Steps() as steps:
+        stack = Stack(config, steps, progress)
         try:
             stack.start()
             note(f"Ready after {time.monotonic() - began:.1f} s. Sending {events} events of {KEYS} keys ...")

@@ -27,6 +27,7 @@ from analytics.topology.model.document import Tier, Topology
 from app.cli.demos.quickstart import distinct_ports
 from app.cli.output.format import note, print_error, print_json
 from app.cli.output.jar_progress import jar_progress
+from app.cli.output.steps import Steps
 from app.cli.output.topology import show_topology
 from app.local.kafka.ports import LOOPBACK
 from app.local.packaged import example
@@ -193,8 +194,8 @@ def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
         settings={"instance": _INSTANCE},
         expected=(*PICKY, "ignored"),
     )
-    with jar_progress() as progress:
-        stack = Stack(config, note, progress)
+    with jar_progress() as progress, Steps() as steps:
+        stack = Stack(config, steps, progress)
         try:
             stack.start()
             topology = asyncio.run(_run_traffic(stack, config, subscriber_port, seconds))

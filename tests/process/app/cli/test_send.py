@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,9 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.cli.output.up_banner import curl
 from app.cli.send import reason_of
-from tests.support.processes import free_port, penstock
+from tests.support.processes import REPOSITORY, free_port, penstock
 from tests.support.serving import serving
 
 
@@ -101,12 +101,19 @@ def test_a_broker_has_a_path_of_its_own(ingress: HTTPServer) -> None:
     assert "--broker 'x' is not a valid broker name" in penstock("send", "--broker", "x").stderr
 
 
-def test_the_curl_sends_the_example_event() -> None:
+def test_the_curl_of_the_tutorial_sends_its_event() -> None:
     """Run through a shell with `printf` instead of `curl`: quoting survives."""
-    command = curl("http://localhost:8080/", "h").replace("| curl ", "| printf '%s\\n' ")
+    tutorial = (REPOSITORY / "docs" / "tutorial.md").read_text()
+    (block,) = [block for block in re.findall(r"```\n(.*?)```", tutorial, re.DOTALL) if "originationTime" in block]
+    command = block.replace("| curl ", "| printf '%s\\n' ")
     shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown[-1] == "http://localhost:8080/"
-    assert {"Host: h", "ce-id: 123", "ce-source: /testsource", "ce-specversion: 1.0"} <= set(shown)
+    assert {
+        "Host: my-kafkachannel-service.mynamespace.svc.cluster.local",
+        "ce-id: 123",
+        "ce-source: /testsource",
+        "ce-specversion: 1.0",
+    } <= set(shown)
     body = subprocess.run(
         ["bash", "-c", command.partition(" | printf")[0]], capture_output=True, text=True, check=True
     ).stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.output.steps import Steps
 from app.local.kafka.processes import start_time
 from app.local.kafka.record import Running, write_record
 from app.local.packaged import example
@@ -24,8 +25,8 @@ def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
             http_port=first.getsockname()[1],
         )  # fmt: skip
         with pytest.raises(UsageError, match=f"already runs here: .* \\(process {os.getpid()}\\)"):
-            Stack(config, print).start()
+            Stack(config, Steps()).start()
 
 
 def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:
-    assert not Stack(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), print).runs
+    assert not Stack(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), Steps()).runs

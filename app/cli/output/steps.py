@@ -1,0 +1,75 @@
+"""The steps of a start: on a terminal a spinner with what is being waited for, and a ticked line for each one done."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from app.cli.output.format import note
+
+_NAME_CHARS = 11
+_SILENT_S = 5.0  #: how long a wait may take before its reason is printed where there is no spinner
+
+
+class Steps:
+    """Use with `with`. On standard error."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True, highlight=False)
+        self._tick = "✓" if _can_print("✓") else "+"
+        self._status = self._console.status("") if self._console.is_terminal else None
+        self._name = ""
+        self._said = ""
+        self._say_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rest()
+
+    def begin(self, name: str, doing: str) -> None:
+        """A step that may take seconds begins."""
+        self._name, self._said, self._say_at = name, doing, time.monotonic() + _SILENT_S
+        if self._status is not None:
+            self._status.update(doing)
+            self._status.start()
+
+    def wait(self, why: str) -> None:
+        """It waits for this now."""
+        if self._status is not None:
+            self._status.update(f"{self._name}: {why}")
+        elif why != self._said and time.monotonic() >= self._say_at:
+            note(f"{self._name}: {why} ...")
+            self._said, self._say_at = why, time.monotonic() + _SILENT_S
+
+    def done(self, name: str, result: str) -> None:
+        """A step is done."""
+        self._rest()
+        if self._status is None:
+            note(f"{self._tick} {name:{_NAME_CHARS}} {result}")
+        else:
+            self._console.print(f"[green]{self._tick}[/] [bold]{name:{_NAME_CHARS}}[/] ", end="")
+            self._console.print(result, markup=False, soft_wrap=True)
+
+    def say(self, sentence: str) -> None:
+        """Something that a person should know, in between."""
+        self._console.print(sentence, markup=False, soft_wrap=True)
+
+    def _rest(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stderr.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

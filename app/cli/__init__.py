@@ -17,125 +17,47 @@ from typing import Annotated
 import typer
 
 from app.cli.commands import Commands, Entry, Root
-from app.cli.output.format import print_error, write_any_text
+from app.cli.output.format import note, print_error, write_any_text
+from app.settings import ignored_variables
 
-#: In the order of `--help`.
+#: In the order of `--help`: groups, and the commands of each.
 _COMMANDS = (
+    Entry("up", "app.cli.up:up", "Run everything on this machine: Kafka, a worker, an example.", "Run"),
+    Entry("worker", "app.cli.worker:worker", "Run one worker, as `faust -A app worker` does.", "Run"),
     Entry(
-        "up",
-        "app.cli.up:up",
-        "Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.",
+        "controller", "app.cli.controller:controller", "Run the controller alone: Kafka follows the resources.", "Run"
+    ),
+    Entry("kafka", "app.cli.kafka:group", "Start, check or stop a Kafka on this machine.", "Run"),
+    Entry("send", "app.cli.send:send", "Send one event or many to a channel or broker.", "Send and look"),
+    Entry(
+        "tail", "app.cli.tail:tail", "Print the latest events of a channel or broker, then new ones.", "Send and look"
     ),
     Entry(
-        "demo",
-        "app.cli.demo:demo",
-        "Send 1,000 events through everything, on free ports and in a temporary directory; the last line is JSON.",
+        "receive", "app.cli.tail:tail", "Print the latest events of a channel or broker, then new ones.", hidden=True
     ),
-    Entry(
-        "worker",
-        "app.cli.worker:worker",
-        "Run one worker: the same as `faust -A app worker -l info` with these settings. It never starts a Kafka.",
-    ),
-    Entry(
-        "controller",
-        "app.cli.controller:controller",
-        "Run the controller alone: Kafka follows the resources. Exit code with --once: 0 if that is done, else 3.",
-    ),
-    Entry(
-        "send",
-        "app.cli.send:send",
-        "Send one event or many to a channel or broker. Exit code: 0 if all were stored (202), 3 if not ready, else 1.",
-    ),
-    Entry(
-        "receive",
-        "app.cli.receive:receive",
-        "Print stored events: new ones until Ctrl-C, or --last N, or all with --from-beginning.",
-    ),
-    Entry(
-        "tail",
-        "app.cli.tail:tail",
-        "Print the latest events of a channel or broker, then new ones until Ctrl-C.",
-    ),
-    Entry(
-        "status",
-        "app.cli.status:status",
-        "Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.",
-    ),
-    Entry(
-        "doctor",
-        "app.cli.doctor:doctor",
-        "Check settings, Kafka, workers, topics and resources, and say what to do. Exit code: 1 if there is a problem.",
-    ),
-    Entry(
-        "export",
-        "app.cli.export:export",
-        "Write the resources of a cluster as YAML for a directory. Exit code: 4 if something could not be exported.",
-    ),
-    Entry(
-        "explain",
-        "app.cli.explain:explain",
-        "Show whether an event would match a trigger, and why. Exit code: 0 if it matches, 1 if not, 2 for an error.",
-    ),
-    Entry(
-        "lag",
-        "app.cli.lag:lag",
-        "Show the lag of each subscription and trigger, per partition, the largest first.",
-    ),
-    Entry(
-        "traffic",
-        "app.cli.traffic:traffic",
-        "Show the traffic of channels and subscriptions, of the last minute by default.",
-    ),
-    Entry(
-        "seek",
-        "app.cli.seek:seek",
-        "Move the offsets of a subscription or trigger: to repeat events, or to skip them.",
-    ),
-    Entry(
-        "remove",
-        "app.cli.remove:remove",
-        "Delete resources that no file has any more: a subscription with its group, a channel with its topics.",
-    ),
+    Entry("status", "app.cli.status:status", "Show channels, brokers, subscriptions and triggers.", "Send and look"),
+    Entry("lag", "app.cli.lag:lag", "Show how far each subscription and trigger is behind.", "Send and look"),
+    Entry("traffic", "app.cli.traffic:traffic", "Show the traffic of channels and subscriptions.", "Send and look"),
     Entry(
         "topology",
         "app.cli.topology:topology",
-        "Show the topology: sources, channels, subscriptions and destinations, and what is wrong with them.",
+        "Show who sends what to whom, and what is wrong with it.",
+        "Send and look",
     ),
     Entry(
-        "validate",
-        "app.cli.validate:validate",
-        "Check resource files. Exit code: 0 if all of them can be served, else 1.",
+        "explain", "app.cli.explain:explain", "Show whether an event would match a trigger, and why.", "Send and look"
     ),
-    Entry(
-        "token",
-        "app.cli.tokens:token",
-        "Make a bearer token for a sender of events, and its entry for the file of PENSTOCK_TOKENS.",
-    ),
-    Entry(
-        "kafka",
-        "app.cli.kafka:group",
-        "Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17).",
-    ),
-    Entry(
-        "dlq",
-        "app.cli.dlq.group:group",
-        "List, show and redrive dead letters: events whose delivery has failed permanently.",
-    ),
-    Entry(
-        "job",
-        "app.cli.job.group:group",
-        "Run a Spark job on this machine, or on a cluster with --master.",
-    ),
-    Entry(
-        "census",
-        "app.cli.census.group:group",
-        "Count housing units in census files with several processes: files -> chunks -> counts -> totals.",
-    ),
-    Entry(
-        "config",
-        "app.cli.configuration:group",
-        "Show the settings: PENSTOCK_... in the environment, or in the file that PENSTOCK_CONFIG names.",
-    ),
+    Entry("doctor", "app.cli.doctor:doctor", "Check the whole installation, and say what to do.", "Mend"),
+    Entry("dlq", "app.cli.dlq.group:group", "List, show and redrive dead letters.", "Mend"),
+    Entry("seek", "app.cli.seek:seek", "Move the offsets of a subscription or trigger.", "Mend"),
+    Entry("remove", "app.cli.remove:remove", "Delete resources that no file has any more.", "Mend"),
+    Entry("validate", "app.cli.validate:validate", "Check resource files.", "Operate"),
+    Entry("config", "app.cli.configuration:group", "Show the settings and where each value comes from.", "Operate"),
+    Entry("token", "app.cli.tokens:token", "Make a bearer token for a sender of events.", "Operate"),
+    Entry("export", "app.cli.export:export", "Write the resources of a cluster as YAML for a directory.", "Operate"),
+    Entry("job", "app.cli.job.group:group", "Run a Spark job: traffic or topology.", "Operate"),
+    Entry("demo", "app.cli.demo:demo", "Send 1,000 events through everything, and count them.", "Demos"),
+    Entry("census", "app.cli.census.group:group", "Count census files with Kafka, Spark and Faust.", "Demos"),
 )
 
 
@@ -156,8 +78,13 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
+#: They say themselves which variables are not settings.
+_SAY_THEMSELVES = ("up", "worker", "controller", "config", "doctor")
+
+
 @cli.callback()
 def penstock(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
@@ -166,16 +93,15 @@ def penstock(
 
     \b
     Examples:
-      penstock up             run everything on this machine, with an example
-      penstock send           send an event to the example's channel
-      penstock status         channels and subscriptions, and whether they are ready
-      penstock doctor         what is wrong with the installation, and what to do
-      penstock lag            how far each subscription is behind
-      penstock traffic        traffic of the last minute
-      penstock dlq list       events that could not be delivered
-      penstock topology       what sends to what, and what is wrong with it
-      penstock config show    every setting and where its value came from
+      penstock up        run everything on this machine, with an example
+      penstock send      send an event to the example's channel
+      penstock tail      see the events that were sent
+      penstock status    what is ready, and what is not
+      penstock doctor    what is wrong, and what to do
     """
+    if context.invoked_subcommand not in _SAY_THEMSELVES:
+        for sentence in ignored_variables():
+            note(sentence)
 
 
 def main() -> None:

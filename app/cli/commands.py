@@ -8,7 +8,8 @@ penstock --show-completion zsh    for this one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, TypeVar
@@ -41,13 +42,15 @@ class Entry:
     name: str
     place: str  #: MODULE:ATTRIBUTE, a function or a `Commands`
     summary: str  #: first paragraph of its help
+    panel: str | None = None  #: the heading above it
+    hidden: bool = False
 
 
 class Listed(TyperCommand):
     """A placeholder for a command whose module is not imported yet."""
 
     def __init__(self, entry: Entry) -> None:
-        super().__init__(name=entry.name, help=entry.summary)
+        super().__init__(name=entry.name, help=entry.summary, rich_help_panel=entry.panel, hidden=entry.hidden)
         self.place = entry.place
 
     def load(self) -> TyperCommand | TyperGroup:
@@ -59,7 +62,7 @@ class Listed(TyperCommand):
             group.name = self.name
             return group
         single = typer.Typer(add_completion=False)
-        single.command(self.name, cls=Command)(found)
+        single.command(self.name, cls=Command, hidden=self.hidden)(found)
         command = typer.main.get_command(single)
         assert isinstance(command, TyperCommand)
         return command
@@ -84,8 +87,22 @@ class Group(TyperGroup):
         return _with_plain_flags(super().get_params(ctx))
 
 
+#: What Typer raises for a command, option or value that is not known. It has no public name.
+_WrongUse: Any = typer.BadParameter.__mro__[1]
+
+
 class Root(Group):
     """`penstock` itself."""
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        """As Typer's, with errors in the form of ours."""
+        with _one_form():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As Typer's, with errors in the form of ours."""
+        with _one_form():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Accepts a shell's name after Typer's completion options, which are flags for the current shell."""
@@ -95,6 +112,20 @@ class Root(Group):
                 raise UsageError(f"{option} {shell!r} is not a supported shell.", f"Write {', '.join(_SHELLS)}.")
             _COMPLETION[option](ctx, self.params[0], shell)  # prints or installs the completion, and ends the process
         return super().parse_args(ctx, args)
+
+
+@contextmanager
+def _one_form() -> Iterator[None]:
+    """Turns Typer's errors, which come in a box, into one sentence with a hint."""
+    try:
+        yield
+    except _WrongUse as problem:
+        if type(problem).__name__ == "NoArgsIsHelpError":
+            raise
+        path = problem.ctx.command_path if problem.ctx is not None else "penstock"
+        near = getattr(problem, "possibilities", None)
+        what = f"{problem.message}. Did you mean {near[0]}?" if near else problem.format_message()
+        raise UsageError(what if what.endswith(("?", ".")) else f"{what}.", f"See `{path} --help`.") from None
 
 
 def _with_plain_flags(params: Sequence[Any]) -> Sequence[Any]:

@@ -24,7 +24,9 @@ group = Commands()
 
 @group.callback()
 def config() -> None:
-    """Show the settings: PENSTOCK_... in the environment, or in the file that PENSTOCK_CONFIG names.
+    """Show the settings and where each value comes from.
+
+    Settings are PENSTOCK_... in the environment, or in the file that PENSTOCK_CONFIG names.
 
     \b
     Examples:

@@ -22,7 +22,9 @@ def controller(
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds that --once may take.", min=1)] = 120.0,
     log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
 ) -> None:
-    """Run the controller alone: Kafka follows the resources. Exit code with --once: 0 if that is done, else 3.
+    """Run the controller alone: Kafka follows the resources.
+
+    Exit code with --once: 0 if that is done, else 3.
 
     \b
     Examples:

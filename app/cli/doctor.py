@@ -29,7 +29,9 @@ def doctor(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Check settings, Kafka, workers, topics and resources, and say what to do. Exit code: 1 if there is a problem.
+    """Check the whole installation, and say what to do.
+
+    Settings, Kafka, workers, topics and resources. Exit code: 1 if there is a problem.
 
     Resources are a directory or a cluster, as PENSTOCK_RESOURCES says. In a cluster it also checks the CRDs, who
     resolves Subscriptions, and whether the user of the kubeconfig may do what the controller does: run it as that user.

@@ -43,7 +43,9 @@ def explain(
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Show whether an event would match a trigger, and why. Exit code: 0 if it matches, 1 if not, 2 for an error.
+    """Show whether an event would match a trigger, and why.
+
+    Exit code: 0 if it matches, 1 if not, 2 for an error.
 
     \b
     Examples:

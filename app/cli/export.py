@@ -22,7 +22,9 @@ def export(
     everywhere: AllNamespaces = False,
     context: ClusterContext = "",
 ) -> None:
-    """Write the resources of a cluster as YAML for a directory. Exit code: 4 if something could not be exported.
+    """Write the resources of a cluster as YAML for a directory.
+
+    Exit code: 4 if something could not be exported.
 
     KafkaChannels, Subscriptions, Brokers of class Kafka with their ConfigMaps, and Triggers; of all namespaces, or of
     those in PENSTOCK_RESOURCES=cluster:NS,... Without ResetOffsets: they would move offsets once more.

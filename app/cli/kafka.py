@@ -35,7 +35,9 @@ group = Commands()
 
 @group.callback()
 def kafka() -> None:
-    """Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17).
+    """Start, check or stop a Kafka on this machine.
+
+    One broker on loopback; it needs Java 17 or newer.
 
     \b
     Examples:

@@ -79,7 +79,9 @@ def lag(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show the lag of each subscription and trigger, per partition, the largest first.
+    """Show how far each subscription and trigger is behind.
+
+    Per partition, the largest lag first.
 
     EVENTS: number of events that are not settled yet. BEHIND: age of the oldest of them.
 

@@ -58,7 +58,9 @@ def remove(
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Delete resources that no file has any more: a subscription with its group, a channel with its topics.
+    """Delete resources that no file has any more.
+
+    A subscription goes with its group, a channel with its topics.
 
     A trigger is deleted like a subscription, and a broker like a channel.
 

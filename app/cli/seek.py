@@ -49,7 +49,9 @@ def seek(
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Move the offsets of a subscription or trigger: to repeat events, or to skip them.
+    """Move the offsets of a subscription or trigger.
+
+    Use it to repeat events, or to skip them.
 
     It is stopped on all workers, its offsets are moved once, and it is started again. Other subscriptions of the
     channel go on. +N and -N count from the committed offset of each partition. After a move back, events are

@@ -24,6 +24,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from app.cli.output.format import Format, Output, print_json, print_table
+from app.operations.unknown_name import known_names, meant
 from app.settings import load_settings
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.urls import quoted
@@ -87,7 +88,9 @@ def send(
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Send one event or many to a channel or broker. Exit code: 0 if all were stored (202), 3 if not ready, else 1.
+    """Send one event or many to a channel or broker.
+
+    Exit code: 0 if all were stored (202), 3 if not ready, else 1.
 
     \b
     Examples:
@@ -132,8 +135,8 @@ def unknown_channel(
     if known[other] and not known[kind]:
         name = known[other][0] if len(known[other]) == 1 else "NAMESPACE/NAME of one of them"
         return PenstockError(f"{what}; it has no {kind}, but {_names(other, known)}.", f"Write --{other} {name}.")
-    names = ", ".join(known[kind]) or "none"
-    return PenstockError(f"{what}; known: {names}.", f"Write --{kind} NAMESPACE/NAME of one of them.")
+    hint = meant(channel, known[kind], f"Write --{kind} NAMESPACE/NAME of one of them.")
+    return PenstockError(f"{what}; {known_names(known[kind])}", hint)
 
 
 def _names(kind: str, known: Mapping[str, Sequence[str]]) -> str:

@@ -21,7 +21,7 @@ from app.cli.output import watch as watching
 from app.cli.output.delivery import describe_dead_letters, describe_delivery
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.cli.output.time import show_time
-from app.operations.contract_snapshot import Contract, in_namespace, read_contract
+from app.operations.contract_snapshot import Contract, in_namespace, read_contract, unknown
 from app.settings import load_settings
 from knative import filters
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, ResourceProblem, Subscription
@@ -122,7 +122,9 @@ def status(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.
+    """Show channels, brokers, subscriptions and triggers.
+
+    Exit code: 0 if all are ready and all files accepted, else 3.
 
     Brokers of another class and their triggers are listed as left alone, and do not affect the exit code.
 
@@ -185,10 +187,7 @@ def chosen(shown: Rows, names: Sequence[str]) -> Rows:
         if not rows_ or (kind and kind.lower() not in KINDS):
             known = [str(row[key]) for key in _LISTINGS for row in shown[f"{key}s"]]
             what = "resource" if shown["brokers"] or shown["triggers"] else "channel or subscription"
-            raise PenstockError(
-                f"There is no {what} {wish}; known: {', '.join(dict.fromkeys(known)) or 'none'}.",
-                "Write NAMESPACE/NAME of one of them.",
-            )
+            raise unknown(what, wish, known)
         for table, row in rows_:
             if row not in found[table]:
                 found[table].append(row)

@@ -1,6 +1,6 @@
-"""`penstock tail CHANNEL`: the latest events of a channel or broker and new ones, without a consumer group.
+"""`penstock tail`: the latest events of a channel or broker, or of any topic, and new ones, without a consumer group.
 
-It takes no events away from a subscription. JSON output has the bytes unchanged.
+JSON output has the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -23,89 +23,133 @@ from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_json, as_lines, printable, split_headers
 from knative import cesql
-from knative.errors import PenstockError, UsageError
+from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.filters.attributes import attributes_of
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
+_WAIT_S = 30.0
 _RETRY_S = 1.0
 _PAIR = re.compile(
     r"""([^\s=<>!'"()]+)=((?!\s)(?:(?!\b(?:AND|OR|XOR|NOT|LIKE|IN|EXISTS)\b)[^'"()])*)""", re.IGNORECASE | re.DOTALL
 ).fullmatch
 
 
+Channel = Annotated[
+    str,
+    typer.Argument(help="NAMESPACE/NAME of a channel or broker.", metavar="[CHANNEL]", autocompletion=complete_channel),
+]
+Last = Annotated[
+    int | None,
+    typer.Option("--last", min=0, help=f"Start with the last N events; by default {_LAST}, or none with --since."),
+]
+Beginning = Annotated[
+    bool, typer.Option("--from-beginning", help="Start with the first event that the topic still has.")
+]
+Since = Annotated[
+    str, typer.Option("--since", help="Start with the events since then: 90s, 10m, 2d ago, or an RFC 3339 time.")
+]
+Until = Annotated[str, typer.Option("--until", help="Only events before then (same format); then exit.")]
+Follow = Annotated[
+    bool, typer.Option("--follow/--no-follow", "-f", help="Continue with new events; this is the default.")
+]
+Retry = Annotated[
+    bool,
+    typer.Option("--retry", "-F", help="As --follow, and wait for a channel or a Kafka that is not there (any more)."),
+]
+Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Exit after N events.")]
+Limit = Annotated[
+    float | None, typer.Option("--timeout", min=0, help=f"Exit after so many seconds; {_WAIT_S:.0f} with --count.")
+]
+Wishes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter", help="ATTRIBUTE=VALUE or a CESQL expression: only such events; if repeated, all must match."
+    ),
+]
+DeadLetters = Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")]
+Topic = Annotated[str, typer.Option("--topic", help="The name of any topic, instead of CHANNEL.")]
+Body = Annotated[bool, typer.Option("--body", help="Print the complete data of each event.")]
+
+
 def tail(
-    channel: Annotated[
-        str,
-        typer.Argument(
-            help="NAMESPACE/NAME of a channel or broker.", metavar="CHANNEL", autocompletion=complete_channel
-        ),
-    ],
-    last: Annotated[
-        int | None,
-        typer.Option("--last", min=0, help=f"Start with the last N events; by default {_LAST}, or none with --since."),
-    ] = None,
-    since: Annotated[
-        str, typer.Option("--since", help="Start with the events since then: 90s, 10m, 2d ago, or an RFC 3339 time.")
-    ] = "",
-    until: Annotated[str, typer.Option("--until", help="Only events before then (same format); then exit.")] = "",
-    wishes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter", help="ATTRIBUTE=VALUE or a CESQL expression: only such events; if repeated, all must match."
-        ),
-    ] = None,
-    body: Annotated[bool, typer.Option("--body", help="Print the complete data of each event.")] = False,
-    dead_letters: Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", "-f", help="Continue with new events; this is the default.")
-    ] = True,
-    retry: Annotated[
-        bool,
-        typer.Option(
-            "--retry", "-F", help="As --follow, and wait for a channel or a Kafka that is not there (any more)."
-        ),
-    ] = False,
+    channel: Channel = "default/quickstart",
+    last: Last = None,
+    from_beginning: Beginning = False,
+    since: Since = "",
+    until: Until = "",
+    follow: Follow = True,
+    retry: Retry = False,
+    count: Count = None,
+    limit_s: Limit = None,
+    wishes: Wishes = None,
+    dead_letters: DeadLetters = False,
+    topic: Topic = "",
+    body: Body = False,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Print the latest events of a channel or broker, then new ones until Ctrl-C.
+    """Print the latest events of a channel or broker, then new ones.
 
-    With --filter, --last counts matching events only. Kafka has no index of attributes, so this reads the whole topic;
-    --since limits that.
+    Until Ctrl-C, or until --no-follow, --until, --count or --timeout ends it. Exit code: 3 if --count events did not
+    come in time. It reads without a consumer group, so it takes no event away from a subscription.
+
+    With --filter, --last and --count mean matching events. Kafka has no index of attributes, so this reads the whole
+    topic; --since limits that.
 
     \b
     Examples:
-      penstock tail default/quickstart
+      penstock tail
       penstock tail default/quickstart --last 100 --no-follow -o json
       penstock tail default/quickstart --since 10m --filter type=dev.penstock.example --filter source=/shop
       penstock tail default/shop --filter "type LIKE 'order.%' AND int(amount) > 100"
       penstock tail default/quickstart --since 1h --until 10m -o json
-      penstock tail default/quickstart --last 1 --no-follow --body
-      penstock tail default/quickstart --dlq
+      penstock tail default/quickstart --dlq --from-beginning --no-follow
+      penstock tail --topic knative-messaging-kafka.default.quickstart.dlq --last 1 --no-follow
     """
     filters = read_filters(wishes or ())
-    if retry and not follow:
-        raise UsageError("--retry and --no-follow cannot be combined.", "Use one of them.")
+    _check_together(last=last, from_beginning=from_beginning, since=since, follow=follow, retry=retry)
     now_s = time.time()
-    since_ms = int(read_time(since, "--since", now_s) * 1000) if since else None
+    since_ms = int(read_time(since, "--since", now_s) * 1000) if since else 0 if from_beginning else None
     until_ms = int(read_time(until, "--until", now_s) * 1000) if until else None
+    end = _end_of(until_ms, _WAIT_S if limit_s is None and count is not None else limit_s)
     client = kafka_client(kafka)
 
     def read(last: int | None, since_ms: int | None) -> Iterator[StoredRecord]:
-        topic = topic_of(channel, client, dead_letters=dead_letters)
-        with TopicReader(topic, client) as reader:
+        name = topic or topic_of(channel, client, dead_letters=dead_letters)
+        with TopicReader(name, client) as reader:
             yield from _stored(reader, last, (since_ms, until_ms), filters)
             if follow:
-                yield from _coming(reader, until_ms, filters, quiet=output is not Format.TABLE)
+                yield from _coming(reader, end, until_ms, filters, quiet=output is not Format.TABLE)
 
+    seen = 0
     with suppress(KeyboardInterrupt):
-        for record in read_again(read, last, since_ms) if retry else read(last, since_ms):
+        for record in islice(read_again(read, last, since_ms) if retry else read(last, since_ms), count):
             show(record, output, body=body)
+            seen += 1
+        if count is not None and seen < count:
+            raise NotReadyError(f"{seen} of {count} events came from {topic or channel}.")
 
 
-def _coming(reader: TopicReader, until_ms: int | None, filters: EventFilter, *, quiet: bool) -> Iterator[StoredRecord]:
-    limit_s = None if until_ms is None else until_ms / 1000 - time.time()
+def _check_together(*, last: int | None, from_beginning: bool, since: str, follow: bool, retry: bool) -> None:
+    """Raises UsageError for options that contradict each other."""
+    if from_beginning and (last is not None or since):
+        raise UsageError("--from-beginning cannot be combined with --last and --since.", "Use one of them.")
+    if retry and not follow:
+        raise UsageError("--retry and --no-follow cannot be combined.", "Use one of them.")
+
+
+def _end_of(until_ms: int | None, limit_s: float | None) -> float | None:
+    """When to stop waiting for new events, in monotonic seconds; None = never."""
+    ends = [] if limit_s is None else [limit_s]
+    ends += [] if until_ms is None else [until_ms / 1000 - time.time()]
+    return time.monotonic() + min(ends) if ends else None
+
+
+def _coming(
+    reader: TopicReader, end: float | None, until_ms: int | None, filters: EventFilter, *, quiet: bool
+) -> Iterator[StoredRecord]:
+    limit_s = None if end is None else end - time.monotonic()
     if limit_s is not None and limit_s <= 0:
         return
     if not quiet:

@@ -34,7 +34,9 @@ def token(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a bearer token for a sender of events, and its entry for the file of PENSTOCK_TOKENS.
+    """Make a bearer token for a sender of events.
+
+    It prints the entry for the file of PENSTOCK_TOKENS too.
 
     The token is shown once; the file has only its SHA-256. A worker uses a changed file within seconds.
 

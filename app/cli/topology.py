@@ -115,7 +115,7 @@ def topology(
     kafka: Kafka = "",
     output: Shapes = Shape.TABLE,
 ) -> None:
-    """Show the topology: sources, channels, subscriptions and destinations, and what is wrong with them.
+    """Show who sends what to whom, and what is wrong with it.
 
     Finds loops, dead letters that come back, double deliveries, channels without senders or subscribers, and missing
     events. --out writes an HTML report. Works without a running worker.

@@ -78,7 +78,9 @@ def traffic(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show the traffic of channels and subscriptions, of the last minute by default.
+    """Show the traffic of channels and subscriptions.
+
+    Of the last minute by default.
 
     \b
     Examples:

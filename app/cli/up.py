@@ -71,7 +71,7 @@ def up(
     heap: Heap = DEFAULT_HEAP,
     limit_s: Timeout = START_LIMIT_S,
 ) -> None:
-    """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
+    """Run everything on this machine: Kafka, a worker, an example.
 
     When everything is ready, it prints a command that sends an event. Logs are in the folder `logs` of --home,
     statuses in `state`. A second Ctrl-C kills what has not stopped yet.

@@ -31,7 +31,9 @@ def validate(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
     output: Views = View.TABLE,
 ) -> None:
-    """Check resource files. Exit code: 0 if all of them can be served, else 1.
+    """Check resource files.
+
+    Exit code: 0 if all of them can be served, else 1.
 
     Errors name file, line and field. A warning is about a document that Penstock does not serve: it has another
     kind, or is a Broker of another class.

@@ -24,7 +24,9 @@ def worker(
         list[str] | None, typer.Option("--set", help="NAME=VALUE: any setting of `config show`; may be repeated.")
     ] = None,
 ) -> None:
-    """Run one worker: the same as `faust -A app worker -l info` with these settings. It never starts a Kafka.
+    """Run one worker, as `faust -A app worker` does.
+
+    It never starts a Kafka.
 
     \b
     Examples:

@@ -5,11 +5,12 @@ Records of a newer schema raise an error that asks for a newer program. Those th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from app.operations.unknown_name import known_names, meant
 from knative.contract.codec import Entry, Status, UnknownSchema
 from knative.contract.kafka_names import contract_topic, status_topic
 from knative.contract.leader_state import LeaderLog, UnknownRow
@@ -141,7 +142,7 @@ def check_known(namespace: str, known: Iterable[str]) -> None:
     names = sorted(known)
     if namespace and namespace not in names:
         raise PenstockError(
-            f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(names) or 'none'}.",
+            f"There is no channel and no subscription in namespace {namespace}; {known_names(names)}",
             "Choose one of them with --namespace, or take all with -A.",
         )
 
@@ -162,9 +163,15 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
         raise UsageError(f"A channel and a broker have the name {wish}.", f"Write {both}.")
     if found:
         return found[0]
-    known = ", ".join(dict.fromkeys(f"{one.namespace}/{one.name}" for one in contract.channels)) or "none"
+    names = [f"{channel.namespace}/{channel.name}" for channel in contract.channels]
     what = "channel or broker" if any(one.kind == BROKER for one in contract.channels) else "channel"
-    raise PenstockError(f"There is no {what} {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+    raise unknown(what, wish, names)
+
+
+def unknown(what: str, wish: str, names: Sequence[str]) -> PenstockError:
+    """The error for a name that is none of `names`, each NAMESPACE/NAME."""
+    hint = meant(wish, names, "Write NAMESPACE/NAME of one of them.")
+    return PenstockError(f"There is no {what} {wish}; {known_names(names)}", hint)
 
 
 def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") -> tuple[Subscription, ...]:
@@ -209,10 +216,9 @@ def has_subscription(contract: Contract, wish: str) -> bool:
 
 def no_subscription(contract: Contract, wish: str) -> PenstockError:
     """The error for an unknown subscription; it lists the known ones."""
-    names = dict.fromkeys(f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions)
-    known = ", ".join(names) or "none"
+    names = [f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions]
     what = "subscription or trigger" if any(one.kind == TRIGGER for one in contract.subscriptions) else "subscription"
-    return PenstockError(f"There is no {what} {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+    return unknown(what, wish, names)
 
 
 def _latest(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.operations.contract_snapshot import Contract
+from app.operations.unknown_name import known_names, meant
 from controller.plan.specs import of_trigger
 from controller.source.directory import Directory, Snapshot
 from knative.contract.records import TRIGGER
@@ -71,8 +72,9 @@ def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerVi
     if found:
         labels = ", ".join(one.label for one in found)
         raise UsageError(f"{len(found)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
-    known = ", ".join(sorted(one.label for one in triggers)) or "none"
-    raise UsageError(f"There is no trigger {wish}{where}; known: {known}.", "Write NAME or NAMESPACE/NAME of one.")
+    names = sorted(one.label for one in triggers)
+    hint = meant(wish, names, "Write NAME or NAMESPACE/NAME of one.")
+    raise UsageError(f"There is no trigger {wish}{where}; {known_names(names)}", hint)
 
 
 def _named(triggers: Sequence[TriggerView], wish: str) -> list[TriggerView]:

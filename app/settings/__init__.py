@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.settings.fields import Settings
+
+
+def ignored_variables() -> list[str]:
+    """A sentence for each variable that looks like a setting and is not one."""
+    if not any(name.upper().startswith("PENSTOCK_") for name in os.environ):
+        return []
+    from app.settings import load
+
+    return load.ignored_variables()
 
 
 def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:

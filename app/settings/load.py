@@ -104,6 +104,11 @@ def _number(line: Binding) -> str:
     return str(line.original.line + text[: len(text) - len(text.lstrip())].count("\n"))
 
 
+def ignored_variables() -> list[str]:
+    """A sentence for each variable of the environment that looks like a setting and is not one."""
+    return _unknown(os.environ, _ENVIRONMENT)
+
+
 def _unknown(seen: Iterable[str], source: str) -> list[str]:
     """A warning for each name with our prefix that is not a setting."""
     known = {variable(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}

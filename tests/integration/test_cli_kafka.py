@@ -68,12 +68,12 @@ def test_what_cannot_be_read_is_said(kafka: EmbeddedKafka, topic_name: Callable[
         TopicReader("t", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
 
 
-def test_receive(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+def test_tail_of_a_topic(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """JSON lines; exit code 3 when fewer than --count came in time."""
     topic = make_topic(3)
     _fill(kafka.bootstrap, topic, range(5))
-    known = ("receive", "--kafka", kafka.bootstrap, "--topic", topic)
-    last = _penstock(*known, "--last", "2", "-o", "json")
+    known = ("tail", "--kafka", kafka.bootstrap, "--topic", topic)
+    last = _penstock(*known, "--last", "2", "--no-follow", "-o", "json")
     assert last.returncode == 0, last.stderr
     shown = [json.loads(line) for line in last.stdout.splitlines()]
     assert [event["attributes"]["id"] for event in shown] == ["3", "4"]

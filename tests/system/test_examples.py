@@ -51,10 +51,8 @@ ELSEWHERE = {
 _ASKS = ("penstock seek", "penstock dlq redrive", "penstock remove")
 #: Examples that go on until Ctrl-C -> what they print before it is sent.
 ENDLESS = {
-    "penstock receive": "Waiting for new events",
-    "penstock tail default/quickstart": "Waiting for new events",
+    "penstock tail": "Waiting for new events",
     "penstock tail default/quickstart --since 10m --filter type=dev.penstock.example --filter source=/shop": "Waiting",
-    "penstock tail default/quickstart --dlq": "Waiting for new events",
     "penstock status -o wide --watch": "default/quickstart",
     "penstock traffic --watch": "KIND",
     "penstock lag default/picky --watch": "default/picky",
@@ -154,7 +152,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]
         found = Quickstart(folder, http_port, kafka_port)
         for command in (
             "penstock send --count 20 --source /shop",
-            f"penstock receive --dlq --from-beginning --count 1 --timeout {_LIMIT_S}",
+            f"penstock tail --dlq --from-beginning --count 1 --timeout {_LIMIT_S}",
             "penstock topology --out report",
         ):
             code, said = found.run(command)

@@ -131,7 +131,7 @@ def _moved(before: dict[str, float], after: dict[str, float]) -> list[float]:
 
 
 def _dead_letter(up: Up) -> dict[str, Any]:
-    command = ["receive", "--dlq", "--from-beginning", "--count", "1", "--timeout", "60", "-o", "json"]
+    command = ["tail", "--dlq", "--from-beginning", "--count", "1", "--timeout", "60", "-o", "json"]
     done = penstock(*command, "--kafka", f"127.0.0.1:{up.kafka_port}")
     assert done.returncode == 0, done.stderr
     letter: dict[str, Any] = json.loads(done.stdout)
@@ -218,7 +218,7 @@ def test_what_was_edited_in_the_quickstart_is_there_after_another_start(tmp_path
         again.wait_for("Penstock is up", _START_LIMIT_S)
         assert (resources / "mine.yaml").read_text() == _MINE
         assert _served(again, "mine")["metadata"]["uid"] == uid
-        command = ["receive", "--channel", "default/mine", "--from-beginning", "--count", "1", "--timeout", "60"]
+        command = ["tail", "default/mine", "--from-beginning", "--count", "1", "--timeout", "60"]
         done = penstock(*command, "-o", "json", "--kafka", f"127.0.0.1:{again.kafka_port}")
         assert json.loads(done.stdout)["attributes"]["id"] == "kept", done.stderr
         assert _post(again, "123") == 202

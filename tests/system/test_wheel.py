@@ -189,10 +189,10 @@ def test_up_serves_the_packaged_quickstart(base: Environment, up: Up) -> None:
     assert base.run(up.folder, "validate", ".penstock/quickstart").returncode == 0
     sent = base.run(up.folder, "send", "--count", "10", "--key", "k", "--server", up.server)
     assert (sent.returncode, sent.stdout.splitlines()[-1]) == (0, "10 of 10 accepted"), sent.stderr
-    received = base.run(up.folder, "receive", "--from-beginning", "--count", "10", "-o", "json", "--kafka", up.kafka)
+    received = base.run(up.folder, "tail", "--from-beginning", "--count", "10", "-o", "json", "--kafka", up.kafka)
     assert [json.loads(line)["key"] for line in received.stdout.splitlines()] == ["k"] * 10, received.stderr
     letter = base.run(
-        up.folder, "receive", "--dlq", "--from-beginning", "--count", "1", "--timeout", "60", "--kafka", up.kafka
+        up.folder, "tail", "--dlq", "--from-beginning", "--count", "1", "--timeout", "60", "--kafka", up.kafka
     )
     assert "/picky" in letter.stdout, letter.stderr
     status = base.run(up.folder, "status", "-o", "name", "--kafka", up.kafka)

@@ -53,7 +53,9 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def census() -> None:
-    """Count housing units in census files with several processes: files -> chunks -> counts -> totals.
+    """Count census files with Kafka, Spark and Faust.
+
+    Several processes: files -> chunks -> counts -> totals.
 
     \b
     Examples:

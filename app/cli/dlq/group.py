@@ -28,7 +28,9 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def dlq() -> None:
-    """List, show and redrive dead letters: events whose delivery has failed permanently.
+    """List, show and redrive dead letters.
+
+    Dead letters are events whose delivery has failed permanently.
 
     \b
     Examples:

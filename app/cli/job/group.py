@@ -26,7 +26,9 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def job() -> None:
-    """Run a Spark job on this machine, or on a cluster with --master.
+    """Run a Spark job: traffic or topology.
+
+    On this machine, or on a cluster with --master.
 
     \b
     Examples:

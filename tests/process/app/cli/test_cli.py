@@ -26,7 +26,10 @@ def test_version_and_usage() -> None:
         (["send", "--data-file", "/no/such/file"], 2, "cannot be read"),
         (["send", "--attribute", "Bad Name=1", "--url", "http://127.0.0.1:1/"], 2, "not a valid CloudEvent"),
         (["send", "--url", "ftp://x"], 2, "is not a valid URL"),
-        (["receive", "--last", "1", "--from-beginning"], 2, "Use one of them"),
+        (["tail", "--last", "1", "--from-beginning"], 2, "Use one of them"),
+        (["statsu"], 2, "No such command 'statsu'. Did you mean 'status'? See `penstock --help`."),
+        (["tail", "--lst", "3"], 2, "No such option: --lst. Did you mean --last? See `penstock tail --help`."),
+        (["seek"], 2, "Missing argument 'SUBSCRIPTION'. See `penstock seek --help`."),
         (["worker", "--set", "nonsense"], 2, "NAME=VALUE"),
         (["tail", "ns/ch", "--filter", "type"], 2, "Write ATTRIBUTE=VALUE"),
         (["tail", "ns/ch", "--since", "soon"], 2, "RFC 3339"),
@@ -44,6 +47,12 @@ def test_an_error_is_one_sentence_with_a_hint(arguments: list[str], code: int, s
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_every_command_names_a_variable_that_is_not_a_setting(tmp_path: Path) -> None:
+    for command in (["validate", str(tmp_path)], ["config", "show"]):
+        done = penstock(*command, settings={"PENSTOCK_HTTPPORT": "1"})
+        assert done.stderr.count("(did you mean PENSTOCK_HTTP_PORT?)") == 1, command
 
 
 def test_send_without_a_worker_is_not_ready() -> None:

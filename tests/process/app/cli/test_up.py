@@ -16,8 +16,8 @@ from tests.support.processes import free_port, penstock, run
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("PENSTOCK_HTTP_PORT", "{taken}", "Port {taken} of 127.0.0.1, wanted for events"),
-        ("PENSTOCK_ADMIN_PORT", "{taken}", "Port {taken} of 127.0.0.1, wanted for metrics"),
+        ("PENSTOCK_HTTP_PORT", "{taken}", "port {taken} (for events)"),
+        ("PENSTOCK_ADMIN_PORT", "{taken}", "port {taken} (for metrics)"),
         ("PENSTOCK_HTTP_PORT", "abc", "PENSTOCK_HTTP_PORT='abc' from the environment is wrong"),
     ],
 )

@@ -1,0 +1,21 @@
+"""What to say of a name that is not known: the most similar ones, and those that are. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_SHOWN = 10
+
+
+def known_names(names: Iterable[str]) -> str:
+    """The end of a sentence: "known: a, b, c", or the first ten and how many more there are."""
+    distinct = list(dict.fromkeys(names))
+    more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
+    return f"known: {', '.join(distinct[:_SHOWN]) or 'none'}{more}."
+
+
+def meant(wish: str, names: Iterable[str], otherwise: str) -> str:
+    """A hint: "Did you mean ns/orders?" if one name is similar to `wish`, else `otherwise`."""
+    near = difflib.get_close_matches(wish, list(names), n=1, cutoff=0.7)
+    return f"Did you mean {near[0]}?" if near else otherwise

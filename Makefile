@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 ANALYTICS := $(VENV)/.analytics
 STAMP := $(VENV)/.up-to-date
+SITE := $(VENV)/.site
 # Rings of the processor, and rings that start processes and often wait: those share one Kafka. The tests of a file stay in
 # one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers. On two
 # cores seven processes take less time than six or nine.
@@ -21,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs bench \
+.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs site bench \
   bench-image chaos jars kube lock wheel image image-spark clean
 
 help: ## Show the targets
@@ -88,6 +89,10 @@ docs: $(STAMP) ## Generate the pages and the CRDs that come from the code
 	$(BIN)/python -m app.settings.reference
 	$(BIN)/python -m app.operations.manifests
 
+site: $(SITE) ## Build the documentation as a site into build/site, and check its links
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
+
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
 	@$(BIN)/python -m benchmarks
 
@@ -117,6 +122,7 @@ lock: ## Pin the dependencies again, with hashes (needs uv), after a change of p
 	$(COMPILE) pyproject.toml --extra otel --constraints requirements-dev.lock -o requirements-otel.lock
 	$(COMPILE) pyproject.toml --constraints requirements-dev.lock -o requirements.lock
 	$(COMPILE) --group pyproject.toml:image -o requirements-image.lock
+	$(COMPILE) --group pyproject.toml:site --constraints requirements-dev.lock -o requirements-site.lock
 
 # A build folder of an earlier run would put files into the wheel that the sources no longer have.
 wheel: $(STAMP) ## Build the wheel into dist
@@ -150,3 +156,7 @@ $(ANALYTICS): requirements-all.lock pyproject.toml setup.py
 $(STAMP): requirements-dev.lock pyproject.toml setup.py
 	@$(INSTALL) $<
 	@touch $(RUN) $(ANALYTICS) $@
+
+$(SITE): requirements-site.lock $(STAMP)
+	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --require-hashes -r $<
+	@touch $@

@@ -87,7 +87,7 @@ def test_each_lock_file_is_a_part_of_the_next(part: str, whole: str) -> None:
     assert names < {pin.partition("==")[0] for pin in _pins(whole)}
 
 
-@pytest.mark.parametrize("path", [*_LOCKS, _REPORT_LOCK, "requirements-image.lock"])
+@pytest.mark.parametrize("path", [*_LOCKS, _REPORT_LOCK, "requirements-image.lock", "requirements-site.lock"])
 def test_lock_files_name_no_registry(path: str) -> None:
     assert "://" not in _text(path)
     assert not re.search(r"^-", _text(path), re.MULTILINE)

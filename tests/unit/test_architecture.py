@@ -46,6 +46,10 @@ LOOPS_OVER_ONE = {
     "tests": 538,
     "benchmarks": 25,
 }
+#: Numbers with a name, of modules: each is a decision that whoever changes the code must know. No package may have more
+#: than these. A name that hides several in a table is worse than several names.
+NUMBERS = {"knative": 71, "tables": 48, "agents": 121, "web": 21, "controller": 48, "analytics": 123, "app": 221}
+_CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
 
 #: Ways to open a connection; what listens (web/) or speaks Kafka's protocol is not among them.
 _CONNECTING_MODULES = ("socket", "http.client", "urllib.request", "ftplib", "smtplib", "requests", "httpx")
@@ -94,6 +98,7 @@ class _Facts:
     called: frozenset[str]
     long_functions: dict[str, int]
     loops_over_one: int
+    numbers: int
 
 
 @cache
@@ -107,7 +112,37 @@ def _facts(path: Path) -> _Facts:
         frozenset(_called(nodes)),
         {name: count for name, count in lengths if count > FUNCTION_LINES_MAX},
         sum("one" in _variables(node) for node in nodes),
+        _numbers(_tree(path)),
     )
+
+
+def _numbers(tree: ast.Module) -> int:
+    """How many names of the module stand for a number, or for a tuple of numbers."""
+    count = 0
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                count += sum(
+                    isinstance(name, ast.Name) and bool(_CONSTANT.fullmatch(name.id)) and _is_number(value)
+                    for name, value in _assigned(target, node.value)
+                )
+    return count
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    if isinstance(node, ast.Tuple):
+        return bool(node.elts) and all(map(_is_number, node.elts))
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    return isinstance(node, ast.UnaryOp) and _is_number(node.operand)
 
 
 def _variables(node: ast.AST) -> set[str]:
@@ -157,6 +192,27 @@ def test_no_new_loop_has_a_variable_that_says_nothing() -> None:
     for path in ALL:
         counts[path.relative_to(ROOT).parts[0]] += _facts(path).loops_over_one
     assert all(counts[package] <= most for package, most in LOOPS_OVER_ONE.items()), counts
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("LIMIT_S = 8.0", 1),
+        ("_KEEP_S = 8 * 86_400.0", 1),
+        ("LEAST, MOST = -(2**31), 2**31 - 1", 2),
+        ("BACKOFF_S = (1.0, 60.0)", 1),
+        ("LIMIT_S: float = 8", 1),
+        ("NAME = 'x'\nON = True\nNONE = ()\nlimit = 8\nBOTH = (1, 'x')\nHALF_S = LIMIT_S / 2", 0),
+        ("class Sizes:\n    MOST = 8", 0),
+    ],
+)
+def test_the_rule_about_numbers_finds_what_it_is_for(text: str, numbers: int) -> None:
+    assert _numbers(ast.parse(text)) == numbers
+
+
+def test_no_package_gets_more_numbers_with_a_name() -> None:
+    counts = {package: sum(_facts(path).numbers for path in (ROOT / package).rglob("*.py")) for package in PACKAGES}
+    assert {name: most for name, most in NUMBERS.items() if counts[name] > most} == {}, counts
 
 
 def test_our_names_are_ours() -> None:

@@ -13,14 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from knative.memo import remember
 from knative.timefmt import is_time
 
 #: Version 0.3 is accepted and never converted to 1.0.
 SPEC_VERSIONS = frozenset((b"1.0", b"0.3"))
 
-#: Limits of the table of URI-references that are known to be valid. Sources repeat, but the sender chooses them.
-URI_TABLE_ENTRIES_MAX = 4096
-URI_TABLE_VALUE_BYTES_MAX = 256
 
 #: An attribute's name is part of an error message. A hostile name must not fill the log.
 _NAME_SHOWN_MAX = 40
@@ -73,7 +71,7 @@ _NOT_OF_URIS = re.compile(rf"[^{_PLAIN}:@/?#\[\]%]|%(?![0-9A-Fa-f]{{2}})".encode
 _AUTHORITY_OF = re.compile(rb"(?:[^/?#:]++:)?+//([^/?#]*+)").match
 _is_authority = re.compile(_AUTHORITY.encode()).fullmatch
 
-_uris: set[bytes] = set()
+_uris: dict[bytes, None] = {}  # sources repeat, but the sender chooses them
 
 
 class BadEvent(ValueError):
@@ -123,10 +121,7 @@ def is_uri_reference(value: bytes) -> bool:
         return True
     if _URI_REFERENCE(value) is None:
         return False
-    if len(value) <= URI_TABLE_VALUE_BYTES_MAX:
-        if len(_uris) >= URI_TABLE_ENTRIES_MAX:
-            _uris.clear()  # start again, so that common values get back in after a flood of rare ones
-        _uris.add(value)
+    remember(_uris, value, None)
     return True
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from knative.cloudevents import json_format
@@ -26,6 +26,7 @@ from knative.cloudevents.attributes import (
     is_uri_reference,
     shown,
 )
+from knative.memo import remember, remember_shape
 
 __all__ = [
     "RAW_URIS",
@@ -39,12 +40,7 @@ __all__ = [
 ]
 
 Pairs = Sequence[tuple[bytes, bytes]]
-_Kept = TypeVar("_Kept", str, bytes)
 Record = tuple[list[tuple[str, bytes]], bytes | None, bytes | None]
-
-#: Limits of the tables of header names and content types. The sender chooses both.
-TABLE_ENTRIES_MAX = 1024
-TABLE_ENTRY_BYTES_MAX = 128
 
 _STRUCTURED = b"application/cloudevents"
 
@@ -91,7 +87,6 @@ class _Shape(NamedTuple):
 
 #: Names of a request's headers as on the wire -> its shape. None: the request must be checked header by header.
 _shapes: dict[tuple[bytes, ...], _Shape | None] = {}
-_SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
 
 
 def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
@@ -189,10 +184,7 @@ def _shape_of(fields: dict[bytes, bytes]) -> _Shape | None:
         return _shapes[names]
     except KeyError:
         shape = _new_shape(names)
-    if len(names) <= _SHAPE_NAMES_MAX and all(len(name) <= TABLE_ENTRY_BYTES_MAX for name in names):
-        if len(_shapes) >= _SHAPES_MAX:
-            _shapes.clear()
-        _shapes[names] = shape
+    remember_shape(_shapes, names, shape)
     return shape
 
 
@@ -225,8 +217,7 @@ def _content_type(raw: bytes) -> bytes | None:
     fault = fault_of_text(text) if text else "is empty; leave the content-type header out instead"
     if fault:
         raise BadEvent("datacontenttype", fault)
-    if len(raw) <= TABLE_ENTRY_BYTES_MAX:
-        _remember(_content_types, raw, text)
+    remember(_content_types, raw, text)
     return text
 
 
@@ -242,16 +233,8 @@ def _intern(raw: bytes, pairs: Pairs) -> str:
         name = "ce_" + low[3:]
     else:
         name = low if low in (_TYPE, REPLY_DEPTH) or _pass_through(low) else ""
-    if len(raw) <= TABLE_ENTRY_BYTES_MAX:
-        _remember(_names, raw, name)
+    remember(_names, raw, name)
     return name
-
-
-def _remember(table: dict[bytes, _Kept], raw: bytes, kept: _Kept) -> None:
-    """Add a table entry. A full table is cleared, so that common entries get back in after a flood of rare ones."""
-    if len(table) >= TABLE_ENTRIES_MAX:
-        table.clear()
-    table[raw] = kept
 
 
 def _is_structured(pairs: Pairs) -> bool:

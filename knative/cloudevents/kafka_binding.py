@@ -12,12 +12,13 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
 from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH, check_format, encode_value, is_pass_through
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
+from knative.memo import remember
 from knative.ports import Headers
 
 #: `knativeerrordata` is base64 of at most this many characters.
@@ -25,10 +26,6 @@ ERROR_DATA_CHARACTERS_MAX = 1024
 
 #: Headers of ours that a dead letter keeps.
 _OF_THE_EVENT = frozenset((REPLY_DEPTH, RAW_URIS))
-
-#: Limits of the tables of header names and content types. The producer chooses both.
-TABLE_ENTRIES_MAX = 1024
-TABLE_ENTRY_BYTES_MAX = 128
 
 _DESCRIBED = ("id", "source", "type")
 _DESCRIBED_CHARACTERS_MAX = 256
@@ -45,8 +42,6 @@ _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _SAFE_IN_URI = _SAFE + b"%"
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
-_Key = TypeVar("_Key", str, bytes)
-_Value = TypeVar("_Value")
 
 #: Record header name -> start of its line if it is an attribute, else b"".
 _attributes: dict[str, bytes] = {}
@@ -164,15 +159,6 @@ def describe(headers: Headers) -> dict[str, str]:
                 :_DESCRIBED_CHARACTERS_MAX
             ]
     return found
-
-
-def remember(table: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Add an entry to a table of what producers choose, unless the key is too long. A full table is cleared, so that
-    common entries get back in after a flood of rare ones."""
-    if len(key) <= TABLE_ENTRY_BYTES_MAX:
-        if len(table) >= TABLE_ENTRIES_MAX:
-            table.clear()
-        table[key] = value
 
 
 def _intern(name: str, headers: Headers) -> bytes:

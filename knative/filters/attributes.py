@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from knative import timefmt
-from knative.cloudevents.kafka_binding import Unreadable, binary_form, remember
+from knative.cloudevents.kafka_binding import Unreadable, binary_form
+from knative.memo import remember
 from knative.ports import Headers
 
 _CONTENT_TYPE = "datacontenttype"

@@ -21,6 +21,7 @@ import structlog
 from faust.utils import json as _json
 from faust.web import base
 
+from knative import memo
 from knative.errors import PenstockError
 from web.http.config import DriverConfig, cannot_listen
 from web.http.connection import Connection
@@ -35,7 +36,6 @@ log = structlog.get_logger(__name__)
 _bytes = bytes
 Raw = Callable[[Connection, Mapping[str, str], RawRequest], None]
 _Route = tuple[Found | None, Raw | None, Mapping[str, str]]
-_ROUTES_MAX = 4096
 #: With TLS: a client that does not finish its handshake, or the end of its connection, costs a socket for so long.
 _HANDSHAKE_S, _SHUTDOWN_S = 10.0, 5.0
 _INTERNAL_ERROR = problem(500, "internal error")
@@ -191,7 +191,7 @@ class Web(base.Web):
         path = target.partition(b"?")[0].decode("latin-1")
         found = self._router.find(method.decode(), path)
         raw = getattr(found.handler, "post_raw", None) if found is not None and method == b"POST" else None
-        if len(self._routes) >= _ROUTES_MAX:
+        if len(self._routes) >= memo.ENTRIES_MAX:
             self._routes.clear()
         route = self._routes[method, target] = (found, raw, found.info if found is not None else {})
         return route

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from knative.memo import remember, remember_shape
 from web.http.config import DriverConfig, HttpRejection
 
 Pairs = list[tuple[bytes, bytes]]
@@ -27,13 +28,12 @@ _WATCHED = {
     b"expect": _EXPECT,
     b"content-encoding": _ENCODING,
 }
-#: Known names that need no check. Bounded, so that clients cannot fill the memory.
-_ordinary: set[bytes] = set()
-_NAMES_MAX, _NAME_BYTES_MAX = 2048, 64
+#: Known names that need no check.
+_ordinary: dict[bytes, None] = {}
 LENGTH_DIGITS_MAX = 18
 #: reg-name, IPv4 or [IPv6], with an optional port. No white space, comma, slash or user information.
 _HOST_SHAPE = re.compile(rb"(?:\[[0-9A-Fa-f:.%\w]*\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
-_good_hosts: set[bytes] = set()
+_good_hosts: dict[bytes, None] = {}
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} [!-~]+ HTTP/1\.[01]\r\n").match
 ALLOW = "POST, OPTIONS"  #: `Allow` of requests that are rejected before any View
 
@@ -52,7 +52,6 @@ class Shape(NamedTuple):
 
 #: The names of a request's header lines -> its shape, None if it is not ordinary. Clients repeat their names.
 _shapes: dict[tuple[bytes, ...], Shape | None] = {}
-_SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
 #: Headers that need more than reading `Content-Length` bytes.
 _UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"upgrade"))
 
@@ -74,17 +73,14 @@ def _learn_shape(names: tuple[bytes, ...]) -> Shape | None:
     shape = None
     if len(hosts) == 1 and len(lengths) <= 1 and not _UNUSUAL & by_name.keys():
         shape = Shape(hosts[0], lengths[0] if lengths else None)
-    if len(names) <= _SHAPE_NAMES_MAX and all(len(name) <= _NAME_BYTES_MAX for name in names):
-        if len(_shapes) >= _SHAPES_MAX:
-            _shapes.clear()  # start again, so that common shapes get back in after a flood of rare ones
-        _shapes[names] = shape
+    remember_shape(_shapes, names, shape)
     return shape
 
 
 def _learn(name: bytes) -> int:
     code = _WATCHED.get(name.lower(), 0)
-    if code == 0 and len(_ordinary) < _NAMES_MAX and len(name) <= _NAME_BYTES_MAX:
-        _ordinary.add(name)
+    if code == 0:
+        remember(_ordinary, name, None)
     return code
 
 
@@ -134,9 +130,7 @@ def learn_host(value: bytes) -> bool:
     if value not in _good_hosts:
         if len(value) > 300 or not _HOST_SHAPE(value):
             return False
-        if len(_good_hosts) >= _NAMES_MAX:
-            _good_hosts.clear()
-        _good_hosts.add(value)
+        remember(_good_hosts, value, None)
     return True
 
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from knative import memo
 from knative.contract.records import Channel
 
 ALL = "*"
 TOKEN_BYTES_MAX = 8192  #: a longer token is never valid
 _SCHEME = b"bearer "
-_KNOWN_MAX = 1024
 
 
 class Verdict(Enum):
@@ -61,7 +61,7 @@ class Senders:
         found = self._by_sum.get(hashlib.sha256(token).digest())
         if found is None:
             return Verdict.UNKNOWN_TOKEN
-        if len(self._known) >= _KNOWN_MAX:
+        if len(self._known) >= memo.ENTRIES_MAX:
             self._known.clear()
         self._known[token] = found
         return found

@@ -17,6 +17,7 @@ from typing import Any
 
 from faust.web import View
 
+from knative import memo
 from knative.cloudevents.http_binding import BadEvent, to_record
 from knative.contract.records import Channel
 from knative.ports import Headers, Observe, Produce, ProduceFailure
@@ -33,7 +34,6 @@ from web.ingress.responses import Response
 
 #: All paths that no other View serves: the answers of ingress explain which URLs accept events.
 PATH = "/{path:.*}"
-_CACHE_MAX, _CACHED_BYTES_MAX = 4096, 512
 _NO_SECRETS = "this process cannot use the Kafka secrets of Brokers"
 #: From the reference of a Secret to its producer, or to the reason why there is none.
 OwnProducer = Callable[[str], Produce | str]
@@ -104,8 +104,8 @@ class Ingress:
             resolved = NotYet(_ELSEWHERE)
         if not isinstance(resolved, Channel):
             return responses.not_served(resolved, self.config.retry_after_s)
-        if len(target) <= _CACHED_BYTES_MAX:  # a longer one has a query, which may be another one each time
-            if len(self.cache) >= _CACHE_MAX:
+        if len(target) <= memo.ENTRY_BYTES_MAX:  # a longer one has a query, which may be another one each time
+            if len(self.cache) >= memo.ENTRIES_MAX:
                 self.cache.clear()
             self.cache[target, host] = resolved
         return resolved

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from knative import memo
 from knative.cloudevents import attributes
 from knative.cloudevents.attributes import BadEvent, check, fault_of_text, is_uri_reference, shown
 from knative.timefmt import is_time
@@ -255,11 +256,11 @@ def test_uri_references_are_those_of_the_grammar_read_part_by_part(uri: str) -> 
 
 
 def test_the_table_of_uris_stays_bounded() -> None:
-    for number in range(attributes.URI_TABLE_ENTRIES_MAX + 10):
+    for number in range(memo.ENTRIES_MAX + 10):
         assert is_uri_reference(b"/more/%d" % number)
     assert is_uri_reference(b"/" + b"a" * 10_000)
-    assert len(attributes._uris) <= attributes.URI_TABLE_ENTRIES_MAX
-    assert max(map(len, attributes._uris)) <= attributes.URI_TABLE_VALUE_BYTES_MAX
+    assert len(attributes._uris) <= memo.ENTRIES_MAX
+    assert max(map(len, attributes._uris)) <= memo.ENTRY_BYTES_MAX
 
 
 def test_hostile_uris_cost_little() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from knative import memo
 from knative.cloudevents import http_binding
 from knative.cloudevents.http_binding import BadEvent, encode_value, read_reply, to_record
 
@@ -390,11 +391,11 @@ def test_encoding(value: bytes, wire: bytes) -> None:
 
 
 def test_tables_stay_bounded_and_still_work() -> None:
-    for number in range(3 * http_binding.TABLE_ENTRIES_MAX):
+    for number in range(3 * memo.ENTRIES_MAX):
         pairs = [*without(b"ce-source"), (b"ce-source", b"/%d" % number), (b"x-%d" % number, b"")]
         to_record([*pairs, (b"content-type", b"a/%d" % number)], None)
     to_record([*REQUIRED, (b"x-" + b"a" * 5000, b"")], None)
-    assert len(http_binding._names) <= http_binding.TABLE_ENTRIES_MAX
-    assert len(http_binding._content_types) <= http_binding.TABLE_ENTRIES_MAX
-    assert max(map(len, http_binding._names)) <= http_binding.TABLE_ENTRY_BYTES_MAX
+    assert len(http_binding._names) <= memo.ENTRIES_MAX
+    assert len(http_binding._content_types) <= memo.ENTRIES_MAX
+    assert max(map(len, http_binding._names)) <= memo.ENTRY_BYTES_MAX
     assert record((b"ce-note", b"x"))["ce_note"] == b"x"

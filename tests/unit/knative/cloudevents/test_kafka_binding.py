@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from knative import memo
 from knative.cloudevents import kafka_binding
 from knative.cloudevents.http_binding import REPLY_DEPTH, read_reply, to_record
 from knative.cloudevents.kafka_binding import (
@@ -302,15 +303,15 @@ def test_describe_takes_anything() -> None:
 
 
 def test_tables_stay_bounded_and_still_work() -> None:
-    for number in range(3 * kafka_binding.TABLE_ENTRIES_MAX):
+    for number in range(3 * memo.ENTRIES_MAX):
         kinds: list[tuple[str, bytes | None]] = [("content-type", b"a/%d" % number), (f"x{number}", b"")]
         to_request(PREFIX, [*REQUIRED, (f"ce_a{number}", b""), *kinds], None)
     wide: list[tuple[str, bytes | None]] = [(f"ce_b{number}", b"v") for number in range(3000)]
     assert to_request(PREFIX, [*REQUIRED, *wide], None).count(b"\r\nce-b") == 3000
     to_request(PREFIX, [*REQUIRED, ("ce_" + "a" * 5000, b""), ("z" * 5000, b"")], None)
     for table in (kafka_binding._attributes, kafka_binding._plain, kafka_binding._content_types):
-        assert len(table) <= kafka_binding.TABLE_ENTRIES_MAX
-        assert max(map(len, table)) <= kafka_binding.TABLE_ENTRY_BYTES_MAX
+        assert len(table) <= memo.ENTRIES_MAX
+        assert max(map(len, table)) <= memo.ENTRY_BYTES_MAX
     assert sent(REQUIRED)[b"ce-id"] == b"1"
 
 

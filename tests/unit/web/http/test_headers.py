@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from knative import memo
 from web.http import headers
 from web.http.config import DriverConfig, HttpRejection
 
@@ -60,7 +61,7 @@ def test_only_utf8() -> None:
 def test_names_met_are_bounded() -> None:
     for number in range(5000):
         headers.inspect([(b"x-%d" % number, b"")], CONFIG)
-    assert len(headers._ordinary) <= headers._NAMES_MAX
+    assert len(headers._ordinary) <= memo.ENTRIES_MAX
     assert headers.inspect([(b"hOsT", b"a")], CONFIG)[0] == b"a", "watched headers are seen in a full table too"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from knative import memo
 from tests.support.profiles import examples
 from tests.unit.web.http.checked_states import CheckedReader
 from web.http import headers
@@ -156,9 +157,9 @@ def test_an_ordinary_request_is_read_the_quick_way() -> None:
 
 
 def test_shapes_are_bounded() -> None:
-    for number in range(3 * headers._SHAPES_MAX):
+    for number in range(3 * memo._SHAPES_MAX):
         headers.shape_of({b"host": b"a", b"x-%d" % number: b""})
-    assert len(headers._shapes) <= headers._SHAPES_MAX
+    assert len(headers._shapes) <= memo._SHAPES_MAX
     many = {b"host": b"a", **{b"x%d" % number: b"" for number in range(100)}}
     assert headers.shape_of(many) == headers.Shape(b"host", None)
     assert tuple(many) not in headers._shapes, "a long list of names is not kept"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.worker.secrets.token_file import parse_tokens
+from knative import memo
 from knative.contract.records import BROKER, CHANNEL, Channel
 from web.http.headers import Fields
 from web.ingress.admission import Admission, authorization
@@ -82,13 +83,13 @@ def test_what_is_remembered_does_not_depend_on_spaces() -> None:
 
 
 def test_more_tokens_than_are_remembered() -> None:
-    names = [f"t{number}" for number in range(3000)]
+    names = [f"t{number}" for number in range(memo.ENTRIES_MAX + 100)]
     senders = _senders(*({**ENTRY, "name": name, "sha256": _sum(name)} for name in names))
     for name in names:
         sender = senders.identify(b"Bearer " + name.encode())
         assert isinstance(sender, Sender)
         assert sender.name == name
-    assert len(senders._known) <= 1024
+    assert len(senders._known) <= memo.ENTRIES_MAX
 
 
 @pytest.mark.parametrize(("length", "known"), [(TOKEN_BYTES_MAX, True), (TOKEN_BYTES_MAX + 1, False)])

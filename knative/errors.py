@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 
+SHOWN_CHARS = 200  #: of a text from outside, in a message, a log line or a status: a hostile one must not fill them
+
 
 class PenstockError(Exception):
     """A problem that a person must fix. `exit_code` is the exit code of a command: 1 failed, 2 usage, 3 not ready."""

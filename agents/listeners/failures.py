@@ -11,9 +11,10 @@ import heapq
 from agents.listeners.base import DeliveryListener
 from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
-from knative.contract.subscription_stats import FAILING_MAX, TEXT_MAX, FailingDelivery, LastError
+from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
+from knative.errors import SHOWN_CHARS
 
 
 class Failures(DeliveryListener):
@@ -45,9 +46,9 @@ class Failures(DeliveryListener):
             self.last_error = LastError(
                 outcome.at,
                 verdict.code,
-                verdict.reason[:TEXT_MAX],
-                verdict.body[: 4 * TEXT_MAX].decode("utf-8", "replace")[:TEXT_MAX],
-                outcome.destination[:TEXT_MAX],
+                verdict.reason[:SHOWN_CHARS],
+                verdict.body[: 4 * SHOWN_CHARS].decode("utf-8", "replace")[:SHOWN_CHARS],
+                outcome.destination[:SHOWN_CHARS],
                 delivery.partition.number,
                 delivery.offset,
             )
@@ -69,6 +70,6 @@ class Failures(DeliveryListener):
         """The deliveries with the most attempts, each with the time of its next one."""
         most = heapq.nlargest(limit, self._failing.items(), key=lambda item: item[1][0])
         return tuple(
-            FailingDelivery(r.partition.number, r.offset, attempts, due, describe(r.headers).get("id", "")[:TEXT_MAX])
+            FailingDelivery(r.partition.number, r.offset, attempts, due, describe(r.headers).get("id", ""))
             for r, (attempts, due) in most
         )

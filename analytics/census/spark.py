@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics.census.counting import count_record
 from analytics.spark.kafka_source import StreamBounds, bootstrap, connection, stream_options
-from knative.errors import NotReadyError, PenstockError
+from knative.errors import SHOWN_CHARS, NotReadyError, PenstockError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _ARROW_RECORDS = 500  #: of 10 KiB each, passed to Python together
 _TRIGGER_S = 0.5
-_GIST_CHARS = 300
 _CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 
 
@@ -131,4 +130,4 @@ def _gist(text: str) -> str:
     """The last cause in a chain of Java exceptions, otherwise the first line."""
     causes = [cause for cause in _CAUSE.findall(text) if "OriginalTryStackTraceException" not in cause]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return (causes[-1] if causes else first).strip()[:_GIST_CHARS].rstrip(".")
+    return (causes[-1] if causes else first).strip()[:SHOWN_CHARS].rstrip(".")

@@ -18,6 +18,7 @@ from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
 from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH, check_format, encode_value, is_pass_through
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
+from knative.errors import SHOWN_CHARS
 from knative.memo import remember
 from knative.ports import Headers
 
@@ -28,7 +29,6 @@ ERROR_DATA_CHARACTERS_MAX = 1024
 _OF_THE_EVENT = frozenset((REPLY_DEPTH, RAW_URIS))
 
 _DESCRIBED = ("id", "source", "type")
-_DESCRIBED_CHARACTERS_MAX = 256
 _STRUCTURED = b"application/cloudevents"
 
 _ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b"source", b"type", b"specversion"))
@@ -155,9 +155,7 @@ def describe(headers: Headers) -> dict[str, str]:
     for name, content in headers:
         attribute = name[3:].lower() if isinstance(name, str) and name[:3].lower() == "ce_" else ""
         if attribute in found and content and not found[attribute]:
-            found[attribute] = content[: 4 * _DESCRIBED_CHARACTERS_MAX].decode("utf-8", "replace")[
-                :_DESCRIBED_CHARACTERS_MAX
-            ]
+            found[attribute] = content[: 4 * SHOWN_CHARS].decode("utf-8", "replace")[:SHOWN_CHARS]
     return found
 
 

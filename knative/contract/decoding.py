@@ -15,6 +15,8 @@ from functools import cache, partial
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from knative.errors import SHOWN_CHARS
+
 T = TypeVar("T")
 #: JSON value -> value. Raises DecodeError.
 Read = Callable[[Any], Any]
@@ -22,7 +24,6 @@ Read = Callable[[Any], Any]
 Check = Callable[[Any], str | None]
 
 INTEGER_MAX = 2**63 - 1  #: JSON knows larger ones, which other readers of a record do not
-NAME_CHARS = 64  #: of a name that a record has chosen, in a message
 TIME_MAX_S = 253_402_300_799  #: Unix seconds; later times have no text
 
 
@@ -163,7 +164,7 @@ def by_name(read: Callable[[Any], T], value: Any) -> dict[str, T]:
         try:
             values[text_at(name)] = read(member)
         except DecodeError as problem:
-            raise problem.within(name[:NAME_CHARS]) from None
+            raise problem.within(name[:SHOWN_CHARS]) from None
     return values
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FAILING_MAX = 10  #: failing deliveries that a worker reports for one subscription
-TEXT_MAX = 200  #: characters of a reason or an answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from knative import cesql
 from knative.cesql import Fault, LimitExceeded, Metered
+from knative.errors import SHOWN_CHARS
 from knative.filters.attributes import canonical
 from knative.filters.dialects import (
     ALL_EVENTS,
@@ -28,7 +29,6 @@ from knative.filters.dialects import (
 #: An operator, a function, an operand or a condition takes as long as an operation with so many characters.
 _PART_COST = 64
 _AT_ONCE_COST = 2 * cesql.BUDGET
-_SHOWN_MAX = 200
 _NO_FILTERS: dict[Filter, str] = {
     All(()): "no filters: every event passes",
     Any_(()): "no filters: no event passes",
@@ -180,8 +180,8 @@ def _explain_expression(text: str, attributes: Mapping[str, str], depth: int, *,
 
 def _shown(value: cesql.Value) -> str:
     """A value as it is written in an expression; a long text only in part, because every part around it has it too."""
-    if isinstance(value, str) and len(value) > _SHOWN_MAX:
-        return f"{value[:_SHOWN_MAX]!r}... ({len(value):,} characters)"
+    if isinstance(value, str) and len(value) > SHOWN_CHARS:
+        return f"{value[:SHOWN_CHARS]!r}... ({len(value):,} characters)"
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
+from knative.errors import SHOWN_CHARS
+
 #: Of the standard library, which writes to standard error also in a command, where nothing is configured.
 log = logging.getLogger(__name__)
-
-_KEY_CHARS = 256
 
 
 class Placed(Protocol):
@@ -26,6 +26,6 @@ class Placed(Protocol):
 
 def skip(topic: str, record: Placed, reason: Exception) -> None:
     """Name the record in the log, with its place and the reason."""
-    key = (record.key or b"").decode("utf-8", "replace")[:_KEY_CHARS]
+    key = (record.key or b"").decode("utf-8", "replace")[:SHOWN_CHARS]
     place = f"{topic}/{record.partition}/{record.offset}"
     log.error("the record %s with the key %r cannot be read and is skipped: %s", place, key, reason)

@@ -19,14 +19,13 @@ from analytics.topology.model.inputs import Inputs, State, Summing, Traffic
 from app.operations.contract_snapshot import Contract, check_known, read_contract
 from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
-from knative.errors import PenstockError
+from knative.errors import SHOWN_CHARS, PenstockError
 from knative.traffic.delta import BadDeltaError, decode
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.status_table import FRESH_S, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
 STALE_S = 300.0  #: tables that end earlier than this before the end of the window are not used
-_ERROR_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def state_of(one: SubscriberDetails, since: float) -> State:
         in_flight=one.in_flight,
         retrying=one.retrying,
         delivered_per_s=one.delivered_per_s,
-        last_error=text[:_ERROR_CHARS],
+        last_error=text[:SHOWN_CHARS],
     )
 
 

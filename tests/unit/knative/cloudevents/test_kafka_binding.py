@@ -19,6 +19,7 @@ from knative.cloudevents.kafka_binding import (
     to_json_request,
     to_request,
 )
+from knative.errors import SHOWN_CHARS
 from knative.filters.attributes import attributes_of
 from knative.ports import Headers
 from tests.support.parsed_request import Parsed
@@ -299,7 +300,7 @@ def test_describe_takes_anything() -> None:
     assert describe([]) == {"id": "", "source": "", "type": ""}
     spoilt = [("CE_ID", b"\xff" * 5000), ("ce_source", None), (None, b"x"), ("ce_type", b"t"), ("ce_type", b"u")]
     described = describe(spoilt)  # type: ignore[arg-type]
-    assert described == {"id": "\ufffd" * 256, "source": "", "type": "t"}
+    assert described == {"id": "\ufffd" * SHOWN_CHARS, "source": "", "type": "t"}
 
 
 def test_tables_stay_bounded_and_still_work() -> None:

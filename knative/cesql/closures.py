@@ -37,7 +37,6 @@ _CASTS: dict[Type | None, Cast] = {
     Type.BOOLEAN: to_boolean,
     None: lambda value: value,
 }
-_FEW = 16  #: texts of an event, which together are not large
 _ORDER = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -306,8 +305,8 @@ class Compiler:
         def call(attributes: Attributes) -> Value:
             texts: list[str] = [argument(attributes) for argument in arguments]  # type: ignore[misc]
             delimiter = texts.pop(0) if delimited else ""
-            # To join a few costs less than to add up their lengths.
-            if len(texts) > _FEW and (length := _joined_length(texts, delimiter)) > most:
+            # To join a few texts of an event, which together are not large, costs less than to add up their lengths.
+            if len(texts) > 16 and (length := _joined_length(texts, delimiter)) > most:
                 raise too_long(name, length)
             joined: str = join(delimiter, texts)  # type: ignore[assignment]
             if len(joined) > most:

@@ -11,7 +11,6 @@ Value = str | int | bool
 INTEGER_MIN, INTEGER_MAX = -(2**31), 2**31 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+").fullmatch
-_INTEGER_CHARACTERS_MAX = 64  # with leading zeros; Python's own limit is in the thousands
 
 
 class Type(StrEnum):
@@ -84,7 +83,8 @@ def to_integer(value: Value) -> int:
         return value
     if not isinstance(value, str):
         return int(value)
-    if len(value) <= _INTEGER_CHARACTERS_MAX and _INTEGER(value):
+    # With leading zeros. Python converts thousands of digits, in a time that grows with their square.
+    if len(value) <= 64 and _INTEGER(value):
         number = int(value)
         if INTEGER_MIN <= number <= INTEGER_MAX:
             return number

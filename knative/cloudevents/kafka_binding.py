@@ -35,9 +35,6 @@ _ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b
 _URIS = frozenset((_SOURCE, b"\r\nce-dataschema: ", b"\r\nce-schemaurl: "))
 _CONTENT_TYPE = "content-type"
 _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
-#: CR, LF and one space: the bytes of an attribute's line frame that are not in `_SAFE`. Counting such bytes finds every
-#: value that needs encoding, and every value that tries to break out of its line.
-_LINE_FRAME_BYTES = 3
 _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _SAFE_IN_URI = _SAFE + b"%"
 _PRINTABLE = bytes(range(0x20, 0x7F))
@@ -92,7 +89,9 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
         head = b"".join(chain.from_iterable(lines.items()))
     except (KeyError, TypeError):
         raise _fault(headers) from None
-    if len(head.translate(None, _SAFE)) != _LINE_FRAME_BYTES * len(lines):
+    # CR, LF and one space: the bytes of an attribute's line frame that are not in `_SAFE`. Counting such bytes finds
+    # every value that needs encoding, and every value that tries to break out of its line.
+    if len(head.translate(None, _SAFE)) != 3 * len(lines):
         head = _encoded(lines, rest)
     if value is None:
         value = b""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from knative.cloudevents.http_binding import BadEvent, read_reply
+from knative.delivery.policy import DURATION_MAX_S
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
@@ -22,8 +23,6 @@ FAILURE_BODY_BYTES_MAX = 1_024
 #: The error code of an attempt that got no answer.
 TRANSPORT_ERROR_CODE = 500
 
-#: The largest wait that `retry_after_s` returns. The caller's own limit is far below.
-RETRY_AFTER_S_MAX = 1e9
 
 #: In the reason of an event that too many replies led to.
 REPLY_LOOP = "its Triggers answer each other in a loop"
@@ -183,19 +182,19 @@ _seconds = re.compile(r"\d+", re.ASCII).fullmatch
 
 
 def retry_after_s(value: str | None, now_unix: float) -> float | None:
-    """The wait of a Retry-After value (seconds or HTTP-date) in seconds, at most RETRY_AFTER_S_MAX; None if not valid.
+    """The wait of a Retry-After value (seconds or HTTP-date) in seconds, at most DURATION_MAX_S; None if not valid.
 
     A date in the past is 0.0. A negative number is not valid.
     """
     text = (value or "").strip(" \t")
     if _seconds(text):
         digits = text.lstrip("0") or "0"
-        return min(float(digits), RETRY_AFTER_S_MAX) if len(digits) < 16 else RETRY_AFTER_S_MAX
+        return min(float(digits), DURATION_MAX_S) if len(digits) < 16 else DURATION_MAX_S
     for shape in _HTTP_DATES:
         match = shape.fullmatch(text)
         if match:
             at = _unix_time(match, now_unix)
-            return None if at is None else min(max(0.0, at - now_unix), RETRY_AFTER_S_MAX)
+            return None if at is None else min(max(0.0, at - now_unix), DURATION_MAX_S)
     return None
 
 

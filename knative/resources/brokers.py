@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from knative.delivery.policy import OnRetriesExhausted
-from knative.resources.channels import PARTITIONS_MAX, REPLICATION_MAX, URL
+from knative.resources.channels import REPLICATION_MAX, URL
 from knative.resources.destination import LABEL_PATTERN, NO_NAME, Destination, destination, destination_of
 from knative.resources.fields import (
     CONCURRENCY,
+    COUNT_MAX,
     EXHAUSTED,
     EXHAUSTED_ANNOTATION,
     HOSTS,
@@ -270,7 +271,7 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
             f"{_TOPIC_CONFIG}cleanup.policy is {cleanup[:64]!r}, and a compacted topic loses events; write delete"
         )
     return BrokerConfig(
-        partitions=_number(data, PARTITIONS_KEY, PARTITIONS, PARTITIONS_MAX),
+        partitions=_number(data, PARTITIONS_KEY, PARTITIONS, COUNT_MAX),
         replication=_number(data, REPLICATION_KEY, REPLICATION, REPLICATION_MAX),
         topic_configs=tuple(
             sorted(

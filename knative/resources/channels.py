@@ -19,6 +19,7 @@ from knative.resources.fields import (
     CONCURRENCY as CONCURRENCY_KEY,
 )
 from knative.resources.fields import (
+    COUNT_MAX,
     EXHAUSTED,
     EXHAUSTED_ANNOTATION,
     HOSTS,
@@ -58,9 +59,7 @@ from knative.resources.schema import (
 from knative.resources.statuses import ADDRESSABLE, CONDITIONS, PHYSICAL_SUBSCRIPTION, SUBSCRIBERS
 from knative.resources.values import CONCURRENCY, MESSAGING, KafkaChannel, Subscriber, Subscription
 
-PARTITIONS_MAX = 10_000
 REPLICATION_MAX = 32_767
-SUBSCRIBERS_MAX = 10_000
 
 URL = Column(name="URL", path=".status.address.url")
 
@@ -96,7 +95,7 @@ CHANNEL_SPEC = Object(
             meaning="Partitions of its topic. They may be raised, and never lowered.",
             default=1,
             least=1,
-            most=PARTITIONS_MAX,
+            most=COUNT_MAX,
             stored=True,
             rises_only=True,
         ),
@@ -118,7 +117,7 @@ CHANNEL_SPEC = Object(
         "subscribers": Items(
             meaning="Subscriptions that another controller resolved; Subscriptions are the usual way.",
             of=_SUBSCRIBER,
-            most=SUBSCRIBERS_MAX,
+            most=COUNT_MAX,
             key="uid",
         ),
     },

@@ -9,7 +9,7 @@ from typing import Any
 
 from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.hosts import owner_by_address
-from knative.resources.destination import destination, destination_of
+from knative.resources.destination import NAME_CHARS_MAX, destination, destination_of
 from knative.resources.object_reader import ObjectReader
 from knative.resources.schema import Choice, Complaint, Duration, Integer, Object, Text
 from knative.resources.values import DeliveryRules, Start, StartPosition, StartTime
@@ -22,13 +22,13 @@ HOSTS = "penstock.dev/hosts"
 KEEP_TOPIC = "penstock.dev/keep-topic"
 SHARED_CONSUMER = "penstock.dev/shared-consumer"
 
-CONCURRENCY_MAX = 10_000
+#: Of partitions, of subscribers and of requests at once: more is a mistake.
+COUNT_MAX = 10_000
 HOSTS_MAX = 32
 
 _DEFAULT = DeliverySpec()
 _HOST_PATTERN = "[a-zA-Z0-9_]([a-zA-Z0-9._-]*[a-zA-Z0-9_])?"
 _HOST = re.compile(_HOST_PATTERN, re.ASCII)
-_HOST_CHARS_MAX = 253
 _SPACE = "[ \t]*"
 
 
@@ -99,7 +99,7 @@ def concurrency_annotation(default: str) -> Text:
         pattern="0*([1-9][0-9]{0,3}|10000)",
         characters_max=9,
         what="is not a valid number of requests",
-        hint=f'write "1" to "{CONCURRENCY_MAX}"',
+        hint=f'write "1" to "{COUNT_MAX}"',
     )
 
 
@@ -159,7 +159,7 @@ SHARED_CONSUMER_ANNOTATION = Choice(
 HOSTS_ANNOTATION = Text(
     meaning="Further host names at the ingress, separated by commas.",
     pattern=f"({_SPACE}({_HOST_PATTERN})?{_SPACE},)*{_SPACE}({_HOST_PATTERN})?{_SPACE}",
-    characters_max=HOSTS_MAX * (_HOST_CHARS_MAX + 2),
+    characters_max=HOSTS_MAX * (NAME_CHARS_MAX + 2),
     what="is not a list of host names",
     hint="separate names by commas, without port or path",
     check=lambda text: _hosts_complaint(hosts_of(text)),
@@ -189,7 +189,7 @@ def claimed_hosts(text: str, namespace: str, annotations: ObjectReader) -> tuple
 
 def _hosts_complaint(hosts: tuple[str, ...]) -> Complaint | None:
     for host in hosts:
-        if len(host) > _HOST_CHARS_MAX or not _HOST.fullmatch(host):
+        if len(host) > NAME_CHARS_MAX or not _HOST.fullmatch(host):
             return f"{host[:64]!r} is not a valid host name", "separate names by commas, without port or path"
     if len(hosts) > HOSTS_MAX:
         return f"has {len(hosts)} hosts", f"write at most {HOSTS_MAX}"

@@ -1,6 +1,6 @@
 """Structural schemas of the API server, with CEL rules, from the shapes of `schema`.
 
-Such a schema cannot hold itself: objects within objects of the same shape are checked to `_DEPTH` levels, and anything
+Such a schema cannot hold itself: objects within objects of the same shape are checked to two levels, and anything
 passes below.
 """
 
@@ -24,7 +24,6 @@ from knative.resources.schema import (
     Unsupported,
 )
 
-_DEPTH = 2
 _FREE = "x-kubernetes-preserve-unknown-fields"
 _RULES = "x-kubernetes-validations"
 Schema = dict[str, Any]
@@ -55,7 +54,7 @@ def kind_schema(kind: Kind) -> Schema:
     return {**schema, "required": ["spec"]} if kind.spec.required else schema
 
 
-def node_schema(node: Node, depth: int = _DEPTH) -> Schema:
+def node_schema(node: Node, depth: int = 2) -> Schema:
     """The schema of one field. `depth`: how many levels of objects within objects of the same shape it describes."""
     schema: Schema = {"description": node.meaning} if node.meaning else {}
     schema.update(_body(node, depth))

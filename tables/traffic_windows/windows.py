@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from knative.contract.decoding import INTEGER_MAX
 from knative.traffic import latency_sketch
 from knative.traffic.counts import Counts, read
 from knative.traffic.delta import ACCEPTED, Delta
@@ -27,7 +28,6 @@ SHORT_S = 10
 LONG_S = 60
 _LATE_S = 5  #: a minute is summed up this long after its end; later deltas change its row again
 _AHEAD_S = 600  #: a delta from further in the future comes from a wrong clock and is dropped
-_COUNT_MAX = 2**63 - 1  #: JSON as others read it has no larger numbers
 _NUMBERS_MAX = 4096  #: numbers that are remembered for one sender
 _SENDERS_MAX = 1000
 
@@ -79,10 +79,10 @@ class Window:
     def encode(self) -> bytes:
         """The value of a row: JSON without zeros."""
         row: dict[str, object] = {
-            _STORED_AS.get(name, name): min(count, _COUNT_MAX) for name, count in self.counts.nonzero().items()
+            _STORED_AS.get(name, name): min(count, INTEGER_MAX) for name, count in self.counts.nonzero().items()
         }
         if self.latency:
-            row["latency"] = {str(bucket): min(count, _COUNT_MAX) for bucket, count in sorted(self.latency.items())}
+            row["latency"] = {str(bucket): min(count, INTEGER_MAX) for bucket, count in sorted(self.latency.items())}
         return orjson.dumps({"through": self.through, **row})
 
     @classmethod
@@ -99,7 +99,7 @@ class Window:
         )
 
 
-def _whole(number: object, most: int = _COUNT_MAX, least: int = 0) -> int:
+def _whole(number: object, most: int = INTEGER_MAX, least: int = 0) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise ValueError("a row of the traffic windows has a number that is not valid")
     return number

@@ -18,11 +18,11 @@ import structlog
 from faust.types import TP
 from faust.web.drivers import DRIVERS
 
+from tables.timing import POLL_S
+
 log = structlog.get_logger(__name__)
 
 _QUIET = logging.getLogger("faust.transport")  # like Faust's own classes, at level debug only
-_LOOK_S = 0.02
-_TURNS = 20  # of the event loop, more than the fetcher needs to hand over the record that it holds
 
 TableT = TypeVar("TableT", bound=faust.Table)  # type: ignore[type-arg]
 
@@ -89,7 +89,7 @@ def offset_control_transport() -> Any:
             # Faust starts it again after it has emptied them.
             if self.flow_active:
                 self.stop_flow()
-                for _ in range(_TURNS):
+                for _ in range(20):  # turns of the loop: more than the fetcher needs to hand over what it holds
                     await asyncio.sleep(0)
             await super().perform_seek()
 
@@ -154,7 +154,7 @@ async def _end_thread(thread: Any) -> None:
     while _runs(thread):
         if thread._started.is_set() and not thread._stopped.is_set():
             await thread.stop()
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
 def _cancel(left: asyncio.Future[Any], thread: Any) -> None:

@@ -15,8 +15,6 @@ from knative.file_signature import FileSignature, file_signature
 Signature = tuple[FileSignature | None, ...]
 T = TypeVar("T")
 
-_TRIES = 5
-
 
 def signature(paths: Iterable[Path]) -> Signature:
     """Differs when one of the files is another one, or has changed. Asks the file system for each."""
@@ -26,7 +24,7 @@ def signature(paths: Iterable[Path]) -> Signature:
 def read_together(paths: Collection[Path], read: Callable[[], T]) -> T:
     """What `read` returns or raises for files of one moment: it reads again, a few times, when one of them has changed
     meanwhile, such as the password after the user's name."""
-    for _ in range(_TRIES - 1):
+    for _ in range(4):
         before = signature(paths)
         try:
             found = read()

@@ -23,6 +23,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
+from tables.timing import CLOSE_S, POLL_S, SPARING_S
 
 log = structlog.get_logger(__name__)
 
@@ -39,11 +40,7 @@ class Record(NamedTuple):
     offset: int = -1
 
 
-_POLL_S = 0.5
-_BATCH = 500
-_STOP_S = 5.0
-_ENDS_LIMIT_S = 5.0  # of the request where a partition ends
-_FAILED_MAX = 3  # such requests in a row, after which a new client is tried
+FAILED_MAX = 3  #: lookups of the ends in a row, after which a new client is tried
 
 
 class CompactedReader:
@@ -89,8 +86,8 @@ class CompactedReader:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Stop reading. Waits at most 5 s for the thread."""
-        await self._thread.stop(_STOP_S)
+        """Stop reading. Waits for the thread, up to a limit."""
+        await self._thread.stop(CLOSE_S)
 
     async def read_to_end(self, limit_s: float) -> bool:
         """Wait until everything is applied that the topic holds now; False if that takes longer than the limit, or
@@ -128,17 +125,17 @@ class CompactedReader:
         next one continues where this one is.
         """
         self._failed = 0
-        while self._goes_on(kafka) and self._failed < _FAILED_MAX:
-            first = consumer.poll(_POLL_S)
+        while self._goes_on(kafka) and self._failed < FAILED_MAX:
+            first = consumer.poll(SPARING_S)
             if first is not None:
-                self._take([first, *consumer.consume(_BATCH, 0)])
+                self._take([first, *consumer.consume(500, 0)])
             self._answer(consumer)
 
     def _assign(self, consumer: Consumer, kafka: Mapping[str, Any]) -> bool:
         """Wait until the topic exists, and assign all its partitions; False if stopped or replaced before."""
         while self._goes_on(kafka):
             try:
-                found = consumer.list_topics(self.topic, timeout=5).topics[self.topic]
+                found = consumer.list_topics(self.topic, timeout=CLOSE_S).topics[self.topic]
             except KafkaException as problem:
                 log.info("topic cannot be looked up yet", topic=self.topic, reason=problem.args[0].str())
             else:
@@ -147,7 +144,7 @@ class CompactedReader:
                     self._reached = {p: max(start, 0) for p, start in starts.items()}
                     consumer.assign([TopicPartition(self.topic, p, start) for p, start in starts.items()])
                     return True
-            self._thread.stopping.wait(0.1)
+            self._thread.stopping.wait(POLL_S)
         return False
 
     def _take(self, messages: list[Message]) -> None:
@@ -172,7 +169,7 @@ class CompactedReader:
     def _ends(self, consumer: Consumer) -> dict[int, int]:
         """The present end of each partition. Raises KafkaException."""
         return {
-            partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), _ENDS_LIMIT_S)[1]
+            partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), CLOSE_S)[1]
             for partition in self._reached
         }
 

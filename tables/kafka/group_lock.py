@@ -19,8 +19,8 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
+from tables.timing import POLL_S
 
-_POLL_S = 0.1  #: also the longest time until a `confirm` is sent
 _DEFAULTS = {
     "topic.metadata.refresh.interval.ms": 10_000,
     "log_level": 2,  # the caller of a failed action reports an unavailable Kafka once
@@ -131,7 +131,7 @@ class GroupLock:
         try:
             while not self._thread.stopping.is_set() and present(self._kafka) is kafka:
                 self._ask(consumer)
-                message = consumer.poll(_POLL_S)
+                message = consumer.poll(POLL_S)
                 if message is not None and (error := message.error()) is not None:
                     self._report(error)
         finally:

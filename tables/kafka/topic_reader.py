@@ -18,11 +18,9 @@ from tables.kafka.connection.live_settings import present
 from tables.kafka.connection.probe import refusal
 from tables.kafka.connection.refusals import Refusals
 from tables.kafka.errors import KafkaNotYet, failed, unreachable
+from tables.timing import AGAIN_S, ANSWER_S, POLL_S
 
-_POLL_S = 0.1
-_BATCH = 500
-_ASK_LIMIT_S = 10.0
-_AGAIN_S = 0.1
+BATCH = 500  #: records that a client hands over at once
 _SILENT_S = 15.0  #: time without records or ends of partitions after which reading stored records fails
 #: Errors for a topic that does not exist, or that the broker does not know yet.
 _ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_EXCEPTION})
@@ -48,7 +46,7 @@ class StoredRecord:
 class TopicReader:
     """Reads one topic. `kafka`: librdkafka client settings, `bootstrap.servers` among them. Close it, or use `with`."""
 
-    def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = _ASK_LIMIT_S) -> None:
+    def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = ANSWER_S) -> None:
         """`limit_s` is the time limit of each request to Kafka.
 
         Raises KafkaUnavailable when Kafka does not answer, NoSuchTopicError when there is no such topic,
@@ -115,7 +113,7 @@ class TopicReader:
             except KafkaException as problem:
                 if not isinstance(failed(partition.topic, problem), KafkaNotYet) or time.monotonic() > end:
                     raise
-                time.sleep(_AGAIN_S)
+                time.sleep(AGAIN_S)
             else:
                 return low, high
 
@@ -179,7 +177,7 @@ class TopicReader:
         self._assign({number: high for number, (_, high) in self._ranges.items()})
         end = None if limit_s is None else time.monotonic() + limit_s
         while end is None or time.monotonic() < end:
-            for message in self._consumer.consume(_BATCH, _POLL_S):
+            for message in self._consumer.consume(BATCH, POLL_S):
                 if message.error() is None:
                     yield _record(message)
                 else:
@@ -194,7 +192,7 @@ class TopicReader:
         self._assign({number: starts[number] for number in open_ends})
         silent_since = time.monotonic()
         while open_ends:
-            messages: Sequence[Message] = self._consumer.consume(_BATCH, _POLL_S)
+            messages: Sequence[Message] = self._consumer.consume(BATCH, POLL_S)
             if not messages and time.monotonic() - silent_since > _SILENT_S:
                 raise NotReadyError(f"Kafka stopped answering while {self.topic} was read.", "Try again.")
             for message in messages:

@@ -25,13 +25,13 @@ from knative.contract import kafka_names
 from knative.traffic.delta import BadDeltaError, decode
 from tables.faust_support import add_table, leave_unacknowledged
 from tables.kafka.unreadable import skip
+from tables.timing import STORED_S
 from tables.traffic_windows.windows import Seen, Windows
 
 log = structlog.get_logger(__name__)
 
 AGENT = "traffic"
 _BATCH_MAX = 5000  #: deltas of one batch
-_STORED_S = 30.0  #: how long Kafka may take to store the rows of one batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Keeper:
                 continue
             self._windows.add(delta, message.offset, now)
         if self._windows.flush(now):
-            await self._table.stored(_STORED_S)
+            await self._table.stored(STORED_S)
 
 
 def register(app: Any, config: TrafficConfig) -> None:

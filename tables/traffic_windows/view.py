@@ -23,7 +23,6 @@ from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window, merged,
 log = structlog.get_logger(__name__)
 
 _Name = tuple[str, str, str]
-_SWEEP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class TrafficRows:
             elif place in self._rows:
                 self._rows[place].pop(name, None)
         now = self._clock()
-        if now - self._swept_at > _SWEEP_S:
+        if now - self._swept_at > SHORT_S:
             self._swept_at = now
             self._sweep(now)
 

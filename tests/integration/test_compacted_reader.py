@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.compacted_topic import _FAILED_MAX, CompactedReader, Record
+from tables.kafka.compacted_topic import FAILED_MAX, CompactedReader, Record
 from tests.support.processes import free_port
 
 pytestmark = pytest.mark.integration
@@ -44,7 +44,7 @@ async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(t
             await asyncio.wait_for(caught_up.wait(), LIMIT_S)
             assert await reader.read_to_end(LIMIT_S)
             await asyncio.to_thread(broker.stop)
-            for _ in range(_FAILED_MAX):
+            for _ in range(FAILED_MAX):
                 assert not await reader.read_to_end(LIMIT_S)
             await asyncio.to_thread(broker.start)
             await asyncio.to_thread(_store, broker.bootstrap, topic, "after")

@@ -11,6 +11,7 @@ from tables.kafka.admin.answers import GroupInfo, GroupOffset, TopicAndPartition
 from tables.kafka.admin.background_loop import background_loop, run_in_background_loop
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
 from tables.kafka.loop_thread import call_soon
+from tables.timing import CLOSE_S, LATER_S
 
 if TYPE_CHECKING:
     from tables.kafka.admin.group_client import GroupClient
@@ -20,9 +21,6 @@ T = TypeVar("T")
 OnPartition = Callable[[TopicAndPartition, KafkaFailed], None]  #: what becomes of an error of one partition
 
 _RAISE = leave_out()
-_LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
-_TRIES = 4  #: so often at least a coordinator that cannot be reached is tried within a request's time limit
-_CLOSE_S = 5.0
 
 
 class GroupAdmin:
@@ -38,7 +36,7 @@ class GroupAdmin:
         """Drop the client. A request under way may end without an answer."""
         client, self._client = self._client, None
         if client is not None:
-            run_in_background_loop(client.close(), _CLOSE_S)
+            run_in_background_loop(client.close(), CLOSE_S)
 
     def describe(self, group: str) -> GroupInfo | None:
         """A group; None when there is none of this id."""
@@ -122,11 +120,12 @@ class GroupAdmin:
 
         async def run() -> T:
             if self._client is None:
-                self._client = GroupClient(self._kafka, "penstock-admin", self._limit_s / _TRIES)
+                # A coordinator that cannot be reached is tried four times at least within the limit.
+                self._client = GroupClient(self._kafka, "penstock-admin", self._limit_s / 4)
                 weakref.finalize(self, _close_soon, self._client).atexit = False
             return await request(self._client)
 
-        return run_in_background_loop(run(), limit_s + _LATER_S)
+        return run_in_background_loop(run(), limit_s + LATER_S)
 
 
 def _close_soon(client: GroupClient) -> None:

@@ -17,11 +17,10 @@ from tables.kafka.admin.answers import GroupInfo, GroupOffset, TopicAndPartition
 from tables.kafka.admin.consumer_protocol import ConsumerGroupDescribeRequest
 from tables.kafka.admin.coordinators import MOVED, REACH_S, REQUEST_S, UNANSWERED, Coordinators, NotReached
 from tables.kafka.errors import KafkaFailed, failed
+from tables.timing import AGAIN_S
 
 T = TypeVar("T")
 
-_AGAIN_S = 0.2
-_NO_GENERATION, _NO_RETENTION = -1, -1
 _DEAD = "Dead"  #: how Kafka describes a group that does not exist, or that has another protocol than the request
 #: Written after metadata, as librdkafka does: it copies what it reads without an end, and would read on in memory.
 _END = "\0"
@@ -151,7 +150,7 @@ class GroupClient:
         offsets = [
             (one.topic, one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted
         ]
-        request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _by_topic(offsets))
+        request = OffsetCommitRequest(group, -1, "", -1, _by_topic(offsets))  # no generation, and Kafka's own retention
         answer = await self._coordinators.ask(group, _Checked(request, may_send))
         for _, partitions in answer.topics:
             for _, code in partitions:
@@ -204,6 +203,6 @@ async def _with_retries(
                     last = problem.args[0]
                     if not again(problem):
                         raise failed(doing, last, acl) from problem
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
     except TimeoutError as problem:
         raise failed(doing, last) from problem

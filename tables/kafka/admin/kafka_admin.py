@@ -43,24 +43,23 @@ from tables.kafka.errors import (
     unanswered,
     unreachable,
 )
+from tables.timing import ANSWER_S, LATER_S
 
 K = TypeVar("K")
 
-_LIMIT_S = 10.0
 _RAISE = leave_out()
-_LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
 
 
 class KafkaAdmin:
     """Requests to one Kafka. Thread-safe. `on_error` of a method gets each part of the answer that is an error, and
     decides by raising or returning whether the rest counts; by default the first one is raised."""
 
-    def __init__(self, kafka: Mapping[str, Any], limit_s: float = _LIMIT_S) -> None:
+    def __init__(self, kafka: Mapping[str, Any], limit_s: float = ANSWER_S) -> None:
         """`kafka`: librdkafka client settings. The client does not log: callers report an unavailable Kafka once."""
         self.bootstrap = str(kafka.get("bootstrap.servers", ""))
         self._refusals = Refusals(kafka)
         self._limit_s = limit_s
-        self._kept = KeptClient(kafka, self._refusals.callback, limit_s + _LATER_S)
+        self._kept = KeptClient(kafka, self._refusals.callback, limit_s + LATER_S)
         self.groups = GroupAdmin(kafka, limit_s)
 
     def close(self) -> None:
@@ -261,7 +260,7 @@ class KafkaAdmin:
 
     def _answer(self, future: Future[Any], doing: str, acl: str) -> Any:
         try:
-            answer = future.result(self._limit_s + _LATER_S)
+            answer = future.result(self._limit_s + LATER_S)
         except KafkaException as problem:
             found = failed(doing, problem, acl)
             refused = self._refusals.reported(self._client) if isinstance(found, KafkaUnavailable) else ""

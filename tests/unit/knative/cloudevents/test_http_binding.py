@@ -395,7 +395,6 @@ def test_tables_stay_bounded_and_still_work() -> None:
         pairs = [*without(b"ce-source"), (b"ce-source", b"/%d" % number), (b"x-%d" % number, b"")]
         to_record([*pairs, (b"content-type", b"a/%d" % number)], None)
     to_record([*REQUIRED, (b"x-" + b"a" * 5000, b"")], None)
-    assert len(http_binding._names) <= memo.ENTRIES_MAX
-    assert len(http_binding._content_types) <= memo.ENTRIES_MAX
+    assert max(len(http_binding._names), len(http_binding._content_types)) <= memo.ENTRIES_MAX
     assert max(map(len, http_binding._names)) <= memo.ENTRY_BYTES_MAX
     assert record((b"ce-note", b"x"))["ce_note"] == b"x"

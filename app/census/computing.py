@@ -24,18 +24,14 @@ from app.census.choices import WriteTo
 from app.census.faust_app import AppOptions, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
 from app.census.sinks import Sink
-from app.census.topics import Topic, Topics
+from app.census.topics import TOPICS_EVERY_S, Topic, Topics
 from app.settings.load import Settings
 from knative.errors import NotReadyError, PenstockError, os_reason
+from tables.timing import SPARING_S, STORED_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-_CHECK_EVERY_S = 0.3
-_TOPICS_EVERY_S = 5.0
-_STORE_LIMIT_S = 60.0
-_LATER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def with_spark(
             role.sink.put(key, value, ())
 
     # With a limit only the first batch counts: the query is stopped before the next one would begin.
-    limits: dict[str, Any] = {} if role.chunks_max is None else {"chunks_max": role.chunks_max, "every_s": _LATER_S}
+    limits: dict[str, Any] = {} if role.chunks_max is None else {"chunks_max": role.chunks_max, "every_s": 10.0}
     _writable(checkpoint)
     config = SparkConfig(
         kafka=role.kafka,
@@ -145,9 +141,9 @@ def _writable(checkpoint: Path) -> None:
 def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics, stop: threading.Event) -> int:
     """Count the progress of the query until it ends. Raises its error, and KeyboardInterrupt after `stop`."""
     topics = Topics(role.kafka)
-    last, seen, check_at = -1, 0, time.monotonic() + _TOPICS_EVERY_S
+    last, seen, check_at = -1, 0, time.monotonic() + TOPICS_EVERY_S
     while True:
-        limit: Any = _CHECK_EVERY_S  # declared as int, but fractions of a second work
+        limit: Any = SPARING_S  # declared as int, but fractions of a second work
         ended = bool(query.awaitTermination(limit))  # raises the error of the query
         for progress in query.recentProgress:
             if progress["batchId"] > last:
@@ -165,7 +161,7 @@ def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics, sto
         if role.chunks_max is not None and (seen or (role.once and last >= 0)):
             return seen
         if time.monotonic() > check_at:
-            check_at = time.monotonic() + _TOPICS_EVERY_S
+            check_at = time.monotonic() + TOPICS_EVERY_S
             _same_topics(topics, role)
 
 
@@ -191,7 +187,7 @@ def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, st
         if role.results:
             metrics.add(RESULTS_WRITTEN, compute.written - metrics.counts[RESULTS_WRITTEN])
 
-    app.timer(_CHECK_EVERY_S)(count)
+    app.timer(SPARING_S)(count)
     run(app, started)
 
 
@@ -199,7 +195,7 @@ def _store_in_topic(app: Any, topic: str, say: Callable[[str], None]) -> Any:
     async def store(records: Sequence[tuple[bytes, bytes]]) -> None:
         sent = [await app.producer.send(topic, key, value, None, None, None) for key, value in records]
         if sent:
-            async with asyncio.timeout(_STORE_LIMIT_S):
+            async with asyncio.timeout(STORED_S):
                 await asyncio.gather(*sent)
             say(f"{len(sent)} chunks")
 

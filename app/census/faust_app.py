@@ -27,22 +27,18 @@ from aiokafka.errors import IllegalStateError
 from faust.types import TP
 
 from analytics.census.offset_sequence import OffsetGapError, Succession
-from app.census.topics import Topic, Topics
+from app.census.topics import TOPICS_EVERY_S, Topic, Topics
 from app.observability.logging import configure_logging
 from app.settings.load import Settings
+from app.timing import LOOK_S, SESSION_MIN_S
 from knative.errors import PenstockError
 from tables.faust_support import OffsetControlApp
 from tables.kafka.connection.python_clients import broker_settings
+from tables.timing import STORED_S
 from web.http import registry
 from web.http.config import DriverConfig
 
 log = structlog.get_logger(__name__)
-
-_SESSION_S = 6.0
-_HEARTBEAT_S = 1.5
-_CHECK_EVERY_S = 5.0
-_OVERDUE_EVERY_S = 1.0
-_REQUEST_S = 20.0
 
 
 class Follower(Protocol):
@@ -137,11 +133,11 @@ def make_app(settings: Settings, options: AppOptions, followed: Topic) -> Follow
         autodiscover=False,
         store="memory://",
         value_serializer="json",
-        broker_session_timeout=_SESSION_S,
-        broker_heartbeat_interval=_HEARTBEAT_S,
+        broker_session_timeout=SESSION_MIN_S,
+        broker_heartbeat_interval=SESSION_MIN_S / 4,
         broker_commit_interval=1.0,
         producer_acks=-1,
-        producer_request_timeout=_REQUEST_S,
+        producer_request_timeout=STORED_S,
         datadir=Path(tempfile.gettempdir()) / f"{options.name}-{os.getpid()}",
         logging_config=configure_logging(settings, options.worker),
         worker_redirect_stdouts=False,
@@ -169,7 +165,7 @@ def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -
             if topic.id != wanted[topic.name]:
                 crash(PenstockError(f"The topic {topic.name} was created again.", "Start this command again."))
 
-    app.timer(_CHECK_EVERY_S)(check)
+    app.timer(TOPICS_EVERY_S)(check)
 
 
 def _read_overdue_again(app: FollowingApp) -> None:
@@ -187,7 +183,7 @@ def _read_overdue_again(app: FollowingApp) -> None:
                 log.warning("stored records do not come; reading them again", partition=partition, offset=offset)
                 await app.read_again(partition, offset)
 
-    app.timer(_OVERDUE_EVERY_S)(check)
+    app.timer(LOOK_S)(check)
 
 
 def crash(problem: BaseException) -> NoReturn:

@@ -22,11 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from analytics.census.sources import DAMAGES, Source, damage
+from app.timing import HTTP_S, LOOK_S
 
-_BLOCK = 1 << 16
-_ANSWER_LIMIT_S = 30.0
-_TRIES = 3
-_WAIT_S = 1.0
 DOWNLOAD_BYTES_MAX = 2 << 30
 
 
@@ -50,7 +47,7 @@ def at_hand(source: Source, fetched: Callable[[], None]) -> Iterator[Path]:
 
 
 def _download(url: str, target: Path) -> None:
-    for left in reversed(range(_TRIES)):
+    for left in reversed(range(3)):
         try:
             _download_once(url, target)
             return
@@ -62,16 +59,16 @@ def _download(url: str, target: Path) -> None:
             if not left:
                 why = getattr(problem, "reason", None) or problem
                 raise UnusableError(f"it could not be downloaded ({why})") from problem
-        time.sleep(_WAIT_S)
+        time.sleep(LOOK_S)
 
 
 def _download_once(url: str, target: Path) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "penstock-census"})
-    with urllib.request.urlopen(request, timeout=_ANSWER_LIMIT_S) as answer, target.open("wb") as file:
+    with urllib.request.urlopen(request, timeout=HTTP_S) as answer, target.open("wb") as file:
         expected = answer.headers.get("content-length")
         if expected is not None and int(expected) > DOWNLOAD_BYTES_MAX:
             raise UnusableError(f"it has {expected} bytes, more than the limit of {DOWNLOAD_BYTES_MAX}")
-        shutil.copyfileobj(_Limited(answer), file, _BLOCK)
+        shutil.copyfileobj(_Limited(answer), file)
     if expected is not None and target.stat().st_size != int(expected):
         raise OSError(f"{target.stat().st_size} of {expected} bytes arrived")
 
@@ -98,7 +95,7 @@ def digest(path: Path) -> str:
         if not path.stat().st_size:
             raise UnusableError("it is empty, without even a gzip header")
         with gzip.open(path) as stream:
-            while block := stream.read(_BLOCK):
+            while block := stream.read(65_536):
                 seen.update(block)
                 unpacked += len(block)
     except DAMAGES as problem:

@@ -18,8 +18,6 @@ from analytics.census.sources import DAMAGES, Source, damage
 from app.census.inputs import UnusableError, at_hand, digest
 from app.census.sinks import Sink
 
-_SAY_EVERY = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
@@ -74,7 +72,7 @@ def _read_one(source: Source, path: Path, sink: Sink, config: ReadConfig, left: 
             for chunk in islice(cut(lines_of(stream), file, source.year, source.name), left):
                 sink.put(*to_record(chunk))
                 chunks, lines, last = chunks + 1, lines + len(chunk.lines), chunk.last
-                if chunks % _SAY_EVERY == 0:
+                if chunks % 10_000 == 0:
                     config.say(f"  {chunks} chunks")
                 if config.delay_s:
                     time.sleep(config.delay_s)

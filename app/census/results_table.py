@@ -25,8 +25,7 @@ from analytics.census.offset_sequence import Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
 from app.census.faust_app import FollowingApp
 from tables.faust_support import add_table
-
-_STORE_LIMIT_S = 60.0
+from tables.timing import STORED_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class ResultsTable:
             self._table[key] = row
         unstored, self._table.unstored = self._table.unstored, []
         if unstored:
-            async with asyncio.timeout(_STORE_LIMIT_S):
+            async with asyncio.timeout(STORED_S):
                 await asyncio.gather(*unstored)
 
 

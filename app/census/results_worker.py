@@ -21,9 +21,8 @@ from app.census.metrics import RESULTS_READ, CensusMetrics
 from app.census.results_table import ResultsConfig, ResultsTable
 from app.census.topics import Topic, Topics, results_app
 from app.settings.load import Settings
+from tables.timing import SPARING_S
 from web.pages import health
-
-_COUNT_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMe
     async def count() -> None:
         metrics.add(RESULTS_READ, followed.taken - metrics.counts[RESULTS_READ])
 
-    app.timer(_COUNT_EVERY_S)(count)
+    app.timer(SPARING_S)(count)
     return app
 
 

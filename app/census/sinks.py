@@ -15,10 +15,7 @@ from app.census.choices import WriteTo
 from knative.errors import PenstockError
 from tables.kafka.acknowledged import not_stored
 from tables.kafka.connection.live_settings import CREATES_NO_TOPICS
-
-_FLUSH_S = 60.0
-_DELIVERY_MS = 60_000
-_RECORD_BYTES_MAX = 1_048_576
+from tables.timing import STORED_S
 
 
 class Sink(Protocol):
@@ -42,8 +39,8 @@ class KafkaSink:
             "partitioner": "murmur2_random",
             "compression.type": "lz4",
             "linger.ms": 20,
-            "delivery.timeout.ms": _DELIVERY_MS,
-            "message.max.bytes": _RECORD_BYTES_MAX,
+            "delivery.timeout.ms": int(STORED_S * 1000),
+            "message.max.bytes": 1_048_576,
             "queue.buffering.max.kbytes": 65_536,
             "log_level": 0,
             **kafka,
@@ -65,7 +62,7 @@ class KafkaSink:
 
     def finish(self) -> None:
         """Raises PenstockError when not all were stored."""
-        left = self._producer.flush(_FLUSH_S)
+        left = self._producer.flush(STORED_S)
         self._check()
         if left:
             raise PenstockError(f"Kafka did not acknowledge {left} records for {self._topic}.", _AGAIN)

@@ -16,11 +16,7 @@ from knative.errors import PenstockError, UsageError
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound
 from tables.kafka.topic_reader import NoSuchTopicError
-
-_LIMIT_S = 15.0
-_ANSWER_S = 8.0  #: time after which Kafka counts as unreachable
-_POLL_S = 0.1
-_NAME_CHARS = 8
+from tables.timing import ANSWER_S, POLL_S
 
 #: Without a limit, because totals are computed from the records again after a restart.
 KEPT = {"retention.ms": "-1"}
@@ -38,7 +34,7 @@ class Topic:
     @property
     def short_id(self) -> str:
         """For names of groups and folders."""
-        return hashlib.sha256(self.id.encode()).hexdigest()[:_NAME_CHARS]
+        return hashlib.sha256(self.id.encode()).hexdigest()[:8]
 
 
 def results_app(instance: str, topic: Topic) -> str:
@@ -69,16 +65,19 @@ class PartitionProgress:
         return self.end - max(self.start, self.committed or 0)
 
 
+TOPICS_EVERY_S = 5.0  #: between two looks whether the topics are still the same ones
+
+
 class Topics:
     """Topics of one Kafka. Every method raises NotReadyError when it does not answer."""
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
         """`kafka`: librdkafka client settings."""
-        self._admin = KafkaAdmin(kafka, _LIMIT_S)
+        self._admin = KafkaAdmin(kafka, ANSWER_S)
 
     def names(self) -> list[str]:
         """Names of all topics except Kafka's own."""
-        return sorted(name for name in self._admin.probe(_ANSWER_S).topics if not name.startswith("__"))
+        return sorted(name for name in self._admin.probe().topics if not name.startswith("__"))
 
     def describe(self, names: Sequence[str]) -> list[Topic]:
         """Describe these topics. Raises NoSuchTopicError if one does not exist."""
@@ -112,14 +111,14 @@ class Topics:
             return self.describe([name])[0], False
         except NoSuchTopicError:
             self._create(name, partitions, replicas, config)
-        end = time.monotonic() + _LIMIT_S
+        end = time.monotonic() + ANSWER_S
         while True:
             try:
                 return self._described(name), True
             except NoSuchTopicError:  # created, but not every broker knows it yet
                 if time.monotonic() > end:
                     raise
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
     def _create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
         try:

@@ -26,9 +26,8 @@ from knative.contract.records import TRIGGER, Channel, RemovalRequest, Subscript
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import REQUEST_KEY, encode_request
+from tables.timing import SPARING_S
 
-_POLL_S = 0.5
-_ASK_LIMIT_S = 10.0
 _COLUMNS = {"resource": "RESOURCE", "group": "GROUP", "topics": "TOPICS"}
 
 
@@ -189,7 +188,7 @@ def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
                 f"After {limit_s:g} s these still exist: {', '.join(left)}.",
                 "Check that a controller runs (a worker of role all or controller); its log names what it waits for.",
             )
-        time.sleep(_POLL_S)
+        time.sleep(SPARING_S)
 
 
 def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> list[str]:
@@ -199,5 +198,5 @@ def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
     wanted = {topic for one in doomed for topic in one.topics}
     if records or not wanted:
         return records
-    there = KafkaAdmin(client, _ASK_LIMIT_S).cluster().topics
+    there = KafkaAdmin(client).cluster().topics
     return sorted(f"topic {topic}" for topic in wanted & there.keys())

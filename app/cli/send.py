@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -26,14 +27,11 @@ from cloudevents.core.v1.event import CloudEvent
 from app.cli.output.format import Format, Output, print_json, print_table
 from app.operations.unknown_name import known_names, meant
 from app.settings import load_settings
+from app.timing import GLANCE_S, HTTP_S
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.urls import quoted
 
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
-_ROWS_SHOWN = 20
-_LIMIT_S = 30.0
-_ASK_LIMIT_S = 3.0
-_ACCEPTED, _NOT_FOUND = 202, 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ def send(
     ids = [base] if count == 1 else [f"{base}-{number + 1}" for number in range(count)]
     extra = _pairs(header, ":", "--header")
     rows = list(_post_all(target, (_message(attributes, one, body) for one in ids), extra, ids))
-    unknown = not url and all(row["status"] == _NOT_FOUND for row in rows)
+    unknown = not url and all(row["status"] == HTTPStatus.NOT_FOUND for row in rows)
     if not (unknown and output is Format.TABLE):
         _report(rows, output)
     if unknown:
@@ -158,7 +156,7 @@ def _known_channels(kafka: str) -> dict[str, list[str]] | None:
     from knative.contract.records import BROKER
 
     try:
-        contract = read_contract(kafka_client(kafka), load_settings().instance, _ASK_LIMIT_S)
+        contract = read_contract(kafka_client(kafka), load_settings().instance, GLANCE_S)
     except PenstockError:  # the worker's answer matters; Kafka may be unreachable from here
         return None
     names: dict[str, list[str]] = {"channel": [], "broker": []}
@@ -248,7 +246,7 @@ def _post_all(
 ) -> Iterator[dict[str, object]]:
     """One row per event: id, status, ms, reason."""
     kind = http.client.HTTPSConnection if target.secure else http.client.HTTPConnection
-    connection = kind(target.address, timeout=_LIMIT_S)
+    connection = kind(target.address, timeout=HTTP_S)
     try:
         for event_id, (headers, body) in zip(ids, messages, strict=True):
             began = time.perf_counter()
@@ -259,7 +257,7 @@ def _post_all(
             yield {"id": event_id, "status": answer.status, "ms": ms, "reason": reason}
     except TimeoutError as problem:
         raise NotReadyError(
-            f"{target.address} did not answer within {_LIMIT_S:.0f} s.", "Check that it is a worker."
+            f"{target.address} did not answer within {HTTP_S:.0f} s.", "Check that it is a worker."
         ) from problem
     except (OSError, http.client.HTTPException) as problem:
         raise NotReadyError(
@@ -277,15 +275,15 @@ def _why(problem: OSError | http.client.HTTPException) -> str:
 
 
 def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:
-    accepted = sum(row["status"] == _ACCEPTED for row in rows)
+    accepted = sum(row["status"] == HTTPStatus.ACCEPTED for row in rows)
     if output is Format.JSON:
         print_json({"sent": len(rows), "accepted": accepted, "events": list(rows)})
     else:
-        print_table(_COLUMNS, rows[:_ROWS_SHOWN], "")
-        more = f" ({len(rows) - _ROWS_SHOWN} more not shown)" if len(rows) > _ROWS_SHOWN else ""
+        print_table(_COLUMNS, rows[:20], "")
+        more = f" ({len(rows) - 20} more not shown)" if len(rows) > 20 else ""
         print(f"{accepted} of {len(rows)} accepted{more}")
 
 
 def _exit(rows: Sequence[Mapping[str, object]]) -> None:
-    if any(row["status"] != _ACCEPTED for row in rows):
-        raise typer.Exit(3 if all(row["status"] in (_ACCEPTED, 429, 503) for row in rows) else 1)
+    if any(row["status"] != HTTPStatus.ACCEPTED for row in rows):
+        raise typer.Exit(3 if all(row["status"] in (202, 429, 503) for row in rows) else 1)

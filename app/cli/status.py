@@ -30,6 +30,7 @@ from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
 from tables.status_table import serving, subscriber_details
 from tables.subscriber_details import SubscriberDetails
+from tables.timing import SPARING_S
 
 _CHANNELS = Listing(
     columns={
@@ -99,7 +100,6 @@ _PROGRESS = (
 )  # fmt: skip
 #: Kind -> key of its rows.
 _TABLES = {CHANNEL: "channels", BROKER: "brokers", SUBSCRIPTION: "subscriptions", TRIGGER: "triggers"}
-_WAIT_POLL_S = 0.5
 Rows = dict[str, list[dict[str, object]]]
 
 
@@ -211,7 +211,7 @@ def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
         except PenstockError:  # Kafka, the installation or the resource may still be starting
             if last:
                 raise
-        time.sleep(min(_WAIT_POLL_S, max(0.0, end_s - time.monotonic())))
+        time.sleep(min(SPARING_S, max(0.0, end_s - time.monotonic())))
 
 
 def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:

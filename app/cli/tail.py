@@ -22,14 +22,13 @@ from app.cli.options.resource import topic_of
 from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_json, as_lines, printable, split_headers
+from app.timing import LOOK_S
 from knative import cesql
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.filters.attributes import attributes_of
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
-_WAIT_S = 30.0
-_RETRY_S = 1.0
 _PAIR = re.compile(
     r"""([^\s=<>!'"()]+)=((?!\s)(?:(?!\b(?:AND|OR|XOR|NOT|LIKE|IN|EXISTS)\b)[^'"()])*)""", re.IGNORECASE | re.DOTALL
 ).fullmatch
@@ -58,9 +57,7 @@ Retry = Annotated[
     typer.Option("--retry", "-F", help="As --follow, and wait for a channel or a Kafka that is not there (any more)."),
 ]
 Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Exit after N events.")]
-Limit = Annotated[
-    float | None, typer.Option("--timeout", min=0, help=f"Exit after so many seconds; {_WAIT_S:.0f} with --count.")
-]
+Limit = Annotated[float | None, typer.Option("--timeout", min=0, help="Exit after so many seconds; 30 with --count.")]
 Wishes = Annotated[
     list[str] | None,
     typer.Option(
@@ -112,7 +109,7 @@ def tail(
     now_s = time.time()
     since_ms = int(read_time(since, "--since", now_s) * 1000) if since else 0 if from_beginning else None
     until_ms = int(read_time(until, "--until", now_s) * 1000) if until else None
-    end = _end_of(until_ms, _WAIT_S if limit_s is None and count is not None else limit_s)
+    end = _end_of(until_ms, 30.0 if limit_s is None and count is not None else limit_s)
     client = kafka_client(kafka)
 
     def read(last: int | None, since_ms: int | None) -> Iterator[StoredRecord]:
@@ -179,7 +176,7 @@ def read_again(
             why = problem.what
             if printed.latest_ms is not None:
                 last, since_ms = None, printed.latest_ms
-        time.sleep(_RETRY_S)
+        time.sleep(LOOK_S)
 
 
 @dataclass(slots=True)

@@ -23,12 +23,13 @@ from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.ports import free_port, is_free
 from app.local.packaged import example, is_repository
 from app.local.quickstart import resources_of_up
-from app.local.stack import FIXED, START_LIMIT_S, Stack, StackConfig
+from app.local.stack import FIXED, Stack, StackConfig
 from app.settings.describe import plain
 from app.settings.load import Settings, load_settings
+from app.timing import START_S
 from knative.errors import UsageError
+from tables.timing import POLL_S
 
-_POLL_S = 0.2
 _SUBSCRIBER_PORT = 8090
 ResourcesDir = Annotated[
     Path | None,
@@ -69,7 +70,7 @@ def up(
     data: Data = HOME,
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,
-    limit_s: Timeout = START_LIMIT_S,
+    limit_s: Timeout = START_S,
 ) -> None:
     """Run everything on this machine: Kafka, a worker, an example.
 
@@ -163,7 +164,7 @@ def _run_until_ctrl_c(config: StackConfig) -> None:
             print("\n".join(["", *banner(config, command_here()), ""]), flush=True)
             while True:
                 stack.check()
-                time.sleep(_POLL_S)
+                time.sleep(POLL_S)
         except KeyboardInterrupt:
             steps.begin("stop", "stopping: the worker delivers what is in flight, then Kafka stops")
         finally:

@@ -16,10 +16,10 @@ from pathlib import Path
 import orjson
 
 from app.local.kafka.processes import die_with_parent
-from app.local.kafka.reaping import KILL_LIMIT_S, ended, exit_code, send
+from app.local.kafka.reaping import ended, exit_code, send
+from app.timing import END_S
 from knative.errors import os_reason
 
-_LAST_LINES = 3
 _LOUD = frozenset({"warning", "error", "critical"})
 _APART = frozenset({"timestamp", "level", "event", "logger", "worker", "exception"})
 #: In the log file only, to keep lines short on a terminal.
@@ -45,7 +45,7 @@ class Child:
         self.log_file = log_file
         self._complaint = ""
         self._echoes = echo is not None
-        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._last: deque[str] = deque(maxlen=3)
         if log_file is not None and log_file.exists():
             log_file.replace(log_file.with_suffix(".log.1"))  # keeps one earlier run
         self._process = subprocess.Popen(
@@ -94,7 +94,7 @@ class Child:
     def kill(self) -> None:
         """SIGKILL."""
         send(self._process, signal.SIGKILL)
-        ended(self._process, KILL_LIMIT_S)
+        ended(self._process, END_S)
         self._settle()
 
     def _settle(self) -> None:

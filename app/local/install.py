@@ -21,8 +21,6 @@ _WHEEL = re.compile(
     r"^\s*(Downloading|Using cached) (?:\S*/)?(\S+?)-\d\S*(?<!\.metadata) \(([\d.]+) (bytes|kB|MB|GB)\)"
 )
 _MB = {"bytes": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
-_LARGE_MB = 5.0
-_TAIL_LINES = 15
 _ANALYTICS_MB = 560
 
 
@@ -41,7 +39,7 @@ def words(lines: Iterable[str]) -> Iterator[str]:
             downloaded += megabytes
         else:
             cached += megabytes
-        if megabytes >= _LARGE_MB:
+        if megabytes >= 5:
             yield f"  {how.lower()} {name}, {megabytes:.0f} MB"
     if count:
         known = f", {cached:.0f} MB were in pip's cache" if cached else ""
@@ -137,7 +135,7 @@ def why(said: list[str], folder: Path) -> str:
     """Why a command failed, from its output."""
     if any("No space left on device" in line for line in said):
         return f"The disk is full: {folder.absolute()}. Free some space, and run the same command again."
-    return "".join(said[-_TAIL_LINES:])
+    return "".join(said[-15:])
 
 
 def _failed(text: str) -> int:

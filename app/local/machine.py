@@ -21,7 +21,6 @@ JAVA_MIN = 17
 PYTHON_MIN = (3, 11)
 #: Port -> what `penstock up` uses it for.
 PORTS = {8080: "events", 8081: "metrics", 8090: "the sample subscriber", 9092: "Kafka"}
-_ASK_LIMIT_S = 30.0
 #: What is missing -> the packages of Debian and Ubuntu, Fedora, and Homebrew.
 _PACKAGES = {
     "python": ("python3 python3-venv", "python3", "python"),
@@ -87,7 +86,7 @@ def java_problem() -> str | None:
     if java is None:
         return "there is no `java` on the PATH"
     try:
-        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=_ASK_LIMIT_S)
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30.0)
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"`{java} -version` does not work ({problem})"
     major = java_major(shown.stderr + shown.stdout)

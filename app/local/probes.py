@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from app.timing import GLANCE_S
 from controller.source.directory import Directory
 from controller.status.files import status_file
 from knative.errors import UsageError
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
 
-_LIMIT_S = 2.0
 #: Field of `/readyz`, its value in a ready worker, and what another value means.
 _CONDITIONS = (
     ("draining", False, "the worker is stopping"),
@@ -144,7 +144,7 @@ def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str
 def _get(url: str) -> tuple[int, str]:
     """Status and body; status 0 = no answer."""
     try:
-        with DIRECT.open(url, timeout=_LIMIT_S) as answer:
+        with DIRECT.open(url, timeout=GLANCE_S) as answer:
             return answer.status, answer.read().decode("utf-8", "replace")
     except urllib.error.HTTPError as answer:
         return answer.code, answer.read().decode("utf-8", "replace")

@@ -32,12 +32,11 @@ from app.local.probes import (
     subscribers_not_ready,
     subscriptions_by_channel,
 )
+from app.timing import START_S
 from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
 from knative.resources.values import Resource
+from tables.timing import POLL_S
 
-#: For Kafka and the worker together, after a download: a minute for each.
-START_LIMIT_S = 120.0
-_POLL_S = 0.1
 #: Warnings that the sample subscriber causes on purpose: in the log file only.
 PICKY = ("attempt failed", "dead-lettered")
 #: Warnings of the Kafka client while a new Kafka loads its own state; the client retries by itself.
@@ -65,7 +64,7 @@ class StackConfig:
     cluster_domain: str = "cluster.local"  #: as the worker's setting says
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
     expected: tuple[str, ...] = ()  #: beginnings of warnings that a demo causes on purpose: in the log file only
-    ready_limit_s: float = START_LIMIT_S
+    ready_limit_s: float = START_S
 
 
 class Reporter(Protocol):
@@ -285,7 +284,7 @@ class Stack:
                     f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
                     f"See `penstock status` for the reason; the worker's log is {self.worker_log}.",
                 )
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
 
 def _ended(child: Child) -> PenstockError:

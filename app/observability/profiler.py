@@ -20,7 +20,6 @@ from types import FrameType
 
 SECONDS_MAX = 60.0
 _INTERVAL_S = (0.003, 0.007)  # random, so that samples do not coincide with periodic work
-_DEPTH_MAX = 200
 
 
 class Busy(Exception):
@@ -30,7 +29,7 @@ class Busy(Exception):
 def collapse(frame: FrameType | None) -> str:
     """`file:function;file:function;...`, the outermost call first."""
     names: list[str] = []
-    while frame is not None and len(names) < _DEPTH_MAX:
+    while frame is not None and len(names) < 200:
         code = frame.f_code
         names.append(f"{PurePath(code.co_filename).stem}:{code.co_qualname}".replace(";", ",").replace(" ", "_"))
         frame = frame.f_back

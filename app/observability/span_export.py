@@ -32,7 +32,6 @@ from knative.ports import Produce
 log = structlog.get_logger(__name__)
 
 _TRACES_PATH = "/v1/traces"
-_ATTRIBUTE_CHARACTERS_MAX = 512
 _UNNAMED = "unknown_service"
 
 #: Loggers with a line for each failed batch and each dropped span. Silenced: `Exporter` logs that once.
@@ -167,7 +166,7 @@ class SpanExport:
             sampler=ParentBased(TraceIdRatioBased(config.ratio)),
             resource=_resource(config),
             shutdown_on_exit=False,  # `stop` does this, with a time limit
-            span_limits=SpanLimits(max_attribute_length=_ATTRIBUTE_CHARACTERS_MAX),
+            span_limits=SpanLimits(max_attribute_length=512),
         )
         self.provider.add_span_processor(_Batches(self._exporter, config))
         self.tracing = Tracing(self.provider.get_tracer("penstock", version("penstock")))

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-_NAMES_MAX = 5  # names shown of the tasks that wait at the same place
-
 
 def stacks() -> str:
     """Every thread with its stack, the innermost call last."""
@@ -37,8 +35,8 @@ def tasks(found: Iterable[asyncio.Task[Any]]) -> str:
         places["".join(f"  {line}\n" for line in waits(task.get_coro())) or "  (no stack)\n"].append(task.get_name())
     parts = []
     for place, names in sorted(places.items(), key=lambda item: (-len(item[1]), item[0])):
-        more = ", ..." if len(names) > _NAMES_MAX else ""
-        parts.append(f"{len(names)} x {', '.join(sorted(names)[:_NAMES_MAX])}{more}\n{place}")
+        more = ", ..." if len(names) > 5 else ""
+        parts.append(f"{len(names)} x {', '.join(sorted(names)[:5])}{more}\n{place}")
     return f"{count} tasks at {len(parts)} places\n\n" + "\n".join(parts)
 
 

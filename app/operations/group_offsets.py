@@ -18,18 +18,16 @@ from knative.errors import NotReadyError
 from tables.kafka.admin.answers import GroupOffset as Committed
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotYet, KafkaUnavailable
+from tables.timing import ANSWER_S, POLL_S
 
 RecordPosition = tuple[str, int, int]  #: topic, partition, offset
-
-_ASK_LIMIT_S = 10.0
-_POLL_S = 0.1
 
 
 def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscription]) -> list[GroupOffset]:
     """One value for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
     if not subscriptions:
         return []
-    admin = KafkaAdmin(kafka, _ASK_LIMIT_S)
+    admin = KafkaAdmin(kafka, ANSWER_S)
     partitions = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
     try:
         # The log ends come last: commits in between make the lag slightly too large. The other order can make it
@@ -67,7 +65,7 @@ def _position(one: Subscription, number: int, committed: Committed | None, start
 
 
 def timestamps(
-    kafka: Mapping[str, Any], positions: Iterable[RecordPosition], limit_s: float = _ASK_LIMIT_S
+    kafka: Mapping[str, Any], positions: Iterable[RecordPosition], limit_s: float = ANSWER_S
 ) -> dict[RecordPosition, int]:
     """The timestamp in ms of the first record at or after each position, without those that were not read in time."""
     wanted = sorted(set(positions))
@@ -109,7 +107,7 @@ def _first(
     consumer.assign([TopicPartition(*position) for position in positions.values()])
     found: dict[RecordPosition, int] = {}
     while len(found) < len(positions) and time.monotonic() < end_s:
-        for message in consumer.consume(len(positions), _POLL_S):
+        for message in consumer.consume(len(positions), POLL_S):
             position = positions.get((message.topic() or "", message.partition() or 0))
             if message.error() is None and position is not None and position not in found:
                 found[position] = message.timestamp()[1]

@@ -11,8 +11,7 @@ from knative.contract.kafka_names import status_topic
 from knative.errors import NotReadyError
 from tables.kafka.acknowledged import not_stored
 from tables.kafka.connection.live_settings import CREATES_NO_TOPICS
-
-_LIMIT_S = 10.0
+from tables.timing import ANSWER_S
 
 
 def store_requests(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
@@ -29,7 +28,7 @@ def store_requests(client: Mapping[str, Any], instance: str, records: Sequence[t
     try:
         for key, value in records:
             producer.produce(status_topic(instance), value, key, on_delivery=done)
-        waiting = producer.flush(_LIMIT_S)
+        waiting = producer.flush(ANSWER_S)
     except (KafkaException, BufferError) as problem:
         raise NotReadyError(f"Kafka has not confirmed the request ({problem}).", "Try again.") from problem
     if waiting or failures:

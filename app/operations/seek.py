@@ -28,10 +28,8 @@ from knative.resources.seek_position import SeekPosition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 from tables.status_table import FRESH_S, SEEK_KEY, encode_request
+from tables.timing import ANSWER_S, SPARING_S
 
-_KAFKA_LIMIT_S = 10.0
-_POLL_S = 0.3
-_WITHDRAWAL_S = 5.0  # for the controller to act on it
 _START = "start one: a worker of role all or controller, or `penstock controller`"
 
 
@@ -46,12 +44,12 @@ class Installation:
     @cached_property
     def admin(self) -> KafkaAdmin:
         """Kafka's administration."""
-        return KafkaAdmin(self.client, _KAFKA_LIMIT_S)
+        return KafkaAdmin(self.client, ANSWER_S)
 
     @cached_property
     def offsets(self) -> Offsets:
         """The offsets of its groups."""
-        return Offsets(self.admin, _KAFKA_LIMIT_S)
+        return Offsets(self.admin, ANSWER_S)
 
     def seeks(self) -> Mapping[str, Seek]:
         """The recorded seeks, by id."""
@@ -160,7 +158,7 @@ def seek_by_controller(
         raise
     _withdraw(at, request.id)
     # Offsets may have been moved until this moment. What the controller makes of the withdrawal says whether they were.
-    seek = _wait(at, request.id, _WITHDRAWAL_S, progress, seek)
+    seek = _wait(at, request.id, ANSWER_S, progress, seek)
     if seek is not None and seek.is_over and seek.reason != WITHDRAWN:
         return seek
     raise too_late(seek, limit_s, waits)
@@ -190,7 +188,7 @@ def _wait(
             progress(phase.value)
         if (seek is not None and seek.is_over) or time.monotonic() > end_s:
             return seek
-        time.sleep(_POLL_S)
+        time.sleep(SPARING_S)
 
 
 def _waits(at: Installation, one: Subscription, seek: Seek | None) -> str:

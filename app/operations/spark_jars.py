@@ -17,6 +17,7 @@ from app.local.kafka.jars import Progress, ensure_jars
 from app.settings import load_settings
 from app.settings.environment import started_by_spark_submit
 from knative.errors import NotReadyError, UsageError
+from tables.timing import ANSWER_S
 
 JARS_ROOT = Path(".penstock/spark")
 _PORTS = {"spark": 7077, "sc": 15002}
@@ -27,7 +28,6 @@ _ABSENT = {
     ),
     "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or remove --remote."),
 }
-_KNOCK_LIMIT_S = 5.0
 
 
 def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
@@ -86,7 +86,7 @@ def check_place(address: str) -> None:
     why = ""
     for place in wanted:
         try:
-            socket.create_connection(place, timeout=_KNOCK_LIMIT_S).close()
+            socket.create_connection(place, timeout=ANSWER_S).close()
             return
         except OSError as problem:
             why = problem.strerror or str(problem)

@@ -19,11 +19,10 @@ from app.settings import load_settings
 from knative.contract.kafka_names import traffic_topic
 from knative.errors import PenstockError
 from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tables.timing import ANSWER_S
 
 if TYPE_CHECKING:
     from analytics.traffic.job import TrafficPlan
-
-_ASK_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +87,5 @@ def plan_traffic(
 
 def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
     """The cluster id and the names of all topics. Raises NotReadyError."""
-    found = KafkaAdmin(client, _ASK_LIMIT_S).cluster()
+    found = KafkaAdmin(client, ANSWER_S).cluster()
     return found.id, frozenset(found.topics)

@@ -20,10 +20,10 @@ from knative.errors import NotReadyError
 from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
+from tables.timing import ANSWER_S
 
 SAMPLE_S = 5.0
 SINCE_S = 300.0  #: default length of the span, in seconds before its end
-_ASK_LIMIT_S = 10.0
 
 
 def measure(
@@ -50,7 +50,7 @@ def measure(
 
 
 def _arrivals(client: Mapping[str, Any], channel: Channel, span: tuple[float, float]) -> Rate:
-    admin = KafkaAdmin(client, _ASK_LIMIT_S)
+    admin = KafkaAdmin(client, ANSWER_S)
     partitions = [(channel.topic, number) for number in range(channel.partitions)]
     try:
         since, until = (_by_partition(admin.offsets_at(partitions, int(moment * 1000))) for moment in span)

@@ -13,19 +13,17 @@ from knative.errors import NotReadyError
 from tables.kafka.admin.answers import TopicInfo
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet, leave_out
+from tables.timing import AGAIN_S, STORED_S
 
 if TYPE_CHECKING:
     from analytics.traffic.topic_identity import TopicNow
-
-_AGAIN_S = 0.2
-_LIMIT_S = 30.0  #: long, because without an answer the job has to compute its batch again
 
 
 class KafkaTopics:
     """Describes topics of one Kafka. `describe` is an `analytics.traffic.topic_identity.TopicProbe`."""
 
     def __init__(self, client: Mapping[str, Any]) -> None:
-        self._admin = KafkaAdmin(client, _LIMIT_S)
+        self._admin = KafkaAdmin(client, STORED_S)  # long: without an answer the job computes its batch again
 
     def describe(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
         """The topics of these that exist; with `bounds` also their offsets. Raises NotReadyError."""
@@ -45,7 +43,7 @@ class KafkaTopics:
         """First and last offset of each partition; None: the topic was removed meanwhile. Asks again while a partition
         has no leader, as for a moment after its broker has stopped."""
         places = [(topic.name, number) for number in topic.partitions]
-        end = time.monotonic() + _LIMIT_S
+        end = time.monotonic() + STORED_S
         while True:
             try:
                 firsts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
@@ -54,6 +52,6 @@ class KafkaTopics:
             except KafkaNotYet:
                 if time.monotonic() > end:
                     raise
-                time.sleep(_AGAIN_S)
+                time.sleep(AGAIN_S)
             else:
                 return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_SHOWN = 10
-
 
 def known_names(names: Iterable[str]) -> str:
     """The end of a sentence: "known: a, b, c", or the first ten and how many more there are."""
     distinct = list(dict.fromkeys(names))
-    more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
-    return f"known: {', '.join(distinct[:_SHOWN]) or 'none'}{more}."
+    more = f" and {len(distinct) - 10} more" if len(distinct) > 10 else ""
+    return f"known: {', '.join(distinct[:10]) or 'none'}{more}."
 
 
 def meant(wish: str, names: Iterable[str], otherwise: str) -> str:

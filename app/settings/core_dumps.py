@@ -11,8 +11,6 @@ import resource
 
 from app.settings.fields import Settings
 
-_NO_DUMP = 1
-
 
 def prevent_core_dumps(settings: Settings) -> None:
     """From now on, for this process and its children, if it reads credentials; not with PENSTOCK_DEBUG."""
@@ -20,7 +18,7 @@ def prevent_core_dumps(settings: Settings) -> None:
         return
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     if hard != 0:  # else it is 0 already, and only an administrator can raise it
-        resource.setrlimit(resource.RLIMIT_CORE, (_NO_DUMP, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (1, hard))
 
 
 def reads_credentials(settings: Settings) -> bool:

@@ -19,10 +19,11 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from analytics.census import model
 from app.settings.checks import PROBLEM_OF, contradictions, namespaces_of, source_problem
 from knative.contract import kafka_names
+from knative.delivery.policy import DURATION_MAX_S
 
 PREFIX = "PENSTOCK_"
 MIB = 1_048_576
-_CENTURY_S = 3_153_600_000  #: a longer time may overflow Kafka's milliseconds
+REPORT_MAX_S = 4.0  #: of `status_interval_s`: two reports are younger than a status may be
 
 _BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})", re.ASCII)
 
@@ -109,7 +110,7 @@ class Settings(BaseSettings):
         "them resolve to these. Empty: host names that resolve in a cluster only.", example="http://localhost:8080",
     )  # fmt: skip
     dlq_retention_s: int = _setting(
-        2_592_000, "seconds", "Retention of the DLQ topics that the controller creates.", ge=60, le=_CENTURY_S
+        2_592_000, "seconds", "Retention of the DLQ topics that the controller creates.", ge=60, le=int(DURATION_MAX_S)
     )
     poll_s: float = _setting(0.5, "seconds", "How often the controller reads the resources directory.", ge=0.05, le=60)
     resync_s: float = _setting(
@@ -135,9 +136,8 @@ class Settings(BaseSettings):
         le=3600,
     )  # fmt: skip
     status_interval_s: float = _setting(
-        2.0, "seconds", "How often a worker publishes which subscriptions and partitions it serves. A status counts "
-        "for 10 s.", ge=0.2, le=4,
-    )  # fmt: skip
+        2.0, "seconds", "How often a worker publishes what it serves. That counts for 10 s.", ge=0.2, le=REPORT_MAX_S
+    )
 
     http_port: int = _setting(
         8080, "port", "Ingress, health and subscriber status. When it is not set, the variable PORT counts.", ge=1,
@@ -281,7 +281,7 @@ class Settings(BaseSettings):
         True, "yes or no", "Count traffic each second, and show windows at /traffic (roles all and controller)."
     )
     traffic_retention_s: int = _setting(
-        604_800, "seconds", "Retention of the traffic topic when Penstock creates it.", ge=3600, le=_CENTURY_S
+        604_800, "seconds", "Retention of the traffic topic when Penstock creates it.", ge=3600, le=int(DURATION_MAX_S)
     )
     traffic_10s_keep_s: int = _setting(900, "seconds", "How long traffic windows of 10 s are kept.", ge=120, le=21_600)
     traffic_1m_keep_s: int = _setting(

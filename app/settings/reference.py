@@ -46,7 +46,6 @@ _FILE_HEADING = """\
 # Leave these out: the pods set PENSTOCK_ROLE and PENSTOCK_RESOURCES themselves; Knative Serving chooses the port for
 # events with PORT; probes, monitoring and network policies name the port 8081.
 """
-_WIDTH = 120
 
 
 def files() -> dict[Path, str]:
@@ -80,7 +79,7 @@ def _settings_lines() -> Iterator[str]:
         if name in Settings.sections:
             yield from ("", f"## {Settings.sections[name]}")
         note = f"{field.description} Allowed: {allowed(field)}."
-        yield from ("", *textwrap.wrap(note, _WIDTH, initial_indent="# ", subsequent_indent="# "))
+        yield from ("", *textwrap.wrap(note, 120, initial_indent="# ", subsequent_indent="# "))
         yield f"#{variable(name)}={plain(field.default)}"
 
 

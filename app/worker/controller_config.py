@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from agents.config import BROKER_SESSION_S
+from app.settings.fields import REPORT_MAX_S
 from app.settings.load import Settings
 from controller.config import ControllerConfig
 from knative.delivery.policy import BackoffPolicy, DeliverySpec, parse_duration_s
 from tables.status_table import FRESH_S
-
-_REPORTS_S = 3.0  # a worker reports every two seconds, and may freeze just before it does, with a new session
 
 
 def silent_s(settings: Settings) -> float:
     """How long nothing is heard of a worker until it is gone for certain: until Kafka does not take it for a member of
     its groups any more."""
     session_s = settings.session_timeout_s if settings.group_protocol == "classic" else BROKER_SESSION_S
-    return max(FRESH_S, session_s + _REPORTS_S)
+    # It may freeze just before it reports, with a new session.
+    return max(FRESH_S, session_s + REPORT_MAX_S)
 
 
 def controller_config(

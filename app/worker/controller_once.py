@@ -22,8 +22,7 @@ from knative.errors import NotReadyError
 from tables.contract_table import ContractTable
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import StatusTable
-
-_STOP_S = 5.0
+from tables.timing import CLOSE_S
 
 
 async def reconcile_once(settings: Settings, limit_s: float) -> None:
@@ -72,4 +71,4 @@ async def reconcile_once(settings: Settings, limit_s: float) -> None:
         await controller.stop()
         await contract.stop()
         await status.stop()
-        await producer.stop(_STOP_S)
+        await producer.stop(CLOSE_S)

@@ -20,25 +20,21 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from app.timing import LOOK_S
 from knative.cloudevents.record_headers import record_headers
 from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.connection.live_settings import present
 from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import call_in_thread
+from tables.kafka.topic_reader import BATCH
+from tables.timing import ANSWER_S, POLL_S
 
 log = structlog.get_logger(__name__)
 
 EVERY_S = 30.0
 ROUND_MAX = 20_000  #: letters read in one round: limits the CPU time that the event loop has to share
 LETTERS_MAX = 1_000_000  #: in memory; further ones are not counted
-_ASK_LIMIT_S = 10.0
-_READ_LIMIT_S = 15.0
-#: More than all waits of a round together. Its thread goes on after this, and two at once would count letters twice.
-_ROUND_LIMIT_S = 60.0
-_POLL_S = 0.1
-_LEADS_S = 1.0  #: between looks whether this process leads by now: a leader counts at once, not after 30 s
-_BATCH = 500
 _OWNER = "penstock-subscription"
 
 
@@ -105,7 +101,7 @@ class DlqSizes:
         self._topics, self._leads = topics, leads
         self._letters = Letters()
         self._sizes: dict[str, int] | None = None
-        self._admin = KafkaAdmin(kafka, _ASK_LIMIT_S)
+        self._admin = KafkaAdmin(kafka, ANSWER_S)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -132,12 +128,14 @@ class DlqSizes:
             if leads:
                 refresh = partial(self.refresh, sorted(set(self._topics())))
                 try:
-                    await call_in_thread(refresh, _ROUND_LIMIT_S, "dlq-sizes")
+                    # More than all of its waits together: the thread goes on after this, and two at once would count
+                    # letters twice.
+                    await call_in_thread(refresh, 6 * ANSWER_S, "dlq-sizes")
                 except TimeoutError:
                     log.debug("DLQ topics cannot be counted now", reason="Kafka does not answer")
             elif self._sizes is not None:
                 self._letters, self._sizes = Letters(), None
-            await asyncio.sleep(EVERY_S if leads else _LEADS_S)
+            await asyncio.sleep(EVERY_S if leads else LOOK_S)  # who leads by now counts at once
 
     def refresh(self, topics: list[str]) -> None:
         """One round of counting. Blocks."""
@@ -172,9 +170,9 @@ class DlqSizes:
         )
         try:
             consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
-            open_, end_s = set(starts), time.monotonic() + _READ_LIMIT_S
+            open_, end_s = set(starts), time.monotonic() + ANSWER_S
             while open_ and room > 0 and time.monotonic() < end_s:
-                for message in consumer.consume(min(_BATCH, room), _POLL_S):
+                for message in consumer.consume(min(BATCH, room), POLL_S):
                     partition = (message.topic() or "", message.partition() or 0)
                     error = message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:

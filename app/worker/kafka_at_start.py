@@ -10,15 +10,14 @@ from typing import Any
 import structlog
 
 from app.settings.load import Settings
+from app.timing import GLANCE_S, LOOK_S
 from controller.outage import OutageAtStart
 from knative.backoff import doubling_s
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
+from tables.timing import AGAIN_S
 
 log = structlog.get_logger(__name__)
-
-_ASK_LIMIT_S = 2.0  # for each request that checks whether Kafka answers
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
 
 
 async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str:
@@ -36,7 +35,7 @@ async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str:
                 "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
             )
             return why
-        await asyncio.sleep(_FIRST_PAUSE_S)
+        await asyncio.sleep(AGAIN_S)
     return ""
 
 
@@ -45,7 +44,7 @@ async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping:
     Raises UsageError."""
     await outage.start()
     log.warning("this controller waits for Kafka; until it answers, conditions say so, and nothing else is done")
-    for pause_s in doubling_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S):
+    for pause_s in doubling_s(AGAIN_S, LOOK_S):
         why = await asyncio.to_thread(_why_not, kafka)
         if stopping() or not why:
             break
@@ -61,7 +60,7 @@ def _why_not(kafka: Mapping[str, Any]) -> str:
     """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
     event loop."""
     try:
-        KafkaAdmin(kafka, _ASK_LIMIT_S).probe()
+        KafkaAdmin(kafka, GLANCE_S).probe()
     except KafkaUnavailable as problem:
         return problem.why
     return ""

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from app.timing import LOOK_S
 from knative.backoff import doubling_s
 
-_EVERY_S = 1.0
 _GROWTH_BYTES = 8 * 1024 * 1024
 _TIMES = 7  #: after growth; the last time is 64 checks after the one before
 _STATM = Path("/proc/self/statm")
@@ -38,7 +38,7 @@ def resident_bytes() -> int:
 class MemoryTrimmer:
     """Has a thread of its own from `start` until the process ends, because one call may take some milliseconds."""
 
-    def __init__(self, every_s: float = _EVERY_S, growth_bytes: int = _GROWTH_BYTES) -> None:
+    def __init__(self, every_s: float = LOOK_S, growth_bytes: int = _GROWTH_BYTES) -> None:
         """Checks every `every_s`; trims when memory has grown by `growth_bytes` since the last trim."""
         self._every_s, self._growth = every_s, growth_bytes
         self._stop = threading.Event()

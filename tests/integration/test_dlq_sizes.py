@@ -44,7 +44,7 @@ def test_letters_are_counted_once_each(kafka: EmbeddedKafka, topic_name: Callabl
 
 
 def test_a_kafka_that_is_away_is_waited_for(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.worker.dlq_sizes._ASK_LIMIT_S", 0.5)
+    monkeypatch.setattr("app.worker.dlq_sizes.ANSWER_S", 0.5)
     sizes = DlqSizes({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}, lambda: ["t"], lambda: True)
     sizes.refresh(["t"])
     assert sizes.sizes is None

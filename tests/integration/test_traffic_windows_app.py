@@ -171,7 +171,7 @@ def set_record_bytes_max(kafka: EmbeddedKafka, topic: str, size: int) -> None:
 async def test_without_kafka_it_only_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.worker.traffic.windows_app._ADMIN_S", 0.5)
+    monkeypatch.setattr("app.worker.traffic.windows_app.ANSWER_S", 0.5)
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     config, reported = TrafficWindowsConfig(client, "w"), Counter[str]()
     windows = TrafficWindows(config, Topics(config), lambda what: reported.update([what]))

@@ -34,17 +34,14 @@ from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port
 from app.local.packaged import python_module
 from app.local.probes import DIRECT
+from app.timing import END_S, LONG_S
 from knative.errors import NotReadyError, PenstockError
+from tables.timing import SPARING_S
 
 _JARS_ROOT = Path(".penstock/kafka")
 _LOGS = Path(".penstock/logs")
 _YEARS, _MONTHS = (2018, 2019), ("jan", "feb")
 _CUT = "mar18pub.dat.gz"
-_WRONG_SHARE = 0.002
-_LIMIT_S = 900.0  #: Spark starts in seconds, but takes minutes on a machine that is very busy
-_POLL_S = 0.2
-_STOP_S = 20.0
-_DELAY_MS = 4  #: for each chunk, so that the kills come in the middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ class _Run:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a part to its end."""
         command = self.command(*arguments)
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG_S)
 
     def compute(self) -> None:
         """Start the part that counts."""
@@ -98,7 +95,7 @@ class _Run:
             "--engine",
             self.config.engine,
             "--delay",
-            str(_DELAY_MS if self.config.kill else 0),
+            str(4 if self.config.kill else 0),  # ms for each chunk, so that the kills come in the middle
         ]
         if self.config.engine == "spark":
             more += ["--checkpoint", str(self.home / "checkpoint"), "--master", self.config.master]
@@ -125,7 +122,7 @@ class _Run:
 
     def wait(self, what: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until `holds`. Raises PenstockError if a part has ended, NotReadyError after the limit."""
-        end = time.monotonic() + _LIMIT_S
+        end = time.monotonic() + LONG_S
         while not holds(found := self.summary()):
             for name, child in self.children.items():
                 if child.code is not None:
@@ -134,14 +131,14 @@ class _Run:
                 last = (
                     f"The last answer of /results?wide: {json.dumps(found)}." if found else "/results did not answer."
                 )
-                raise NotReadyError(f"Not within {_LIMIT_S:.0f} s: {what}. {last} The logs are in {_LOGS}.")
-            time.sleep(_POLL_S)
+                raise NotReadyError(f"Not within {LONG_S:.0f} s: {what}. {last} The logs are in {_LOGS}.")
+            time.sleep(SPARING_S)
         return found
 
     def stop(self) -> None:
         """Stop all parts and keep the logs."""
         for child in self.children.values():
-            child.stop(_STOP_S)
+            child.stop(END_S)
         if self.config.kafka:
             self.run("rmtopics", "--topic", ",".join(self.topics), "--force")
         _LOGS.mkdir(parents=True, exist_ok=True)
@@ -175,7 +172,7 @@ def _kafka(config: DemoConfig, home: Path, progress: Progress) -> Iterator[str]:
         return
     config.say("Starting Kafka ...")
     kafka = EmbeddedKafka(home / "kafka", 0, heap="384m", jars_root=_JARS_ROOT, progress=progress)
-    kafka.start(_LIMIT_S)
+    kafka.start(LONG_S)
     try:
         yield kafka.bootstrap
     finally:
@@ -183,7 +180,7 @@ def _kafka(config: DemoConfig, home: Path, progress: Progress) -> Iterator[str]:
 
 
 def _make_files(home: Path, config: DemoConfig) -> list[tuple[int, Path]]:
-    recipe = Recipe(config.lines, 7, _WRONG_SHARE, _WRONG_SHARE, _WRONG_SHARE)
+    recipe = Recipe(config.lines, 7, 0.002, 0.002, 0.002)
     made = [write(home / "files", year, month, recipe) for year in _YEARS for month in _MONTHS]
     cut = home / "files" / _CUT
     cut.write_bytes(made[0].path.read_bytes()[: made[0].path.stat().st_size // 2])

@@ -30,17 +30,16 @@ from app.local.packaged import example
 from app.local.quickstart import place_quickstart
 from app.local.stack import Stack, StackConfig
 from app.operations.contract_snapshot import read_contract
+from app.timing import HTTP_S, START_S
 from knative.errors import PenstockError
 from tables.kafka.topic_reader import TopicReader
+from tables.timing import SPARING_S
 
 EVENTS = 1_000
 KEYS = 20
 _JARS_ROOT = Path(".penstock/kafka")
 _LOG = Path(".penstock/logs/demo-worker.log")
 _INSTANCE = "demo"
-_DELIVERY_LIMIT_S = 90.0
-_POLL_S = 0.5
-_REQUEST_LIMIT_S = 30.0
 
 
 def main() -> int:
@@ -103,7 +102,7 @@ def distinct_ports(count: int) -> list[int]:
 async def send_all(url: str, events: int) -> dict[str, int]:
     """Event id -> HTTP status. Events of one key are sent one after the other, different keys at the same time."""
     statuses: dict[str, int] = {}
-    timeout = aiohttp.ClientTimeout(total=_REQUEST_LIMIT_S)
+    timeout = aiohttp.ClientTimeout(total=HTTP_S)
 
     async def send_key(key: int) -> None:
         for sequence, number in enumerate(range(key, events, KEYS)):
@@ -138,7 +137,7 @@ def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCou
     contract = read_contract(client, _INSTANCE)
     (channel,) = contract.channels
     counts = DemoCounts(statuses, {one.label: one.subscriber.uri.rpartition("/")[2] for one in contract.subscriptions})
-    end = time.monotonic() + _DELIVERY_LIMIT_S
+    end = time.monotonic() + START_S
     with ledger.open("rb") as lines:
         rest = b""
         while True:
@@ -151,7 +150,7 @@ def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCou
                     counts.dead_letter(record)
             if not counts.missing or time.monotonic() > end:
                 return counts
-            time.sleep(_POLL_S)
+            time.sleep(SPARING_S)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from tables.kafka.topic_reader import StoredRecord
-
-_ACCEPTED = 202
-_DELIVERED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class DemoCounts:
         """`statuses`: event id -> HTTP status for its sender. `subscriptions`: label -> name in the ledger."""
         self._statuses = statuses
         self._labels = subscriptions
-        accepted = [event_id for event_id, status in statuses.items() if status == _ACCEPTED]
+        accepted = [event_id for event_id, status in statuses.items() if status == HTTPStatus.ACCEPTED]
         #: (subscription, event id) of events that are neither delivered nor dead-lettered yet
         self.missing = {(name, event_id) for name in subscriptions.values() for event_id in accepted}
         self._attempts: list[Attempt] = []
@@ -55,7 +53,7 @@ class DemoCounts:
     def attempt(self, attempt: Attempt) -> None:
         """Add a request, in the order of arrival."""
         self._attempts.append(attempt)
-        if attempt.status == _DELIVERED:
+        if attempt.status == HTTPStatus.OK:
             self.missing.discard((attempt.subscription, attempt.event_id))
 
     def dead_letter(self, record: StoredRecord) -> None:
@@ -83,12 +81,12 @@ class DemoCounts:
                 duplicates += 1
             else:
                 retried += 1
-            if attempt.status == _DELIVERED:
+            if attempt.status == HTTPStatus.OK:
                 delivered.setdefault(pair, attempt.time_ns - attempt.sent_ns)
         good, picky = ([ns for pair, ns in delivered.items() if pair[0] == name] for name in ("good", "picky"))
         return {
             "sent": len(self._statuses),
-            "accepted": sum(status == _ACCEPTED for status in self._statuses.values()),
+            "accepted": sum(status == HTTPStatus.ACCEPTED for status in self._statuses.values()),
             "delivered": len(delivered),
             "retried": retried,
             "dead_lettered": len(self._dead_ms),

@@ -34,16 +34,12 @@ from app.local.packaged import example
 from app.local.stack import PICKY, Stack, StackConfig
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
+from app.timing import HTTP_S, LOOK_S, START_S
 from knative.errors import PenstockError
 
 OUT = Path(".penstock/topology-demo")
 _JARS_ROOT = Path(".penstock/kafka")
 _INSTANCE = "demo"
-_SETTLE_LIMIT_S = 60.0
-_POLL_S = 1.0
-_TICK_S = 0.25  #: between two rounds of events
-_ROUNDS_MAX = 4  #: replies in a row that the players send
-_SENT_MIN = 2 * 10  #: events of each source: the subscriber rejects every tenth
 
 #: (channel, source) of the events in each round
 SENDERS = (
@@ -93,7 +89,7 @@ class Subscriber:
         if name == "shipping":
             return _reply(f"{event}-shipment", "/shipping", "shipment", 0)
         rounds = int(headers.get("ce-rounds", "0"))
-        if name in ("player-1", "player-2") and rounds < _ROUNDS_MAX:
+        if name in ("player-1", "player-2") and rounds < 4:
             return _reply(f"{event}-{rounds}", f"/{name}", "ball", rounds + 1)
         return web.Response()
 
@@ -127,21 +123,21 @@ async def traffic(http_port: int, seconds: float) -> int:
     base = f"http://{LOOPBACK}:{http_port}/channels"
     accepted = 0
     end = time.monotonic() + seconds
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30.0)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_S)) as session:
         for number in itertools.count(1):
-            if time.monotonic() > end and number > _SENT_MIN:
+            if time.monotonic() > end and number > 20:  # the subscriber rejects every tenth
                 return accepted
             for channel, source in SENDERS:
                 headers = _headers(f"{source[1:]}-{number}", source, "thing")
                 async with session.post(f"{base}/{channel}", json={"number": number}, headers=headers) as answer:
                     accepted += answer.status == 202
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(0.25)
     raise AssertionError("unreachable")
 
 
 async def settled(stack: Stack, began: float) -> None:
     """Wait until nothing is unsettled and the last counts are written. Raises PenstockError after a limit."""
-    end = time.monotonic() + _SETTLE_LIMIT_S
+    end = time.monotonic() + START_S
     quiet = 0
     while quiet < 3:
         stack.check()
@@ -150,9 +146,9 @@ async def settled(stack: Stack, began: float) -> None:
         quiet = 0 if waiting or inputs.tier is not Tier.DELTAS else quiet + 1
         if time.monotonic() > end:
             raise PenstockError(
-                f"{waiting} events were not settled within {_SETTLE_LIMIT_S:.0f} s (traffic: {inputs.tier.value})."
+                f"{waiting} events were not settled within {START_S:.0f} s (traffic: {inputs.tier.value})."
             )
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(LOOK_S)
 
 
 def _query(stack: Stack, began: float) -> TopologyQuery:

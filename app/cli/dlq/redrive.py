@@ -44,6 +44,7 @@ from app.operations.dead_letters.reader import Starts, read_named
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
 from app.settings import load_settings
+from app.timing import SAY_S
 from app.worker.egress import guard_of
 from app.worker.producer.config import producer_config
 from app.worker.secrets.own_token import own_ingress
@@ -52,9 +53,7 @@ from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
-
-_LIMIT_S = 10.0
-_SAY_EVERY_S = 5.0
+from tables.timing import ANSWER_S
 
 
 def redrive(
@@ -222,12 +221,12 @@ def _tidy(writer: LedgerWriter, ledger: Ledger, starts: Mapping[str, Mapping[int
 
 async def _say_how_far(summary: Summary) -> None:
     while True:
-        await asyncio.sleep(_SAY_EVERY_S)
+        await asyncio.sleep(SAY_S)
         note(f"redriven {summary.redriven}, failed {summary.failed} ...")
 
 
 def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:
     try:
-        ensure_compacted(KafkaAdmin(where.client, _LIMIT_S), [redriven_topic(where.instance)], replication)
+        ensure_compacted(KafkaAdmin(where.client, ANSWER_S), [redriven_topic(where.instance)], replication)
     except KafkaFailed as problem:
         raise PenstockError(f"The redrive ledger cannot be written: {problem}.", "Fix that first.") from problem

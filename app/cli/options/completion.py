@@ -13,10 +13,9 @@ from confluent_kafka import KafkaException
 from app.cli.options.kafka import kafka_client
 from app.operations.contract_snapshot import Contract, read_contract, removable_names
 from app.settings import load_settings
+from app.timing import GLANCE_S
 from knative.contract.records import BROKER, TRIGGER
 from knative.errors import PenstockError
-
-_LIMIT_S = 1.0  #: for each of the few requests to Kafka
 
 
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
@@ -60,7 +59,7 @@ def complete_removable(context: typer.Context, incomplete: str) -> list[str]:
 def _names(context: typer.Context, incomplete: str, of: Callable[[Contract], list[str]]) -> list[str]:
     try:
         client = kafka_client(str(context.params.get("kafka") or ""))
-        contract = read_contract(client, load_settings().instance, _LIMIT_S)
+        contract = read_contract(client, load_settings().instance, GLANCE_S)
     except (PenstockError, KafkaException):
         return []
     return [name for name in of(contract) if name.startswith(incomplete)]

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from app.cli.output.format import note
+from app.timing import SAY_S
 
 _NAME_CHARS = 11
-_SILENT_S = 5.0  #: how long a wait may take before its reason is printed where there is no spinner
 
 
 class Steps:
@@ -36,7 +36,7 @@ class Steps:
 
     def begin(self, name: str, doing: str) -> None:
         """A step that may take seconds begins."""
-        self._name, self._said, self._say_at = name, doing, time.monotonic() + _SILENT_S
+        self._name, self._said, self._say_at = name, doing, time.monotonic() + SAY_S
         if self._status is not None:
             self._status.update(doing)
             self._status.start()
@@ -47,7 +47,7 @@ class Steps:
             self._status.update(f"{self._name}: {why}")
         elif why != self._said and time.monotonic() >= self._say_at:
             note(f"{self._name}: {why} ...")
-            self._said, self._say_at = why, time.monotonic() + _SILENT_S
+            self._said, self._say_at = why, time.monotonic() + SAY_S
 
     def done(self, name: str, result: str) -> None:
         """A step is done."""

@@ -22,14 +22,13 @@ from app.local.kafka.jars import Progress, ensure_jars
 from app.local.kafka.locks import locked
 from app.local.kafka.ports import LOOPBACK, free_port, is_free, is_open
 from app.local.kafka.processes import die_with_parent, start_time
-from app.local.kafka.reaping import KILL_LIMIT_S, ended, exit_code, send
+from app.local.kafka.reaping import ended, exit_code, send
 from app.local.kafka.record import Running, read_record, remove_record, write_record
 from app.local.kafka.storage import make_folder, prepare
 from app.local.machine import find_java
+from app.timing import END_S
 from knative.errors import NotReadyError, PenstockError, UsageError
-
-_POLL_S = 0.05
-_LOG_TAIL_LINES = 3
+from tables.timing import POLL_S
 
 
 class EmbeddedKafka:
@@ -124,7 +123,7 @@ class EmbeddedKafka:
         if self._process is None:
             return
         send(self._process, signal.SIGKILL)
-        ended(self._process, KILL_LIMIT_S)
+        ended(self._process, END_S)
         self._process = None
         remove_record(self.data_dir)
 
@@ -181,12 +180,12 @@ class EmbeddedKafka:
                     f"The embedded Kafka at {self.bootstrap} did not answer in time.",
                     f"Give it more with --timeout; its log is {self.log_file}.",
                 )
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
     def _last_words(self) -> str:
         for path in (self.log_file, self.data_dir / "broker.out"):
             if path.exists() and (lines := path.read_text(errors="replace").strip().splitlines()):
-                return " | ".join(lines[-_LOG_TAIL_LINES:])
+                return " | ".join(lines[-3:])
         return "it printed nothing."
 
 

@@ -15,8 +15,7 @@ from app.local.kafka.jars import Progress
 from app.local.kafka.processes import stop_process
 from app.local.kafka.record import Running, read_record, remove_record
 from knative.errors import NotReadyError, UsageError
-
-_POLL_S = 0.2
+from tables.timing import POLL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def up(
                 f"The Kafka on {data_dir} runs (process {running.pid}) but did not answer within {limit_s:.0f} s.",
                 f"See {data_dir / 'broker.log'}; `penstock kafka down` stops it.",
             )
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
     return _state("up", data_dir, running), False
 
 

@@ -10,12 +10,8 @@ from pathlib import Path
 import aiohttp
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from app.timing import HTTP_S
 from knative.errors import PenstockError
-
-_SILENCE_S = 30.0  #: for one read of a connection
-_ATTEMPTS = 3
-_CONNECTIONS = 6
-_CHUNK = 1 << 16
 
 
 class NotDelivered(Exception):
@@ -42,8 +38,8 @@ async def _download(
 ) -> None:
     arrived = 0
     progress(0, len(manifest))
-    free = asyncio.Semaphore(_CONNECTIONS)
-    limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+    free = asyncio.Semaphore(6)
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=HTTP_S, sock_read=HTTP_S)
     async with asyncio.timeout(limit_s), aiohttp.ClientSession(timeout=limits, trust_env=True) as session:
 
         async def bring(path: str, digest: str) -> None:
@@ -67,7 +63,7 @@ def _reason(problem: aiohttp.ClientError) -> str:
 
 @retry(
     retry=retry_if_exception_type((aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)),
-    stop=stop_after_attempt(_ATTEMPTS),
+    stop=stop_after_attempt(3),
     wait=wait_exponential(),
     reraise=True,
 )
@@ -75,7 +71,7 @@ async def _get(session: aiohttp.ClientSession, url: str, file: Path, digest: str
     summed = hashlib.sha256()
     async with session.get(url, raise_for_status=True) as answer:
         with file.open("wb") as to:
-            async for chunk in answer.content.iter_chunked(_CHUNK):
+            async for chunk in answer.content.iter_chunked(1 << 16):
                 to.write(chunk)
                 summed.update(chunk)
     if summed.hexdigest() != digest:

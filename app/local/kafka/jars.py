@@ -18,12 +18,11 @@ from pathlib import Path
 from app.local.kafka.jar_sets import KAFKA, JarSet
 from app.local.kafka.locks import locked
 from app.settings import load_settings
+from app.timing import LONG_S
 from knative.errors import NotReadyError, PenstockError, os_reason
 
 #: Called with (jars that arrived, jars expected) whenever one arrives.
 Progress = Callable[[int, int], None]
-
-_LIMIT_S = 900.0  #: for one download; slow lines take minutes
 
 
 def libs_folder(root: Path, jars: JarSet = KAFKA) -> Path:
@@ -42,7 +41,7 @@ def jar_names(jars: JarSet) -> set[str]:
     return {Path(path).name for path in read_manifest(jars.manifest.read_text())}
 
 
-def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _LIMIT_S, jars: JarSet = KAFKA) -> Path:
+def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = LONG_S, jars: JarSet = KAFKA) -> Path:
     """The folder with all `jars` under `root`, downloaded if needed. Raises PenstockError with a hint."""
     target = libs_folder(root, jars).absolute()
     if _is_whole(target, jars):

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from knative.errors import NotReadyError
-
-_POLL_S = 0.1
+from tables.timing import POLL_S
 
 
 @contextlib.contextmanager
@@ -33,7 +32,7 @@ def locked(path: Path, limit_s: float, what: str) -> Iterator[None]:
                         f"Another process {what}, and has not finished within {limit_s:.0f} s.",
                         f"Wait for it, or stop it: it has locked {path}.",
                     ) from None
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
         yield
     finally:
         # Closing releases the lock. The file stays: if it was removed here, a process that waits on the old file and

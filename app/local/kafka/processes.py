@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tables.timing import POLL_S
+
 _PR_SET_PDEATHSIG = 1
-_POLL_S = 0.05
 
 
 def start_time(pid: int) -> str | None:
@@ -85,5 +86,5 @@ def _gone(pid: int, started: str, limit_s: float) -> bool:
     while is_running(pid, started):
         if time.monotonic() > end:
             return False
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
     return True

@@ -10,10 +10,7 @@ import os
 import subprocess
 import time
 
-_POLL_S = 0.02
-_UNKNOWN = 255  # exit code of a child whose status other code has collected
-#: A process ends within this after SIGKILL, unless it is blocked in the kernel.
-KILL_LIMIT_S = 10.0
+from tables.timing import POLL_S
 
 
 def exit_code(process: subprocess.Popen[bytes]) -> int | None:
@@ -23,7 +20,7 @@ def exit_code(process: subprocess.Popen[bytes]) -> int | None:
             pid, status = os.waitpid(process.pid, os.WNOHANG)
         except ChildProcessError:
             # A Ctrl-C between `waitpid` and the assignment below loses the status: the child is reaped already.
-            process.returncode = _UNKNOWN
+            process.returncode = 255
         else:
             if pid == process.pid:
                 process.returncode = os.waitstatus_to_exitcode(status)
@@ -36,7 +33,7 @@ def ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
     while exit_code(process) is None:
         if time.monotonic() > end:
             return False
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
     return True
 
 

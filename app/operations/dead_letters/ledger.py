@@ -28,10 +28,10 @@ from knative.ports import Headers, ProduceFailure, ProduceProblem
 from tables.kafka.acknowledged import not_stored
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.kafka.unreadable import skip
+from tables.timing import ANSWER_S
 
 _SCHEMA = 1
 _DECODER = Decoder({})
-_STORE_LIMIT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class LedgerWriter:
         """`config`: as in a worker, so that a reply goes to the same partition and may be as large."""
         self.topic = redriven_topic(instance)
         # Unlike a worker's, the client itself gives up: nothing may be stored after `_produce` has said that it is not.
-        limits = {"delivery.timeout.ms": int(_STORE_LIMIT_S * 1000) - 1000, "request.timeout.ms": 5_000}
+        limits = {"delivery.timeout.ms": int(ANSWER_S * 1000) - 1000, "request.timeout.ms": 5_000}
         self._producer = Producer({**config.client(), **limits, "linger.ms": 0, "log_level": 0})
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class LedgerWriter:
 
         try:
             self._producer.produce(topic, value, key, on_delivery=done, headers=[*headers])
-            self._producer.flush(_STORE_LIMIT_S)
+            self._producer.flush(ANSWER_S)
         except KafkaException as problem:
             failures.append(failure(problem.args[0]))
         except BufferError as problem:

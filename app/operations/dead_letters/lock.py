@@ -13,13 +13,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from app.timing import SAY_S, SESSION_MIN_S
 from knative.contract.kafka_names import redrive_group, redriven_topic
 from knative.errors import NotReadyError
 from tables.kafka.group_lock import GroupLock
-
-_SESSION_S = 6.0  # the least that brokers allow by default
-_SAY_AFTER_S = 2.0
-_LEAVE_S = 3.0
+from tables.timing import CLOSE_S
 
 
 @asynccontextmanager
@@ -48,10 +46,10 @@ async def redrive_lock(
         lost()
 
     lock = GroupLock(
-        redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S,
+        redrive_group(instance), redriven_topic(instance), kafka, SESSION_MIN_S,
         changed=changed, crashed=crashed, failed=reasons.append,
     )  # fmt: skip
-    notice = loop.call_later(_SAY_AFTER_S, say, "waiting for another redrive of this instance to end ...")
+    notice = loop.call_later(SAY_S, say, "waiting for another redrive of this instance to end ...")
     lock.start()
     try:
         try:
@@ -73,4 +71,4 @@ async def redrive_lock(
         yield
     finally:
         mine.clear()  # so that leaving the group does not call `lost`
-        await lock.stop(_LEAVE_S)
+        await lock.stop(CLOSE_S)

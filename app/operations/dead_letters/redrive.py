@@ -30,6 +30,7 @@ from app.operations.dead_letters.ledger import Ledger, LedgerEntry, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, owner
 from app.operations.dead_letters.rate import RateLimiter
 from app.operations.dead_letters.summary import Summary
+from app.timing import END_S
 from app.worker.system_clock import SystemClock
 from knative import timefmt
 from knative.cloudevents.kafka_binding import Unreadable
@@ -38,9 +39,6 @@ from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import FinalFailure, Reply, RetryableFailure, Verdict
 from knative.errors import PenstockError
-
-_READ_AHEAD = 20  # letters, each up to the size of an event
-_FINISH_S = 10.0  # after a stop, for the letters in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Redrive:
             return
         self.summary.stopped = why
         self._stop.set()
-        asyncio.get_running_loop().call_later(_FINISH_S, self._abort)
+        asyncio.get_running_loop().call_later(END_S, self._abort)
 
     async def run(self, letters: Iterator[DeadLetter]) -> Summary:
         """Redrive these letters in order. The reason of an early end is in the summary and not raised."""
@@ -241,6 +239,7 @@ def _not_counted() -> None:
 
 async def _ahead(letters: Iterator[DeadLetter]) -> AsyncIterator[DeadLetter]:
     """The same letters, read a few at a time in a thread."""
-    while batch := await asyncio.to_thread(lambda: list(islice(letters, _READ_AHEAD))):
+    # Few at a time: each letter may be as large as an event.
+    while batch := await asyncio.to_thread(lambda: list(islice(letters, 20))):
         for letter in batch:
             yield letter

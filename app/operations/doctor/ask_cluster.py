@@ -17,7 +17,6 @@ from controller.source.cluster.references import group_path
 from knative.errors import PenstockError
 from knative.resources.kinds import OURS
 
-_AT_ONCE = 8
 _UNREADABLE = (NOT_FOUND, FORBIDDEN)
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -82,7 +81,7 @@ def _wanted(own: str, namespaces: Sequence[str]) -> list[tuple[Access, str]]:
 
 
 async def _denied(api: ApiServer, wanted: Sequence[tuple[Access, str]]) -> list[tuple[Access, str]]:
-    limit = asyncio.Semaphore(_AT_ONCE)
+    limit = asyncio.Semaphore(8)
 
     async def allowed(access: Access, namespace: str) -> bool:
         async with limit:

@@ -19,7 +19,6 @@ from tables.kafka.admin.answers import ClusterInfo
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
 
-LIMIT_S = 5.0  #: of each request
 #: Brokers write it, with the times of their own clocks, whenever a group commits.
 _OFFSETS_TOPIC = "__consumer_offsets"
 _CONFIGS = frozenset({*MANAGED_CONFIGS, IN_SYNC})
@@ -28,7 +27,7 @@ _CONFIGS = frozenset({*MANAGED_CONFIGS, IN_SYNC})
 def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
     """Whether it answers, and what it is; no topics yet."""
     bootstrap = str(client["bootstrap.servers"])
-    admin = KafkaAdmin(client, LIMIT_S)
+    admin = KafkaAdmin(client)
     try:
         cluster = admin.probe()
     except KafkaFailed as problem:
@@ -40,7 +39,7 @@ def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
     return KafkaFacts(
         bootstrap,
         brokers=cluster.brokers,
-        release=release(bootstrap, LIMIT_S),
+        release=release(bootstrap),
         clock=clock,
         creates_topics=_creates_topics(admin),
         controllers=_members(admin, controller_group(instance)),
@@ -83,7 +82,7 @@ def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[Clock
 
 def ask_topics(client: Mapping[str, Any], names: Iterable[str]) -> dict[str, TopicFacts]:
     """The topics of these that exist. Raises KafkaFailed."""
-    admin = KafkaAdmin(client, LIMIT_S)
+    admin = KafkaAdmin(client)
     found = admin.describe_topics(names, leave_out(KafkaNotFound))
     found = {name: about for name, about in found.items() if about.partitions}
     configs = admin.topic_configs(found, _CONFIGS)

@@ -8,19 +8,19 @@ from importlib.metadata import version
 from typing import Any
 
 from app.operations.contract_snapshot import read_contract
-from app.operations.doctor.ask_kafka import LIMIT_S, ask_kafka, ask_topics
+from app.operations.doctor.ask_kafka import ask_kafka, ask_topics
 from app.operations.doctor.check import Check, failure, ok, problem, some, warning
 from app.operations.doctor.installation import Snapshot, all_heard, controller_hint, installation_checks
 from app.operations.doctor.kafka import kafka_checks, on_this_machine
 from app.operations.doctor.topics import topic_checks, wanted_topics
 from app.operations.plural import count
+from app.settings.fields import REPORT_MAX_S
 from app.settings.load import Settings
 from app.worker.controller_config import controller_config
 from controller.validation import validate
 from knative.errors import PenstockError
+from tables.timing import SPARING_S
 
-LISTEN_S = 6.0  #: a worker reports every two seconds, and may be set to every four
-_POLL_S = 0.5
 SETTINGS, INSTALLATION, RESOURCES = "settings", "installation", "resources"
 
 
@@ -75,13 +75,13 @@ def _kafka(settings: Settings, client: Mapping[str, Any], context: str) -> list[
 
 
 def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
-    """Until every worker has reported once more, at most LISTEN_S. Raises PenstockError."""
+    """Until every worker has reported once more, as often as they may be set to. Raises PenstockError."""
     snapshots: list[Snapshot] = []
-    end_s = time.monotonic() + LISTEN_S
+    end_s = time.monotonic() + 1.5 * REPORT_MAX_S
     while not snapshots or (not all_heard(snapshots) and time.monotonic() < end_s):
         if snapshots:
-            time.sleep(_POLL_S)
-        contract = read_contract(client, settings.instance, LIMIT_S)
+            time.sleep(SPARING_S)
+        contract = read_contract(client, settings.instance)
         snapshots.append(Snapshot(time.time(), contract))
     return snapshots
 

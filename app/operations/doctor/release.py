@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import NamedTuple
 
 from tables.kafka.connection.probe import split_address
+from tables.timing import ANSWER_S
 
-_API_VERSIONS, _VERSION, _ID = 18, 3, 1
-_SUPPORTED_FEATURES = 0  #: tag in the answer
 _FEATURE = "metadata.version"
-_BYTES_MAX = 1_000_000
-_LIMIT_S = 5.0
 #: The highest metadata version of a release -> its number.
 _RELEASES = (
     (7, "3.3"), (8, "3.4"), (11, "3.5"), (14, "3.6"), (19, "3.7"), (20, "3.8"), (21, "3.9"), (25, "4.0"), (27, "4.1"),
@@ -23,7 +21,18 @@ _RELEASES = (
 )  # fmt: skip
 
 
-def release(bootstrap: str, limit_s: float = _LIMIT_S) -> str:
+class _Request(NamedTuple):
+    """The numbers at the beginning of a request."""
+
+    key: int
+    version: int
+    correlation: int
+
+
+_API_VERSIONS = _Request(18, 3, 1)
+
+
+def release(bootstrap: str, limit_s: float = ANSWER_S) -> str:
     """Such as "4.1", of the first broker that answers; "" = not known. Blocks."""
     for address in bootstrap.split(","):
         try:
@@ -31,7 +40,7 @@ def release(bootstrap: str, limit_s: float = _LIMIT_S) -> str:
                 connection.settimeout(limit_s)
                 connection.sendall(_request())
                 (size,) = struct.unpack(">i", _exactly(connection, 4))
-                if not 0 < size <= _BYTES_MAX:
+                if not 0 < size <= 1_000_000:  # no answer has as many
                     continue
                 return release_of(_exactly(connection, size))
         except (OSError, ValueError, struct.error):
@@ -49,7 +58,7 @@ def release_of(answer: bytes) -> str:
 
 def _request() -> bytes:
     name = b"penstock"
-    head = struct.pack(">hhih", _API_VERSIONS, _VERSION, _ID, len(name)) + name + b"\0"
+    head = struct.pack(">hhih", *_API_VERSIONS, len(name)) + name + b"\0"
     body = bytes([len(name) + 1]) + name + b"\x021\0"
     return struct.pack(">i", len(head + body)) + head + body
 
@@ -68,7 +77,7 @@ def _features(answer: bytes) -> dict[str, int]:
     """Feature -> its highest supported version."""
     reader = _Reader(answer)
     identity, error = reader.take(">ih")
-    if identity != _ID or error:
+    if identity != _API_VERSIONS.correlation or error:
         raise ValueError(f"error {error}")
     for _ in range(reader.count()):
         reader.take(">hhh")
@@ -76,7 +85,7 @@ def _features(answer: bytes) -> dict[str, int]:
     reader.take(">i")
     found: dict[str, int] = {}
     for tag, data in reader.tags():
-        if tag == _SUPPORTED_FEATURES:
+        if tag == 0:  # supported features
             inner = _Reader(data)
             for _ in range(inner.count()):
                 name = inner.next(inner.count()).decode()

@@ -21,12 +21,11 @@ from app.worker.traffic.publisher import TrafficFlush
 from app.worker.traffic.windows_app import Topics, TrafficWindows, TrafficWindowsConfig
 from knative.ports import Produce
 from knative.traffic.counters import TrafficCounters
+from tables.timing import CLOSE_S, POLL_S
 from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
 
 _SERVING = ("all", "controller")
-_CHECK_EVERY_S = 0.25
-_STOP_S = 3.0  #: in addition to the time while events drained; a process that ends need not close everything
 
 
 class TrafficComponent:
@@ -65,7 +64,7 @@ class TrafficComponent:
     async def _start(self, ready: Callable[[], bool]) -> None:
         # Polling happens once in the life of a process, and keeps this out of everything that makes a worker ready.
         while not ready():  # noqa: ASYNC110
-            await asyncio.sleep(_CHECK_EVERY_S)
+            await asyncio.sleep(POLL_S)
         self._flush.start()
         if self.rows is not None and self._windows is not None:
             self._windows.start()
@@ -86,7 +85,7 @@ class TrafficComponent:
         """Call after `leave`, when nothing is counted any more: passes the last second to the producer."""
         self._flush.stop()
         if self._stopping is not None:
-            await asyncio.wait({self._stopping}, timeout=_STOP_S)
+            await asyncio.wait({self._stopping}, timeout=CLOSE_S)
 
 
 def why_not(settings: Settings) -> str:

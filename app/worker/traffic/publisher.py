@@ -18,6 +18,7 @@ from functools import partial
 
 import structlog
 
+from app.timing import LONGEST_WAIT_S, LOOK_S
 from knative.backoff import doubling_s
 from knative.ports import Clock, Produce, ProduceFailure, ProduceProblem
 from knative.traffic.counters import TrafficCounters
@@ -28,8 +29,6 @@ log = structlog.get_logger(__name__)
 
 #: Deltas that wait for Kafka, some 5 MB; the oldest ones are dropped first.
 WAITING_MAX = 10_000
-_FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 60.0
 _AGAIN = frozenset({ProduceProblem.FULL, ProduceProblem.UNAVAILABLE})
 
 _Waiting = tuple[bytes, bytes]
@@ -83,7 +82,7 @@ class TrafficFlush:
             making.cancel()
 
     async def _make(self) -> None:
-        waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        waits_s = doubling_s(LOOK_S, LONGEST_WAIT_S)
         while not self._there:
             try:
                 await asyncio.to_thread(self._make_topic)

@@ -23,6 +23,7 @@ import structlog
 from faust.app.base import BootStrategy
 from faust.types import TP
 
+from app.timing import LONGEST_WAIT_S, LOOK_S, START_S
 from controller.kafka.topics import ensure_traffic
 from knative.backoff import doubling_s
 from knative.contract import kafka_names
@@ -30,18 +31,10 @@ from tables.faust_support import OffsetControlApp, crash_of, end_app
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.connection.live_settings import present
 from tables.kafka.connection.python_clients import broker_settings
+from tables.timing import ANSWER_S, CLOSE_S
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
 log = structlog.get_logger(__name__)
-
-_FIRST_WAIT_S = 1.0
-_LONGEST_WAIT_S = 60.0
-_STEADY_S = 60.0  #: after this time without a failure, waits begin at the shortest one again
-_START_S = 60.0
-_STOP_S = 10.0  #: for an app; its parts have `_CLOSE_S` each, then the rest is abandoned
-_CLOSE_S = 3.0
-_ADMIN_S = 5.0
-_LOOK_S = 1.0  #: between looks whether credentials have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,7 @@ class Topics:
 def make_topics(config: TrafficWindowsConfig) -> None:
     """Create the traffic topic and the table's changelog if they do not exist. Blocks. Raises KafkaFailed."""
     traffic = config.traffic
-    admin = KafkaAdmin(config.kafka, _ADMIN_S)
+    admin = KafkaAdmin(config.kafka, ANSWER_S)
     ensure_traffic(admin, traffic.topic, config.retention_s, [traffic.changelog], config.replication)
 
 
@@ -153,18 +146,18 @@ class TrafficWindows:
         """Returns when the app has left its group and closed its connections, or after the time limits."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait({self._task}, timeout=_STOP_S + 2 * _CLOSE_S)
+            await asyncio.wait({self._task}, timeout=ANSWER_S + 2 * CLOSE_S)
 
     async def _run(self) -> None:
-        waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        waits_s = doubling_s(LOOK_S, LONGEST_WAIT_S)
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             try:
                 await self._once()
             except Exception as problem:
-                if loop.time() - began > _STEADY_S:
-                    waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+                if loop.time() - began > LONGEST_WAIT_S:
+                    waits_s = doubling_s(LOOK_S, LONGEST_WAIT_S)
                 self._topics.doubt()
                 self._count("failed")
                 wait_s = next(waits_s)
@@ -178,19 +171,19 @@ class TrafficWindows:
         await asyncio.to_thread(self._topics.make)
         self.app = app = build(config)
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(START_S):
                 await app.start()
             self._count("started")
             log.debug("traffic windows are updated")
             await self._until_replaced(app, kafka)
         finally:
-            await end_app(app, _STOP_S, _CLOSE_S)
+            await end_app(app, ANSWER_S, CLOSE_S)
 
     async def _until_replaced(self, app: TrafficWindowsApp, kafka: Mapping[str, Any]) -> None:
         crash = asyncio.ensure_future(crash_of(app))
         try:
             while present(self._config.kafka) is kafka:
-                if (await asyncio.wait({crash}, timeout=_LOOK_S))[0]:
+                if (await asyncio.wait({crash}, timeout=LOOK_S))[0]:
                     raise crash.result() or RuntimeError("the app of the traffic windows exited")
         finally:
             crash.cancel()

@@ -45,7 +45,7 @@ class _Site(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch, whole: Path) -> Iterator[HTTPServer]:
-    monkeypatch.setattr(inputs, "_WAIT_S", 0.0)
+    monkeypatch.setattr(inputs, "LOOK_S", 0.0)
     server = HTTPServer(("127.0.0.1", 0), _Site)
     server.files = dict.fromkeys(("good", "flaky", "short"), whole.read_bytes())  # type: ignore[attr-defined]
     server.asked = []  # type: ignore[attr-defined]

@@ -86,7 +86,7 @@ def test_tail_reads_again_and_prints_each_event_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A channel that is not there yet, Kafka that goes away, and another topic of the same name."""
-    monkeypatch.setattr(tail, "_RETRY_S", 0.0)
+    monkeypatch.setattr(tail, "LOOK_S", 0.0)
     missing = PenstockError("There is no channel ns/c; known: none.", "Write one.")
     away = NotReadyError("Kafka stopped answering.", "Try again.")
     tries: list[list[StoredRecord | PenstockError]] = [

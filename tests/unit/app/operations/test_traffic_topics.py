@@ -50,7 +50,7 @@ def test_it_asks_again_while_the_leader_changes() -> None:
 
 
 def test_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic_topics, "_LIMIT_S", -1.0)
+    monkeypatch.setattr(traffic_topics, "STORED_S", -1.0)
     with pytest.raises(NotReadyError):
         bounds_of(KafkaError.NOT_LEADER_FOR_PARTITION)
 

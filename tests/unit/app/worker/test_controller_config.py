@@ -11,10 +11,10 @@ from app.worker.controller_config import controller_config
 @pytest.mark.parametrize(
     ("settings", "silent_s"),
     [
-        ({}, 11.0),
+        ({}, 12.0),
         ({"session_timeout_s": "6"}, 10.0),
-        ({"session_timeout_s": "300"}, 303.0),
-        ({"session_timeout_s": "6", "group_protocol": "consumer"}, 48.0),
+        ({"session_timeout_s": "300"}, 304.0),
+        ({"session_timeout_s": "6", "group_protocol": "consumer"}, 49.0),
     ],
 )
 def test_a_worker_is_gone_when_its_session_is_over(settings: dict[str, str], silent_s: float) -> None:

@@ -34,6 +34,7 @@ from app.observability.metrics import Metrics
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
+from app.settings.fields import MIB
 from app.settings.kafka import worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
@@ -74,10 +75,6 @@ if TYPE_CHECKING:
     from app.observability.span_export import SpanExport
 
 log = structlog.get_logger(__name__)
-
-#: How much of a rejected request is read and dropped: a client with a body of ten times the limit still reads its 413.
-_LINGER_EVENTS = 12
-_LINGER_BYTES_MIN = 8 * 1_048_576
 
 
 class _Boot(BootStrategy):
@@ -320,7 +317,8 @@ def _driver_config(settings: Settings) -> DriverConfig:
         header_timeout_s=settings.header_timeout_s,
         body_idle_s=settings.body_timeout_s,
         keepalive_idle_s=settings.idle_timeout_s,
-        linger_bytes_max=max(_LINGER_BYTES_MIN, _LINGER_EVENTS * settings.event_bytes_max),
+        # Read of a rejected request and dropped: a client with a body of ten times the limit still reads its 413.
+        linger_bytes_max=max(8 * MIB, 12 * settings.event_bytes_max),
         reuse_port=False,  # a second worker on the same port is a mistake and gets an error
     )
 

@@ -7,14 +7,27 @@ here. They live beside the code that returns them.
 from __future__ import annotations
 
 import errno
+from enum import IntEnum
 
 SHOWN_CHARS = 200  #: of a text from outside, in a message, a log line or a status: a hostile one must not fill them
 
 
-class PenstockError(Exception):
-    """A problem that a person must fix. `exit_code` is the exit code of a command: 1 failed, 2 usage, 3 not ready."""
+class ExitCode(IntEnum):
+    """What the exit code of a command or a worker says."""
 
-    exit_code = 1
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_READY = 3
+    PARTLY = 4
+    INTERNAL = 70  #: EX_SOFTWARE of sysexits.h: a bug, or an event loop that hangs
+    IO_FAILED = 74  #: EX_IOERR
+
+
+class PenstockError(Exception):
+    """A problem that a person must fix. `exit_code` is the exit code of a command."""
+
+    exit_code: int = ExitCode.FAILED
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(f"{what} {hint}".rstrip())
@@ -25,13 +38,13 @@ class PenstockError(Exception):
 class UsageError(PenstockError):
     """The request itself is wrong: a setting, an argument, a file."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NotReadyError(PenstockError):
     """What a command waited for did not happen within the time limit."""
 
-    exit_code = 3
+    exit_code = ExitCode.NOT_READY
 
 
 def os_reason(problem: OSError) -> str:

@@ -21,10 +21,8 @@ from contextlib import suppress
 from importlib.metadata import version
 
 from app.settings.extras import error_of
-from knative.errors import PenstockError, os_reason
+from knative.errors import ExitCode, PenstockError, os_reason
 
-INTERNAL = 70  #: EX_SOFTWARE of sysexits.h
-IO_FAILED = 74  #: EX_IOERR
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: What users can mend.
 _OF_FILES = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR)
@@ -33,13 +31,13 @@ _OF_FILES = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.
 class IoError(PenstockError):
     """A file or the standard output cannot be read or written."""
 
-    exit_code = IO_FAILED
+    exit_code = ExitCode.IO_FAILED
 
 
 class InternalError(PenstockError):
     """A bug of Penstock."""
 
-    exit_code = INTERNAL
+    exit_code = ExitCode.INTERNAL
 
 
 def explained(problem: Exception, arguments: Sequence[str]) -> PenstockError:

@@ -16,7 +16,6 @@ from app.worker.secrets.token_file import parse_tokens, read_tokens
 from knative.errors import UsageError, os_reason
 
 _PREFIX = "penstock_"  # so that scanners for leaked secrets can find it
-_BYTES = 32
 
 
 def token(
@@ -47,7 +46,7 @@ def token(
     """
     if not channels and not brokers:
         raise UsageError("The token may not send to anything.", "Name a channel or broker: --channel, --broker.")
-    made = _PREFIX + secrets.token_urlsafe(_BYTES)
+    made = _PREFIX + secrets.token_urlsafe(32)
     entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest()}
     targets = {key: listed for key, listed in (("channels", channels), ("brokers", brokers)) if listed}
     if problems := parse_tokens([{**entry, **targets}])[1]:

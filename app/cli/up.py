@@ -21,7 +21,7 @@ from app.cli.output.steps import Steps
 from app.cli.output.up_banner import banner
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.ports import free_port, is_free
-from app.local.packaged import example, is_repository
+from app.local.packaged import SUBSCRIBER_PORT, example, is_repository
 from app.local.quickstart import resources_of_up
 from app.local.stack import FIXED, Stack, StackConfig
 from app.settings.describe import plain
@@ -30,7 +30,6 @@ from app.timing import START_S
 from knative.errors import UsageError
 from tables.timing import POLL_S
 
-_SUBSCRIBER_PORT = 8090
 ResourcesDir = Annotated[
     Path | None,
     typer.Option(
@@ -64,7 +63,7 @@ def up(
     admin_port: AdminPort = None,
     subscriber_port: Annotated[
         int, typer.Option("--subscriber-port", min=0, max=65535, help="Port of the sample subscriber; 0 = none.")
-    ] = _SUBSCRIBER_PORT,
+    ] = SUBSCRIBER_PORT,
     kafka_port: KafkaPort = None,
     any_port: AnyPort = False,
     data: Data = HOME,

@@ -23,19 +23,13 @@ from aiohttp import web
 from app.local.kafka.ports import LOOPBACK
 from app.local.packaged import SUBSCRIBER_PORT
 from knative.cloudevents.http_binding import is_raw_uri
-
-_HEADERS_MAX = 1_024
-_HEADER_BYTES_MAX = 512 * 1024
-_REFUSE_EVERY = 10
-_REMEMBERED = 50_000
-_BODY_BYTES_MAX = 256 * 1024 * 1024
-_DATA_CHARS = 100
+from knative.errors import SHOWN_CHARS
 
 
 class Refusals:
     """Decides which events `/picky` rejects: every `every`th new one, with the same answer at each attempt."""
 
-    def __init__(self, every: int = _REFUSE_EVERY, remembered: int = _REMEMBERED) -> None:
+    def __init__(self, every: int = 10, remembered: int = 50_000) -> None:
         self._every = every
         self._remembered = remembered
         self._seen = 0
@@ -65,8 +59,8 @@ def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
 def line_of(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> str:
     """The line to print for one attempt."""
     who = " ".join(f"{name}={attributes.get(name, '?')}" for name in ("id", "type", "source"))
-    data = " ".join(body[: 4 * _DATA_CHARS].decode("utf-8", "replace").split())
-    data = data if len(data) <= _DATA_CHARS else f"{data[:_DATA_CHARS]}... ({len(body)} bytes)"
+    data = " ".join(body[: 4 * SHOWN_CHARS].decode("utf-8", "replace").split())
+    data = data if len(data) <= SHOWN_CHARS else f"{data[:SHOWN_CHARS]}... ({len(body)} bytes)"
     verdict = "got    " if status == 200 else f"rejected with {status}"
     line = f"{subscription:5} {verdict} {who} {data}"
     return line if line.isprintable() else ascii(line)[1:-1]
@@ -85,7 +79,7 @@ def make_app(report: Callable[[str, int, Mapping[str, str], bytes], None]) -> we
         report(subscription, status, attributes, body)
         return web.Response(status=status, text="this subscriber rejects every tenth event\n" if refused else "")
 
-    app = web.Application(client_max_size=_BODY_BYTES_MAX)
+    app = web.Application(client_max_size=256 * 1024 * 1024)
     app.router.add_post("/good", receive)
     app.router.add_post("/picky", receive)
     return app
@@ -106,9 +100,7 @@ async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
             print(line_of(subscription, status, attributes, body), flush=True)
 
     # Limits that fit all events that ingress accepts: percent-encoding makes an attribute up to three times as long.
-    runner = web.AppRunner(
-        make_app(report), access_log=None, max_headers=_HEADERS_MAX, max_field_size=_HEADER_BYTES_MAX
-    )
+    runner = web.AppRunner(make_app(report), access_log=None, max_headers=1_024, max_field_size=512 * 1024)
     await runner.setup()
     try:
         await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0).start()

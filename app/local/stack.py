@@ -290,7 +290,7 @@ class Stack:
 def _ended(child: Child) -> PenstockError:
     """An error with the child's own exit code: 2 = a setting was wrong, 3 = something did not answer in time."""
     details = f" {child.last_words}" if child.log_file else ""
-    kinds = {UsageError.exit_code: UsageError, NotReadyError.exit_code: NotReadyError}
+    kinds: dict[int | None, type[PenstockError]] = {kind.exit_code: kind for kind in (UsageError, NotReadyError)}
     return kinds.get(child.code or 0, PenstockError)(
         f"The {child.name} exited (exit code {child.code}).{details.rstrip()}",
         f"Its log is {child.log_file}." if child.log_file else "",

@@ -27,7 +27,6 @@ from knative.delivery.attempt import Settled
 
 #: Index: hundreds of the status; 0 = no answer.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
-_SUCCESS, _OTHER = 2, 6
 #: Shown with 0 before the first such answer: Prometheus finds no rate in a series that begins with its first events.
 _CODES_AT_START = (202, 429, 500, 503)
 
@@ -140,7 +139,7 @@ class Metrics(Collector):
     def attempt(self, subscription: str, status: int, seconds: float) -> None:
         """One other delivery attempt ended; status 0 = no answer."""
         row = self._row(subscription)
-        row.answers[status // 100 if 0 <= status < 600 else _OTHER] += 1
+        row.answers[status // 100 if 0 <= status < 600 else -1] += 1
         row.attempts.add(seconds)
 
     def settled(self, subscription: str, settled: str, age_s: float) -> None:
@@ -255,7 +254,7 @@ class Metrics(Collector):
         for label, row in rows:
             delivered = row.delivered
             codes = list(row.answers)
-            codes[_SUCCESS] += delivered
+            codes[_STATUS_CLASSES.index("2xx")] += delivered
             answers += [((label, name), count) for name, count in zip(_STATUS_CLASSES, codes, strict=True) if count]
             counts = dict(row.verdicts)
             if row.filtered:  # beside those whose filter changed while they waited for a retry

@@ -44,7 +44,7 @@ from knative.contract import kafka_names
 from knative.contract.features import SUPPORTED
 from knative.contract.records import WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
-from knative.errors import PenstockError
+from knative.errors import ExitCode, PenstockError
 from tables.contract_table import ContractTable
 from tables.kafka.errors import KafkaFailed
 from tables.status_table import StatusTable, encode_status, subscriber_details
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-EXIT_FAILED = 1
-EXIT_NOT_READY = 3
 _VERSION, _FEATURES = version("penstock"), tuple(sorted(SUPPORTED))
 _SOON_S = 0.05
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
@@ -128,7 +126,7 @@ class Lifecycle:
                 log.warning(warning)
         why = await wait_for_kafka(settings, self._parts.controller_config.kafka)
         if why and self._parts.outage is None:
-            os._exit(EXIT_NOT_READY)
+            os._exit(ExitCode.NOT_READY)
         self._kafka_away = bool(why)
 
     async def start(self) -> None:
@@ -202,7 +200,7 @@ class Lifecycle:
             except KafkaFailed as problem:
                 if time.monotonic() > until:
                     log.error("internal topics cannot be created", reason=str(problem))
-                    os._exit(EXIT_NOT_READY)
+                    os._exit(ExitCode.NOT_READY)
             await asyncio.sleep(0.5)
 
     # -- stop
@@ -262,7 +260,7 @@ class Lifecycle:
         After such a failure the state in memory may be wrong, and a commit of it could skip events.
         """
         log.critical("the worker cannot continue", exc_info=(type(problem), problem, problem.__traceback__))
-        os._exit(EXIT_FAILED)
+        os._exit(ExitCode.FAILED)
 
     # -- for the health pages
 

@@ -16,9 +16,10 @@ from collections.abc import Callable
 
 import structlog
 
+from knative.errors import ExitCode
+
 log = structlog.get_logger(__name__)
 
-EXIT_STUCK = 70
 DUMP_SIGNAL = signal.SIGUSR2  #: dumps all stacks to standard error, even when the event loop is stuck
 
 
@@ -34,7 +35,7 @@ class Watchdog:
         self._lagged = lagged
         self.lag_s = 0.0  #: how late the loop was at the last beat
         self._beaten = time.monotonic()
-        self._end_at, self._code = float("inf"), EXIT_STUCK
+        self._end_at, self._code = float("inf"), int(ExitCode.INTERNAL)
         self._stop = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -54,7 +55,7 @@ class Watchdog:
         if self._timer is not None:
             self._timer.cancel()
 
-    def end_within(self, seconds: float, code: int = EXIT_STUCK) -> None:
+    def end_within(self, seconds: float, code: int = ExitCode.INTERNAL) -> None:
         """The process is stopping: if it still runs after `seconds`, end it with this exit code."""
         self._end_at, self._code = time.monotonic() + seconds, code
 
@@ -87,4 +88,4 @@ def _end() -> None:
     # Written by C code, which needs neither the loop nor the interpreter lock that a stuck thread may hold. `_exit`
     # for the same reason: a normal exit would wait for the threads that hang.
     faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr, all_threads=True)
-    os._exit(EXIT_STUCK)
+    os._exit(ExitCode.INTERNAL)

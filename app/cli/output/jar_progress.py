@@ -9,8 +9,6 @@ from app.cli.output.format import note
 from app.local.kafka.jar_sets import KAFKA, JarSet
 from app.local.kafka.jars import Progress
 
-_LINE_EVERY = 10  # jars between two progress lines if there is no terminal
-
 
 @contextmanager
 def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
@@ -25,7 +23,7 @@ def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
         def line(arrived: int, expected: int) -> None:
             if arrived == 0:
                 note(f"{what}: {expected} jars, {jars.megabytes} MB")
-            elif arrived % _LINE_EVERY == 0 or arrived == expected:
+            elif arrived % 10 == 0 or arrived == expected:
                 note(f"  {arrived} of {expected}")
 
         yield line

@@ -6,9 +6,8 @@ import base64
 from datetime import UTC, datetime
 
 from app.cli.output.format import escaped
+from knative.errors import SHOWN_CHARS
 from tables.kafka.topic_reader import StoredRecord
-
-_DATA_CHARS = 120
 
 
 def as_json(record: StoredRecord) -> dict[str, object]:
@@ -69,8 +68,8 @@ def bytes_as(name: str, value: bytes | None) -> dict[str, str | None]:
 def _short(value: bytes | None) -> str:
     if value is None:
         return "(no data)"
-    text = " ".join(value[: 4 * _DATA_CHARS].decode("utf-8", "replace").split())
-    return text if len(text) <= _DATA_CHARS else f"{text[:_DATA_CHARS]}... ({len(value)} bytes)"
+    text = " ".join(value[: 4 * SHOWN_CHARS].decode("utf-8", "replace").split())
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}... ({len(value)} bytes)"
 
 
 def printable(data: bytes) -> str:

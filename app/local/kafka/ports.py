@@ -10,7 +10,7 @@ from app.local.machine import LOOPBACK, is_free
 __all__ = ["LOOPBACK", "free_port", "is_free", "is_open"]
 
 #: Below the range that Linux uses for outgoing connections (from 32768), so a free port likely stays free.
-_FIRST, _LAST = 20_000, 32_000
+_FREE = range(20_000, 32_000)
 
 
 def is_open(port: int, limit_s: float = 0.5) -> bool:
@@ -25,7 +25,7 @@ def is_open(port: int, limit_s: float = 0.5) -> bool:
 def free_port() -> int:
     """A port on loopback that was free a moment ago. Raises OSError when a thousand tries find none."""
     for _ in range(1000):
-        port = random.randint(_FIRST, _LAST)
+        port = random.choice(_FREE)
         if is_free(port):
             return port
-    raise OSError(f"no free port between {_FIRST} and {_LAST}")
+    raise OSError(f"no free port between {_FREE.start} and {_FREE.stop}")

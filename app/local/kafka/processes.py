@@ -16,8 +16,6 @@ from pathlib import Path
 
 from tables.timing import POLL_S
 
-_PR_SET_PDEATHSIG = 1
-
 
 def start_time(pid: int) -> str | None:
     """Distinguishes this process from later ones with the same id; None when it does not run or is a zombie."""
@@ -54,7 +52,7 @@ def die_with_parent() -> Callable[[], None] | None:
     parent = os.getpid()
 
     def apply() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:  # the parent died before the call
             os._exit(1)
 

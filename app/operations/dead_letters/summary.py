@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from knative.contract.records import kind_and_name
-
-DONE, FAILED, PARTLY = 0, 1, 4
+from knative.errors import ExitCode
 
 
 @dataclass(slots=True)
@@ -23,11 +22,11 @@ class Summary:
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  #: (subscription, reason) of failures
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """0: all letters were redriven; 4: a part of them; 1: none."""
         if not self.failed and (self.complete or not self.stopped):
-            return DONE
-        return PARTLY if self.redriven else FAILED
+            return ExitCode.DONE
+        return ExitCode.PARTLY if self.redriven else ExitCode.FAILED
 
     def fail(self, subscription: str, reason: str) -> None:
         """Count one letter that its subscriber did not accept."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.worker.lifecycle import Lifecycle
-from app.worker.watchdog import EXIT_STUCK
+from knative.errors import ExitCode
 from tests.support.processes import REPOSITORY
 
 LIMIT_S = 180.0
@@ -34,7 +34,7 @@ def test_a_process_that_hangs_is_ended(do: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, timeout=LIMIT_S, check=False
     )
-    assert ended.returncode == EXIT_STUCK, ended.stderr
+    assert ended.returncode == ExitCode.INTERNAL, ended.stderr
     assert b"MainThread" in ended.stderr or b"Current thread" in ended.stderr
 
 

@@ -25,8 +25,6 @@ from analytics.census.model import (
     Place,
 )
 
-_ID_BYTES = 16
-
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -48,7 +46,7 @@ class TooLongError(ValueError):
 def file_id(year: int, name: str, digest: str) -> str:
     """The identity of a file. `digest`: of its unpacked content."""
     text = f"{year}\n{name}\n{digest}".encode()
-    return hashlib.blake2b(text, digest_size=_ID_BYTES).hexdigest()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 def cut(lines: Iterable[bytes], file: str, year: int, name: str) -> Iterator[Chunk]:

@@ -21,9 +21,7 @@ from analytics.census.model import CODES, Problem
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 LINE_CHARS = 1_000
-_COMPRESSION = 1  # for speed; the files are temporary
 _WEIGHTS = [900 if code == 1 else 40 if code == 5 else 5 for code in CODES]
-_TAILS = 16  # different rests of lines; random characters for each line would take minutes
 _BATCH = 1_000
 
 
@@ -61,7 +59,7 @@ def write(folder: Path, year: int, month: str, recipe: Recipe) -> Made:
     kinds: Counter[int | Problem] = Counter()
     handle, staging = tempfile.mkstemp(prefix=".making-", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as raw, gzip.GzipFile("", "wb", _COMPRESSION, raw, mtime=0) as packed:
+        with os.fdopen(handle, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed:
             for text in _texts(year, month, recipe, kinds):
                 packed.write(text)
         os.chmod(staging, 0o644)
@@ -73,7 +71,7 @@ def write(folder: Path, year: int, month: str, recipe: Recipe) -> Made:
 
 def _texts(year: int, month: str, recipe: Recipe, kinds: Counter[int | Problem]) -> Iterator[bytes]:
     dice = random.Random(f"{recipe.seed} {year} {month}")
-    tails = [_tail(dice) for _ in range(_TAILS)]
+    tails = [_tail(dice) for _ in range(16)]  # random characters for each line would take minutes
     shares = (recipe.short_share, recipe.out_of_range_share, recipe.no_code_share)
     problems = (Problem.SHORT, Problem.OUT_OF_RANGE, Problem.NO_CODE)
     number = MONTHS.index(month) + 1

@@ -12,7 +12,6 @@ one follows leaves no gap: the reader goes back when stored records do not come 
 from __future__ import annotations
 
 _EVERY_S = 1.0  # records that were fetched before the reader went back must not make it go back again
-_TIMES_MAX = 10
 _OVERDUE_S = 10.0  # doubles with each attempt: a slow Kafka must not be asked for the same records again and again
 _OVERDUE_MAX_S = 120.0
 
@@ -54,7 +53,7 @@ class Succession:
             times = 0
         elif now_s - at_s < _EVERY_S:
             return None
-        if times >= _TIMES_MAX:
+        if times >= 10:
             raise OffsetGapError(f"offset {wanted} of partition {partition} does not come")
         self._asked[partition] = (wanted, times + 1, now_s)
         return wanted

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_ARROW_RECORDS = 500  #: of 10 KiB each, passed to Python together
-_TRIGGER_S = 0.5
 _CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 
 
@@ -40,13 +38,13 @@ class SparkConfig:
     once: bool = False  #: end when everything that is there at the start is counted
     chunks_max: int = 20_000  #: in one batch: what is repeated after a kill
     delay_s: float = 0.0  #: a wait for each chunk, to make the demo visible
-    every_s: float = _TRIGGER_S  #: from the start of a batch to the start of the next
+    every_s: float = 0.5  #: from the start of a batch to the start of the next
     take: Callable[[list[tuple[bytes, bytes]]], None] | None = None
 
 
 def start(spark: SparkSession, config: SparkConfig) -> StreamingQuery:
     """Start the query. Raises what Spark raises."""
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ARROW_RECORDS))
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")  # of 10 KiB each
     options = stream_options(config.kafka, [config.compute_topic], StreamBounds(config.chunks_max))
     options["failOnDataLoss"] = "true"
     chunks = spark.readStream.format("kafka").options(**dict[str, Any](options)).load()

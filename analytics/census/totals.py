@@ -25,7 +25,6 @@ from analytics.census.model import CODES, Problem, Refused, Result, decode
 Row = dict[str, Any]
 
 _POSITION, _REFUSED = "position", "refused"
-_REFUSED_MAX = 1_000  #: listed one by one, in one partition
 
 
 def partition_of(key: str) -> int:
@@ -77,7 +76,7 @@ def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, 
 
 
 def _with(places: list[str], where: str) -> list[str]:
-    return places if where in places or len(places) >= _REFUSED_MAX else [*places, where]
+    return places if where in places or len(places) >= 1_000 else [*places, where]
 
 
 @dataclass(slots=True)

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 
 from knative.errors import NotReadyError, PenstockError
 
-_KEPT_LINES = 200
-_CHUNK_BYTES = 65_536
 _NOISE = re.compile(
     rb"WARNING: (?:Using incubator modules|package sun\.|A terminally deprecated|A restricted method|sun\.misc"
     rb"|System::setSecurityManager|Please consider reporting|java\.lang\.foreign|Use --enable|Restricted methods)"
@@ -85,7 +83,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._outlet, self.inlet = os.pipe()
-        self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._lines: collections.deque[str] = collections.deque(maxlen=200)
         self._open = True
         self._muted = False
         self._thread = threading.Thread(target=self._listen, name="spark-stderr", daemon=True)
@@ -109,7 +107,7 @@ class Listener:
     def _listen(self) -> None:
         sieve = Sieve()
         with os.fdopen(self._outlet, "rb", buffering=0) as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
+            while chunk := stream.read(65_536):
                 shown = sieve.pass_on(chunk)
                 self._lines.extend(sieve.take_lines())
                 self._show(shown)

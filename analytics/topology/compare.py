@@ -11,9 +11,6 @@ from typing import Any
 
 from analytics.topology.model.document import Edge, Finding, Health, Topology, Vertex
 
-RATE_FACTOR_MIN = 1.5  #: more than this many times as much, or less than one in this many
-RATE_MIN = 0.1  #: events/s; below it a change is noise
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -103,6 +100,7 @@ def _health(health: Health) -> Health:
 
 
 def _much(old: float | None, new: float | None) -> bool:
-    if old is None or new is None or max(old, new) < RATE_MIN:
+    """Half as much again, unless both are so few events a second that it is noise."""
+    if old is None or new is None or max(old, new) < 0.1:
         return False
-    return max(old, new) > RATE_FACTOR_MIN * min(old, new)
+    return max(old, new) > 1.5 * min(old, new)

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 RECORDS = "records"
 DELTAS = "deltas"
 _DELTAS_MAX = 300_000  #: in one batch: kept in memory, because three queries read them
-_FEW = 20_000  #: deltas that one task sums: without this limit, every step would be a shuffle of almost nothing
 _SLACK_S = 120.0  #: clocks differ, and a delta comes after the second that it counts: a span is read this much further
-_POLL_S = 0.3
 _COMPACT_EVERY_S = 300.0
 _CHECK_EVERY_S = 10.0  #: between checks of the topics: a batch checks too, but without new records there is no batch
 
@@ -197,7 +195,7 @@ class TrafficJob:
                     raise problem
             if not any(query.isActive for query in queries):
                 return
-            self._stop.wait(_POLL_S)
+            self._stop.wait(0.3)
             if time.monotonic() - checked > _CHECK_EVERY_S:
                 for name in self._ids:
                     self._same(name)
@@ -273,7 +271,8 @@ class TrafficJob:
         try:
             counted = deltas.agg(f.count(f.lit(1)).alias("all"), f.count_if("readable").alias("readable")).collect()[0]
             records, unreadable = counted["all"], counted["all"] - counted["readable"]
-            few = deltas.coalesce(1) if records <= _FEW else deltas
+            # What one task sums: without this, every step would be a shuffle of almost nothing.
+            few = deltas.coalesce(1) if records <= 20_000 else deltas
             fresh = frames.fresh_deltas(few, Seen.from_json(state.get("seen", {})).rows())
             sums = frames.delta_sums(fresh).toArrow()
             ranges = frames.delta_ranges(fresh).toArrow().to_pylist()

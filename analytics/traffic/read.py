@@ -23,7 +23,6 @@ from analytics.traffic.windows import HOUR_S, MINUTE_S, SCHEMA, Window, coarsen,
 from knative.errors import PenstockError, UsageError
 
 QUERIES = ("records", "deltas")
-_TRIES = 5
 T = TypeVar("T")
 
 
@@ -62,7 +61,7 @@ def window_files(path: Path) -> list[Path]:
 def with_window_files(path: Path, read: Callable[[list[Path]], T]) -> T:
     """What `read` makes of the files that are valid now. It is called again, a few times, if it fails and some of them
     are gone, because a compaction has merged them."""
-    for _ in range(_TRIES - 1):
+    for _ in range(4):
         files = window_files(path)
         try:
             return read(files)

@@ -39,7 +39,6 @@ TABLES = "tables.json"
 WINDOWS = "windows.parquet"
 FACTS = "facts.json"
 _ID = "penstock-id"
-_DIGITS = 10
 
 #: Number of batch folders from which on they are compacted.
 BATCHES_MAX = 24
@@ -123,7 +122,7 @@ class QueryStore:
 
     def write(self, batch: int, table: pa.Table, facts: Mapping[str, Any]) -> None:
         """Write the sums of a batch; replaces those of an earlier attempt."""
-        self._put(f"batch={batch:0{_DIGITS}}", table, facts)
+        self._put(f"batch={batch:010}", table, facts)
 
     def compact(
         self, now_s: float, least: int = BATCHES_MAX, keep_minutes_s: float = KEEP_MINUTES_S, keep_s: float = KEEP_S
@@ -145,7 +144,7 @@ class QueryStore:
             facts["counters"][name] = sum(read_facts(part.path)["counters"].get(name, 0) for part in old)
         # The new part supersedes the old ones as soon as it has its name (see `parts`), so nothing counts
         # twice after a kill before the removal.
-        self._put(f"upto={last.batch:0{_DIGITS}}", age(whole, now_s, keep_minutes_s, keep_s), facts)
+        self._put(f"upto={last.batch:010}", age(whole, now_s, keep_minutes_s, keep_s), facts)
         for path in superseded(self.parts_folder):
             shutil.rmtree(path)
         return len(old)

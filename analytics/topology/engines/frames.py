@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HELD_EDGES_MAX = 20_000_000  #: the most edges to fetch for one question; 320 MB
-_STARTS_AT_ONCE = 200
 _LEVELS_MAX = 25  #: of paths that are followed on Spark, with one query each
 #: Trimming stops after a round that removes less than this share of the edges.
 _TRIM_SHARE_MIN = 0.02
@@ -201,7 +200,7 @@ def hops(spark: SparkSession, edges: DataFrame, starts: Iterable[int], near: boo
     """
     waiting = iter(starts)
     whole = fetch(edges.select("src", "dst")) if near else None
-    while some := list(islice(waiting, _STARTS_AT_ONCE)):
+    while some := list(islice(waiting, 200)):
         part = reachable(spark, edges, some, HELD_EDGES_MAX) if whole is None else whole
         if part is None:
             return

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from analytics.topology.report.style import STYLE
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -60,10 +62,6 @@ class Layers:
     turned: list[bool] = field(default_factory=list)  #: of each link: it runs from right to left
 
 
-STEP_HEIGHT = 8.0
-LABEL_HEIGHT = 16.0
-
-
 def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
     """Columns for the boxes and cells for the links, in a first order: by swimlane, then as given."""
     turned = _turned(len(boxes), links)
@@ -104,7 +102,7 @@ def _path(place: int, link: Link, turned: bool, cells: list[Cell]) -> list[int]:
         label = column == labelled and link.label_width > 0
         # Near its right end, a link is in the swimlane of its target, so that it changes swimlanes only once.
         swimlane = cells[last].swimlane if column == cells[last].column - 1 and not label else cells[first].swimlane
-        size = (link.label_width, LABEL_HEIGHT) if label else (0.0, STEP_HEIGHT)
+        size = (link.label_width, STYLE.label_height) if label else (0.0, STYLE.step_height)
         path.append(len(cells))
         cells.append(Cell(column, swimlane, *size, link=place, label=label))
     path.append(last)

@@ -27,15 +27,9 @@ from analytics.topology.model.document import SEVERITIES, Finding, Flow, Kind, T
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagedata import page_data
-from analytics.topology.report.pagegraph import HEALTHS, PageGraph, gather, total
+from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather, total
 from analytics.topology.report.picture import picture
-from analytics.topology.report.tables import tables
-
-FINDINGS_MAX = 200
-BRIEF_MAX = 8  #: findings with a line above the map
-FOLDED_AFTER = 4  #: findings of one rule that are shown; the others are folded
-EVIDENCE_MAX = 12
-OBJECTS_MAX = 16
+from analytics.topology.report.tables import ROWS_MAX, tables
 
 #: Kinds whose count is in the head of the page, if there are any.
 _COUNTED = (Kind.SOURCE, Kind.CHANNEL, Kind.BROKER, Kind.SUBSCRIPTION, Kind.TRIGGER)
@@ -110,7 +104,7 @@ def render(topology: Topology) -> str:
             assets=assets(),
             data=Markup(page_data(graph, topology.findings[: len(findings)])),
             findings=_by_rule(findings),
-            brief=findings[:BRIEF_MAX],
+            brief=findings[:8],  # those with a line above the map
             findings_left=len(topology.findings) - len(findings),
             severities=_severities(topology),
             facts=_facts(topology),
@@ -187,12 +181,12 @@ def _code(text: str) -> Markup:
 
 def _shown(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
     """The findings that get a card, the worst first (the order of the topology)."""
-    return [_finding(place, one, graph) for place, one in enumerate(topology.findings[:FINDINGS_MAX])]
+    return [_finding(place, one, graph) for place, one in enumerate(topology.findings[:ROWS_MAX])]
 
 
 def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
     objects = []
-    for one in dict.fromkeys(finding.objects[:OBJECTS_MAX]):
+    for one in dict.fromkeys(finding.objects[:DETAILS_MAX]):
         if one in graph.places:
             item = graph.items[graph.places[one]]
             objects.append(ShownObject(words.visible(item.label, 90), item.anchor, words.KINDS[item.kind]))
@@ -204,10 +198,10 @@ def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
         words.SEVERITIES[finding.severity.value],
         words.visible(finding.title),
         words.visible(finding.rule, 60),
-        finding.evidence[:EVIDENCE_MAX],
+        finding.evidence[:DETAILS_MAX],
         finding.remedy,
         tuple(objects),
-        max(len(finding.objects) - OBJECTS_MAX, 0),
+        max(len(finding.objects) - DETAILS_MAX, 0),
     )
 
 
@@ -216,10 +210,7 @@ def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFindi
     rules: dict[tuple[str, str], list[ShownFinding]] = {}
     for one in findings:
         rules.setdefault((one.severity, one.rule), []).append(one)
-    return [
-        (same, []) if len(same) <= FOLDED_AFTER + 1 else (same[:FOLDED_AFTER], same[FOLDED_AFTER:])
-        for same in rules.values()
-    ]
+    return [(same, []) if len(same) <= 5 else (same[:4], same[4:]) for same in rules.values()]
 
 
 def _severities(topology: Topology) -> list[tuple[str, str, int]]:

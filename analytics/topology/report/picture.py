@@ -18,19 +18,13 @@ from analytics.topology.report.icons import ICONS
 from analytics.topology.report.layers import Box, Link
 from analytics.topology.report.pagegraph import HEALTHS, Item, Line, PageGraph, total, worst
 from analytics.topology.report.placing import Arrangement, Point, Route, arrange
+from analytics.topology.report.style import STYLE
 
 BOXES_MAX = 90  #: vertices as themselves; above this, namespaces are drawn
 ARROWS_MAX = 220
 GROUPS_MAX = 36
 FLOWS_MAX = 40  #: arrows between namespaces
 LABELS_MAX = 60
-
-_HEIGHT = 40.0
-_WIDTH_MIN, _WIDTH_MAX = 108.0, 264.0
-_NAME_PX, _CAPTION_PX, _LABEL_PX = 12.5, 10.5, 10.5
-_BESIDE_TEXT = 50.0  #: bar, icon and padding
-_GRID_GAP = 16.0
-_WIDE = 1160.0  #: maximum width of a row of boxes without arrows
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +205,10 @@ def _drawn(parts: Sequence[_Part], lines: Sequence[Line], swimlanes: Sequence[st
     drawn = [place for place in range(len(parts)) if swimlanes or place in joined]
     numbers = {place: number for number, place in enumerate(drawn)}
     links = [
-        Link(numbers[line.source], numbers[line.target], text_width(label, _LABEL_PX) + 10 if label else 0.0)
+        Link(numbers[line.source], numbers[line.target], text_width(label, STYLE.caption) + 10 if label else 0.0)
         for line, label in zip(lines, labels, strict=True)
     ]
-    boxes = [Box(widths[place], _HEIGHT, parts[place].swimlane) for place in drawn]
+    boxes = [Box(widths[place], STYLE.height, parts[place].swimlane) for place in drawn]
     arrangement = arrange(boxes, links)
     shapes = [_shape(parts[place], widths[place], arrangement.boxes[number]) for place, number in numbers.items()]
     single = [place for place in range(len(parts)) if place not in numbers]
@@ -232,18 +226,18 @@ def _drawn(parts: Sequence[_Part], lines: Sequence[Line], swimlanes: Sequence[st
 
 
 def _box_width(part: _Part) -> float:
-    text = max(text_width(part.name, _NAME_PX), text_width(part.caption, _CAPTION_PX))
+    text = max(text_width(part.name, STYLE.name), text_width(part.caption, STYLE.caption))
     dot = 10.0 if part.severity else 0.0
-    return round(min(max(text + dot + _BESIDE_TEXT, _WIDTH_MIN), _WIDTH_MAX), 1)
+    return round(min(max(text + dot + STYLE.beside_text, STYLE.least_width), STYLE.most_width), 1)
 
 
 def _shape(part: _Part, width: float, middle: Point) -> Shape:
-    x, y = round(middle[0] - width / 2, 1), round(middle[1] - _HEIGHT / 2, 1)
+    x, y = round(middle[0] - width / 2, 1), round(middle[1] - STYLE.height / 2, 1)
     return Shape(
         x,
         y,
         width,
-        _HEIGHT,
+        STYLE.height,
         part.name,
         part.caption,
         part.icon,
@@ -263,14 +257,14 @@ def _grid(
 ) -> tuple[float, float]:
     """Put boxes without arrows in rows below the others; returns width and height of the whole."""
     left = 18.0
-    x, y = left, arrangement.height + (_GRID_GAP if arrangement.boxes else 18.0)
+    x, y = left, arrangement.height + (STYLE.grid_gap if arrangement.boxes else STYLE.margin)
     width, bottom = (arrangement.width if arrangement.boxes else 0.0), arrangement.height
     for place in single:
-        if x > left and x + widths[place] > max(_WIDE, arrangement.width):
-            x, y = left, y + _HEIGHT + _GRID_GAP
-        shapes.append(_shape(parts[place], widths[place], (x + widths[place] / 2, y + _HEIGHT / 2)))
-        x += widths[place] + _GRID_GAP
-        width, bottom = max(width, x), y + _HEIGHT + 18.0
+        if x > left and x + widths[place] > max(STYLE.row_width, arrangement.width):
+            x, y = left, y + STYLE.height + STYLE.grid_gap
+        shapes.append(_shape(parts[place], widths[place], (x + widths[place] / 2, y + STYLE.height / 2)))
+        x += widths[place] + STYLE.grid_gap
+        width, bottom = max(width, x), y + STYLE.height + STYLE.margin
     return round(max(width, 320.0), 1), round(max(bottom, 80.0), 1)
 
 

@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from analytics.topology.report.layers import Box, Cell, Layers, Link, layer
-
-GAP_Y = 12.0  #: between the cells of a column
-GAP_X = 26.0  #: between columns
-SWIMLANE_HEAD = 26.0  #: space for the title of a swimlane
-SWIMLANE_FOOT = 16.0
-SWIMLANE_GAP = 14.0
-MARGIN = 18.0
-_SWEEPS = 16
-_PULLS = 24
+from analytics.topology.report.style import STYLE
 
 Point = tuple[float, float]
 
@@ -60,7 +52,7 @@ def arrange(boxes: Sequence[Box], links: Sequence[Link]) -> Arrangement:
         _route(link, path, back, layers, points, widths)
         for link, path, back in zip(links, layers.paths, layers.turned, strict=True)
     )
-    width = middles[-1] + widths[-1] / 2 + MARGIN
+    width = middles[-1] + widths[-1] / 2 + STYLE.margin
     bottom = swimlanes[-1][1] if swimlanes else 0.0
     return Arrangement(width, bottom, tuple(points[: len(boxes)]), routes, tuple(swimlanes))
 
@@ -90,7 +82,7 @@ def _route(
 def _order(layers: Layers) -> None:
     """Sort the columns so that few steps cross."""
     best, fewest = [list(column) for column in layers.columns], _crossings(layers)
-    for sweep in range(_SWEEPS):
+    for sweep in range(16):
         if fewest == 0:
             break
         forward = sweep % 2 == 0
@@ -141,13 +133,13 @@ def _swimlanes(layers: Layers, count: int) -> list[tuple[float, float]]:
         full = [0.0] * count
         for one in column:
             cell = layers.cells[one]
-            full[cell.swimlane] += cell.height + GAP_Y
+            full[cell.swimlane] += cell.height + STYLE.gap_y
         heights = [max(pair) for pair in zip(heights, full, strict=True)]
     swimlanes, top = [], 0.0
     for height in heights:
-        bottom = top + SWIMLANE_HEAD + height + SWIMLANE_FOOT - GAP_Y
+        bottom = top + STYLE.swimlane_head + height + STYLE.swimlane_foot - STYLE.gap_y
         swimlanes.append((top, bottom))
-        top = bottom + SWIMLANE_GAP
+        top = bottom + STYLE.swimlane_gap
     return swimlanes
 
 
@@ -157,8 +149,8 @@ def _settle(layers: Layers, swimlanes: Sequence[tuple[float, float]]) -> None:
         _spread(column, layers, swimlanes, dict.fromkeys(column, 0.0))
     # As in `_order`, pulls alternate between the sides. The last ones use both, so that boxes end between their
     # neighbours and not level with one side only.
-    for pull in range(_PULLS):
-        last = pull >= _PULLS - 4
+    for pull in range(pulls := 24):
+        last = pull >= pulls - 4
         forward = pull % 2 == 0
         for column in layers.columns if forward else reversed(layers.columns):
             wanted = {}
@@ -183,9 +175,9 @@ def _spread(
         for one in members:
             size = layers.cells[one].height
             offsets.append(height + size / 2)
-            height += size + GAP_Y
-        low = swimlanes[swimlane][0] + SWIMLANE_HEAD
-        high = swimlanes[swimlane][1] - SWIMLANE_FOOT + GAP_Y - height
+            height += size + STYLE.gap_y
+        low = swimlanes[swimlane][0] + STYLE.swimlane_head
+        high = swimlanes[swimlane][1] - STYLE.swimlane_foot + STYLE.gap_y - height
         weights = [_weight(layers.cells[one]) for one in members]
         fitted = _isotonic([wanted[one] - offset for one, offset in zip(members, offsets, strict=True)], weights)
         for one, offset, value in zip(members, offsets, fitted, strict=True):
@@ -213,10 +205,10 @@ def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 def _middles(widths: Sequence[float]) -> list[float]:
     """The x of each column."""
-    middles, left = [], MARGIN
+    middles, left = [], STYLE.margin
     for number, width in enumerate(widths):
         middles.append(left + width / 2)
-        left += width + GAP_X
+        left += width + STYLE.gap_x
         if number % 2 and width == 0.0:  # only steps: the curves need less room
-            left += GAP_X / 2
+            left += STYLE.gap_x / 2
     return middles

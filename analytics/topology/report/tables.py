@@ -14,9 +14,6 @@ from analytics.topology.report import words
 from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
 
 ROWS_MAX = 300
-REACH_MAX = 100
-ISLANDS_MAX = 50
-NAMES_MAX = 6  #: vertices listed in one cell
 _VERTICES_NOTE = "Lag: events that are stored and not settled yet. The map's panel shows what does not fit into a cell."
 
 Sortable = str | float
@@ -196,7 +193,7 @@ def _names(ids: Iterable[str], size: int, labels: Mapping[str, tuple[str, str]])
 
 
 def _first(ids: Iterable[str]) -> Sequence[str]:
-    return [one for _, one in zip(range(NAMES_MAX), ids, strict=False)]
+    return [one for _, one in zip(range(6), ids, strict=False)]
 
 
 def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:
@@ -218,7 +215,7 @@ def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
                 _names(one.hops, one.reached, labels),
             )
         )
-        for one in ordered[:REACH_MAX]
+        for one in ordered[:ROWS_MAX]
     )
     note = "Everything that an event of the source can reach, and the largest number of edges to it."
     return [Table("reach", "What sources reach", note, columns, rows, len(ordered))]
@@ -244,7 +241,7 @@ def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[
                 _names(one.members, one.size, labels),
             )
         )
-        for one in topology.islands[:ISLANDS_MAX]
+        for one in topology.islands[:ROWS_MAX]
     )
     note = "Parts of the topology that no edge connects."
     return [Table("islands", "Islands", note, columns, rows, len(topology.islands))]

@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 UNKNOWN = "\N{EN DASH}"
 TEXT_MAX = 300  #: characters of one text in the page
 SENTENCE_MAX = 600  #: of a sentence of evidence, remedy or method
-SHORT_MAX = 28  #: characters of a name in a box of the map
-_MARKS_MAX = 2  #: consecutive combining marks; more of them would cover the neighbouring lines
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _URI = re.compile(r"^https?://")
@@ -38,14 +36,14 @@ def _escape_unprintable(text: str) -> str:
     shown, marks = [], 0
     for letter in text:
         marks = marks + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
-        if not letter.isprintable() or marks > _MARKS_MAX:
+        if not letter.isprintable() or marks > 2:  # more of them would cover the neighbouring lines
             shown.append(letter.encode("unicode_escape").decode("ascii"))
         else:
             shown.append(letter)
     return "".join(shown)
 
 
-def short(text: str, limit: int = SHORT_MAX) -> str:
+def short(text: str, limit: int = 28) -> str:
     """For a box of the map: a URI without its scheme, cut in the middle, as both ends distinguish it."""
     text = _URI.sub("", visible(text)).rstrip("/") or visible(text)
     if len(text) <= limit:

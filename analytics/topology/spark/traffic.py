@@ -17,14 +17,13 @@ import pyarrow.parquet as pq
 
 from analytics.spark.rows import frame_of_table
 from analytics.traffic.frames import read_deltas
-from analytics.traffic.windows import SCHEMA
+from analytics.traffic.windows import HOUR_S, MINUTE_S, SCHEMA
 from knative.traffic.counts import NAMES, column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _KEYS = ("accepted", "namespace", "channel", "subscription", "source")
-HOUR_S, MINUTE_S = 3600, 60
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
 

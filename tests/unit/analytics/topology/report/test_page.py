@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from analytics.topology.model.document import Topology
 from analytics.topology.report import render, words
-from analytics.topology.report.page import FINDINGS_MAX, assets
+from analytics.topology.report.page import assets
 from analytics.topology.report.tables import ROWS_MAX
 from tests.support import topologies
 from tests.support.profiles import examples
@@ -107,14 +107,14 @@ def test_the_data_of_the_page_holds_no_tag_and_is_plain_json() -> None:
 
 
 def test_long_text_is_cut_and_thousands_of_things_are_bounded() -> None:
-    many = topologies.hostile([f"{number}{'y' * 10_000}" for number in range(FINDINGS_MAX + 50)])
+    many = topologies.hostile([f"{number}{'y' * 10_000}" for number in range(ROWS_MAX + 50)])
     source = render(many)
     page = read_page(source)
     own = len(source) - sum(len(text) for text in (*assets().vendored, assets().script, assets().style))
 
     assert "y" * (words.SENTENCE_MAX + 1) not in source
     assert own < 6_500 * len(many.vertices)
-    assert sum(1 for tag, _ in page.elements if tag == "article") == FINDINGS_MAX
+    assert sum(1 for tag, _ in page.elements if tag == "article") == ROWS_MAX
     assert "50 more are in" in "".join(page.text)
 
 

@@ -14,7 +14,8 @@ from analytics.topology.report import render
 from analytics.topology.report.layers import Box, Link
 from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.picture import BOXES_MAX, FLOWS_MAX, GROUPS_MAX, Picture, picture
-from analytics.topology.report.placing import GAP_Y, SWIMLANE_HEAD, Arrangement, arrange
+from analytics.topology.report.placing import Arrangement, arrange
+from analytics.topology.report.style import STYLE
 from tests.support import topologies
 from tests.support.profiles import examples
 from tests.unit.analytics.topology.report.page_reader import read_page
@@ -68,7 +69,7 @@ def test_boxes_stay_in_their_swimlanes_and_links_join_their_ends(graph: tuple[li
 
     for box, (_, y) in zip(boxes, shown.boxes, strict=True):
         top, bottom = shown.swimlanes[box.swimlane]
-        assert top + SWIMLANE_HEAD - 0.1 <= y - box.height / 2
+        assert top + STYLE.swimlane_head - 0.1 <= y - box.height / 2
         assert y + box.height / 2 <= bottom + 0.1
     assert all(bottom < top for (_, bottom), (top, _) in pairwise(shown.swimlanes))
     for link, route in zip(links, shown.routes, strict=True):
@@ -101,7 +102,7 @@ def test_two_columns_are_drawn_without_a_crossing_where_there_is_a_way() -> None
     heights = sorted((shown.boxes[one][1], shown.boxes[12 + order[one]][1]) for one in range(12))
 
     assert [right for _, right in heights] == sorted(right for _, right in heights)
-    assert all(other[0] - one[0] >= 40 + GAP_Y - 0.1 for one, other in pairwise(heights))
+    assert all(other[0] - one[0] >= 40 + STYLE.gap_y - 0.1 for one, other in pairwise(heights))
 
 
 @pytest.mark.parametrize("sample", ["empty", "quickstart", "shop", "hostile"])

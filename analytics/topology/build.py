@@ -16,10 +16,8 @@ from analytics.topology.engines.port import DAMPING, ROUNDS, Engine
 from analytics.topology.engines.queries import GraphAnswers, walk
 from analytics.topology.findings import findings_of
 from analytics.topology.model.document import Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
-from analytics.topology.model.facts import Facts, facts_of
+from analytics.topology.model.facts import LISTED_MAX, Facts, facts_of
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs
-
-ROWS_MAX = 20  #: of a ranking
 
 _TIERS = {
     Tier.WINDOWS: "Numbers come from the windows of `penstock job traffic`",
@@ -105,7 +103,7 @@ def _rankings(
         "influence",
         "Most influential channels",
         unit,
-        tuple(Rank(id_, round(value, 6)) for id_, value in walks.influence[:ROWS_MAX] if value > 0),
+        tuple(Rank(id_, round(value, 6)) for id_, value in walks.influence[:LISTED_MAX] if value > 0),
     )
     yield Ranking("traffic", "Busiest channels", "events/s", _top((one.id, one.rate or 0.0) for one in rates))
     lags = ((one.id, float(one.lag)) for one in vertices if one.lag)
@@ -120,7 +118,7 @@ def _rankings(
         tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in articulation_points),
     )
     reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
-    rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:ROWS_MAX])
+    rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:LISTED_MAX])
     yield Ranking("reach", "Sources with the largest reach", "vertices", tuple(rows))
 
 
@@ -131,9 +129,9 @@ def ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
         for id_, cut in walks.articulation_points.items()
         if not id_.startswith(("subscription:", "trigger:"))
     )
-    return sorted(some, key=lambda one: (-one[1][1], -one[1][0], one[0]))[:ROWS_MAX]
+    return sorted(some, key=lambda one: (-one[1][1], -one[1][0], one[0]))[:LISTED_MAX]
 
 
 def _top(rows: Iterable[tuple[str, float]]) -> tuple[Rank, ...]:
-    ordered = sorted(rows, key=lambda one: (-one[1], one[0]))[:ROWS_MAX]
+    ordered = sorted(rows, key=lambda one: (-one[1], one[0]))[:LISTED_MAX]
     return tuple(Rank(id_, value) for id_, value in ordered)

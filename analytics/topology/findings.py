@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from analytics.topology.engines.double_delivery import DoubleDelivery
 from analytics.topology.engines.queries import GraphAnswers, Loop, listed
 from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, edge_id
-from analytics.topology.model.facts import CHAIN_NAMED_MAX, Facts, SubscriptionFacts, slack
+from analytics.topology.model.facts import LISTED_MAX, Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 
@@ -96,7 +96,7 @@ def _loops(
             Severity.INFO if decided else Severity.CRITICAL,
             what + (" if a filter lets them pass" if decided else ""),
             (*channels, *(id_ for id_ in loop.members if id_ not in facts.channels)),
-            (*ended[:CHAIN_NAMED_MAX], *ways, *counts),
+            (*ended[:LISTED_MAX], *ways, *counts),
             "Deliver to another address, send the reply to another channel, or make the subscriber answer without an "
             "event where the loop should end. With a filter, exclude the types that come back. A chain of more than "
             "PENSTOCK_REPLY_DEPTH_MAX ends as a dead letter with the code 508.",
@@ -115,7 +115,7 @@ def _chains(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     for chain in facts.joins.chains:
         came_back = sorted(ended.get(chain.broker, ()))
         objects = list(dict.fromkeys([*(id_ for id_, _ in came_back), *chain.unfiltered, *chain.filtered]))
-        evidence = [f"{name(id_)}: {error}." for id_, error in came_back[:CHAIN_NAMED_MAX]]
+        evidence = [f"{name(id_)}: {error}." for id_, error in came_back[:LISTED_MAX]]
         if chain.unfiltered:
             evidence.append(f"Without a filter, so each reply comes to it, its own too: {listed(chain.unfiltered)}.")
         if chain.filtered:

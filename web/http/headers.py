@@ -18,7 +18,7 @@ Pairs = list[tuple[bytes, bytes]]
 #: The header lines of a request: by name if no name is repeated, else one by one.
 Fields = dict[bytes, bytes] | Pairs
 
-_HOST, _LENGTH, _CODING, _EXPECT, _ENCODING = 1, 2, 3, 4, 5
+_HOST, _LENGTH, _CODING, _EXPECT, _ENCODING = range(1, 6)  # no Enum: looking its members up takes longer
 _WATCHED = {
     b"Host": _HOST,
     b"Content-Length": _LENGTH,

@@ -27,7 +27,7 @@ IDLE, HEAD, BODY, COMPLETE, CLOSED = ReaderState
 _BLANK_LINE = b"\r\n\r\n"
 #: Besides the header lines and the URL, a head has a method and a version.
 _START_LINE_BYTES_MAX = 64
-_SLASH = 0x2F
+_SLASH = ord("/")
 _VERSION = b" HTTP/1.1"
 _VERSION_LINE = _VERSION + b"\r\n"
 _START_LINE_REST_BYTES_MAX = len(b"OPTIONS ") + len(_VERSION_LINE)

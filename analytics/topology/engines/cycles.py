@@ -1,7 +1,7 @@
-"""Cycles inside a loop: the shortest through each channel, each cycle once, at most CYCLES_MAX.
+"""Cycles inside a loop: the shortest through each channel, each cycle once, at most LISTED_MAX.
 
 The number of all cycles grows exponentially. The shortest ones through each channel are those that a user has to break,
-and unless there are more than CYCLES_MAX, they cover every channel of the loop.
+and unless there are more than LISTED_MAX, they cover every channel of the loop.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-CYCLES_MAX = 20
-_STARTS_MAX = 5 * CYCLES_MAX
+from analytics.topology.model.facts import LISTED_MAX
+
+_STARTS_MAX = 5 * LISTED_MAX
 
 Step = tuple[str, str]
 
@@ -36,7 +37,7 @@ def _distinct(found: Iterable[list[str]]) -> list[tuple[str, ...]]:
             # A cycle is found from each of its channels. Turned to begin at its smallest id, all of these are equal.
             turn = cycle.index(min(cycle))
             distinct.setdefault((*cycle[turn:], *cycle[:turn]))
-    return sorted(distinct, key=lambda one: (len(one), one))[:CYCLES_MAX]
+    return sorted(distinct, key=lambda one: (len(one), one))[:LISTED_MAX]
 
 
 def _way(start: str, end: str, ways: Mapping[str, Iterable[str]], inside: frozenset[str]) -> list[str]:

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from analytics.topology.engines.port import Engine, Graph, Ints
-from analytics.topology.model.facts import Facts, SubscriptionFacts
+from analytics.topology.model.facts import LISTED_MAX, Facts, SubscriptionFacts
 
 STARTS_MAX = 2_000
 STEPS_MAX = 1_000_000
-NAMED_MAX = 20  #: pairs that are listed for one destination
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +135,8 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
             origins[channel].append((one, depth))
     found: dict[tuple[str, str], DoubleDelivery] = {}
     for channel, ways in sorted(origins.items()):
-        for place, (first, near) in enumerate(ways[: 2 * NAMED_MAX]):
-            for second, far in ways[place + 1 : 2 * NAMED_MAX]:
+        for place, (first, near) in enumerate(ways[: 2 * LISTED_MAX]):
+            for second, far in ways[place + 1 : 2 * LISTED_MAX]:
                 # In a loop every member is above every other: each pair would only repeat that there is a loop.
                 if first.channel == second.channel or _one_loop(first, second, loop_of):
                     continue
@@ -145,7 +144,7 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
                 meeting = DoubleDelivery(target, *pair, channel, max(near, far))
                 if pair not in found or meeting.hops < found[pair].hops:
                     found[pair] = meeting
-    return [found[pair] for pair in sorted(found)][:NAMED_MAX]
+    return [found[pair] for pair in sorted(found)][:LISTED_MAX]
 
 
 def _child(
@@ -165,7 +164,7 @@ def _child(
                 if pair in checked or pair[::-1] in checked or _one_loop(first, second, loop_of):
                     continue
                 found.append(DoubleDelivery(target, *pair, channel, ways[channel]))
-                if len(found) == NAMED_MAX:
+                if len(found) == LISTED_MAX:
                     return found
     return found
 

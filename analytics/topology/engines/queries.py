@@ -21,11 +21,10 @@ from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.model.facts import Facts
 
 SOURCES_MAX = 200  #: sources whose reach is reported: those with the most events
-REACHED_MAX = 50  #: vertices listed for each of them
 REACH_STEPS_MAX = 20_000_000
 CUT_EDGES_MAX = 2_000_000  #: no articulation points beyond this: a million edges take 9 s and 500 MB
 ISLANDS_MAX = 100
-MEMBERS_MAX = 50
+MEMBERS_MAX = 50  #: vertices listed of an island, or of what a source reaches
 CHANNELS = ("channel:", "broker:")  #: prefixes of the ids of channels
 OUTSIDE = ("uri:", "dlq:")  #: and of vertices where events leave the map: influence starts there
 
@@ -206,7 +205,7 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[Reached]:
     found: list[Reached] = []
     steps = 0
     for start, vertices, depths in hops:
-        near = zip(vertices[:REACHED_MAX].tolist(), depths[:REACHED_MAX].tolist(), strict=True)
+        near = zip(vertices[:MEMBERS_MAX].tolist(), depths[:MEMBERS_MAX].tolist(), strict=True)
         found.append(Reached(start, len(vertices), int(depths[-1]) if len(depths) else 0, tuple(near)))
         steps += len(vertices)
         if steps > REACH_STEPS_MAX:

@@ -30,7 +30,7 @@ SLACK_SHARE = 0.02
 SLACK_S = 2.0
 SLACK_EVENTS = 5
 CHECKSUM_CHARS = 6  #: of the checksum in the id of a destination: enough to tell apart, too few to find secrets
-CHAIN_NAMED_MAX = 10  #: triggers of a chain of replies that are named
+LISTED_MAX = 20  #: of what a finding or a ranking names: triggers, pairs, cycles, channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Imbalance:
 @dataclass(frozen=True, slots=True)
 class ReplyChain:
     """A broker whose triggers may answer each other: a reply comes to all of them, as their filters allow. Which events
-    subscribers answer with is not known, so no filter rules a trigger out. At most CHAIN_NAMED_MAX ids of each."""
+    subscribers answer with is not known, so no filter rules a trigger out. At most LISTED_MAX ids of each."""
 
     broker: str
     count: int  #: of its triggers
@@ -274,8 +274,8 @@ def _chains(consumers: Iterable[SubscriptionFacts]) -> tuple[ReplyChain, ...]:
         ReplyChain(
             broker,
             len(free) + len(filtered),
-            tuple(sorted(free)[:CHAIN_NAMED_MAX]),
-            tuple(sorted(filtered)[:CHAIN_NAMED_MAX]),
+            tuple(sorted(free)[:LISTED_MAX]),
+            tuple(sorted(filtered)[:LISTED_MAX]),
         )
         for broker, (free, filtered) in sorted(of.items())
     )

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from analytics.spark.rows import frame_of
 from analytics.topology.model.facts import (
-    CHAIN_NAMED_MAX,
+    LISTED_MAX,
     Facts,
     Imbalance,
     Joins,
@@ -147,7 +147,7 @@ def reply_chains(frames: FactFrames, most: int | None = None) -> list[ReplyChain
     from pyspark.sql import functions as f
 
     def named(ids: Column) -> Column:
-        return f.slice(f.sort_array(f.collect_list(ids)), 1, CHAIN_NAMED_MAX)  # collect_list leaves null out
+        return f.slice(f.sort_array(f.collect_list(ids)), 1, LISTED_MAX)  # collect_list leaves null out
 
     triggers = frames.consumers.where(f.col("id").startswith("trigger:")).groupBy(f.col("channel_id").alias("broker"))
     found = triggers.agg(

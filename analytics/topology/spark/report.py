@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analytics.topology.build import ROWS_MAX, collector_at_rest, put_together, ranked_cuts
+from analytics.topology.build import collector_at_rest, put_together, ranked_cuts
 from analytics.topology.engines.frames import Keeper
 from analytics.topology.engines.graphframes import NEAR_EDGES, GraphFramesEngine
 from analytics.topology.engines.queries import GraphAnswers, limits
 from analytics.topology.findings import is_single_point
 from analytics.topology.model.document import Topology
-from analytics.topology.model.facts import Facts, ReplyChain
+from analytics.topology.model.facts import LISTED_MAX, Facts, ReplyChain
 from analytics.topology.model.inputs import Inputs, State
 from analytics.topology.spark import graph as spark_graph
 from analytics.topology.spark import selection
@@ -104,7 +104,7 @@ class _Run:
             dead_loops=ask.dead_loops(),
             double_deliveries=met,
             reach=reach,
-            influence=ask.influence(inputs.window.seconds if self._map.counted else 0.0, ROWS_MAX),
+            influence=ask.influence(inputs.window.seconds if self._map.counted else 0.0, LISTED_MAX),
             articulation_points=articulation_points or {},
             notes=(*meeting_notes, *reach_notes, *limits(count, len(islands), articulation_points is None)),
         )
@@ -138,7 +138,7 @@ class _Run:
         wanted.add(id_ for id_, value in walks.influence if value > 0)
         wanted.add(id_ for id_, (_, channels) in walks.articulation_points.items() if is_single_point(id_, channels))
         wanted.add(id_ for id_, _ in ranked_cuts(walks))
-        rows = selection.part(self._spark, self._facts, wanted, self._inputs.workers, self._map.counted, ROWS_MAX)
+        rows = selection.part(self._spark, self._facts, wanted, self._inputs.workers, self._map.counted, LISTED_MAX)
         self._notes.append(
             f"The map has {self._map.count} edges. Findings and rankings cover all of them. The page shows "
             f"{len(rows.consumers)} subscriptions and {len(rows.channels)} channels that they name, or that are the "

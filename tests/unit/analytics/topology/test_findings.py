@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Finding, Flow, Health, Kind, Severity, Topology, from_json, to_json
+from analytics.topology.model.facts import LISTED_MAX
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
@@ -89,11 +90,11 @@ def test_replies_that_came_back_too_often_are_a_loop() -> None:
 
 def test_many_triggers_of_a_broker_are_named_in_part() -> None:
     world = World().channel("main", kind="Broker")
-    for number in range(30):
+    for number in range(3 * LISTED_MAX):
         filter_ = ALL_EVENTS if number % 2 else _TYPE_A
         world.subscription(f"t{number:02}", "main", f"http://x{number}", kind="Trigger", filter_=filter_)
     (chain,) = (one for one in built(world.inputs()).findings if one.rule == "reply-chain")
-    assert (len(chain.objects), chain.evidence[0]) == (21, "30 triggers; replies go back into the broker.")
+    assert (len(chain.objects), chain.evidence[0]) == (41, "60 triggers; replies go back into the broker.")
 
 
 def test_a_broker_that_nothing_is_sent_to_is_found_although_its_own_replies_lead_to_it() -> None:

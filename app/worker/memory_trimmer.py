@@ -23,7 +23,6 @@ from app.timing import LOOK_S
 from knative.backoff import doubling_s
 
 _GROWTH_BYTES = 8 * 1024 * 1024
-_TIMES = 7  #: after growth; the last time is 64 checks after the one before
 _STATM = Path("/proc/self/statm")
 
 
@@ -66,7 +65,8 @@ class MemoryTrimmer:
                 self._gone_at = 0.0
                 gc.collect()
             elif resident_bytes() - base > self._growth:
-                pauses = islice(doubling_s(self._every_s, math.inf), _TIMES)
+                # The last time is 64 checks after the one before.
+                pauses = islice(doubling_s(self._every_s, math.inf), 7)
             elif time.monotonic() < due:
                 continue
             trim(0)  # ctypes releases the interpreter lock during the call

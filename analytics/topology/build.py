@@ -15,8 +15,8 @@ from analytics.topology.document_builder import DocumentBuilder
 from analytics.topology.engines.port import DAMPING, ROUNDS, Engine
 from analytics.topology.engines.queries import GraphAnswers, walk
 from analytics.topology.findings import findings_of
-from analytics.topology.model.document import Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
-from analytics.topology.model.facts import LISTED_MAX, Facts, facts_of
+from analytics.topology.model.document import LISTED_MAX, Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
+from analytics.topology.model.facts import Facts, facts_of
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs
 
 _TIERS = {

@@ -28,8 +28,8 @@ from collections.abc import Iterable, Iterator
 
 from analytics.topology.engines.double_delivery import DoubleDelivery
 from analytics.topology.engines.queries import GraphAnswers, Loop, listed
-from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, edge_id
-from analytics.topology.model.facts import LISTED_MAX, Facts, SubscriptionFacts, slack
+from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Flow, Severity, edge_id
+from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 

@@ -1,8 +1,8 @@
 """What Spark computes of one batch: partial sums of records and of deltas, and the numbers of those deltas.
 
 There are few result rows (one for each minute, channel, type and source), so the driver can hold them. Outsiders may
-invent types and sources, so only the SERIES_MAX busiest of each channel and minute keep their names; the others are
-summed under "" and "". All computation is SQL: Python does not run on the workers, so they do not need these modules.
+invent types and sources, so only the COMBINATIONS_MAX busiest of each channel and minute keep their names; the others
+are summed under "" and "". All computation is SQL: Python does not run on the workers, which do not need these modules.
 
 Does not write, and does not know what was read before, except for the ranges of deltas that the caller passes.
 """
@@ -18,13 +18,12 @@ from analytics.spark.kafka_source import body_bytes, header, second
 from analytics.spark.rows import frame_of
 from analytics.traffic.windows import MINUTE_S
 from knative.traffic.counts import NAMES
-from knative.traffic.delta import ACCEPTED, SETTLED, VERSION
+from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, VERSION
 from knative.traffic.latency_sketch import BUCKET_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SERIES_MAX = 500  #: types and sources of a channel that keep their names, in a minute of a batch
 TEXT_MAX = 256  #: characters of a type or a source; the rest is cut off
 
 _DELTA = (
@@ -158,7 +157,7 @@ def _bounded(sums: DataFrame, within: Sequence[str], counts: Sequence[str]) -> D
 
     busiest = Window.partitionBy(*within).orderBy(f.desc("events"), "type", "source")
     ranked = sums.withColumn("rank", f.row_number().over(busiest))
-    keep = f.col("rank") <= SERIES_MAX
+    keep = f.col("rank") <= COMBINATIONS_MAX
     named = ranked.withColumns(
         {
             name: f.when(keep, f.substring(f.make_valid_utf8(name), 1, TEXT_MAX)).otherwise("")

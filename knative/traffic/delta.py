@@ -25,7 +25,8 @@ ACCEPTED: Literal["accepted"] = "accepted"
 SETTLED: Literal["settled"] = "settled"
 Kind = Literal["accepted", "settled"]
 
-#: Combinations of type and source that one process counts separately in one second. The rest is counted under "", "".
+#: Combinations of type and source that are counted separately: by one process in one second, of one channel in one
+#: minute. The rest is counted under "", "".
 COMBINATIONS_MAX = 500
 #: The most that one second may have counted. JSON knows larger numbers, and tables do not.
 _COUNT_MAX = 2**53

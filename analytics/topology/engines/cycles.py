@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from analytics.topology.model.facts import LISTED_MAX
+from analytics.topology.model.document import LISTED_MAX
 
 _STARTS_MAX = 5 * LISTED_MAX
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from analytics.topology.engines.port import Engine, Graph, Ints
-from analytics.topology.model.facts import LISTED_MAX, Facts, SubscriptionFacts
+from analytics.topology.model.document import LISTED_MAX
+from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 STARTS_MAX = 2_000
 STEPS_MAX = 1_000_000

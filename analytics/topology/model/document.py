@@ -23,6 +23,7 @@ import orjson
 from knative.errors import PenstockError
 
 SCHEMA_VERSION = 1
+LISTED_MAX = 20  #: of what a finding or a ranking names: triggers, pairs, cycles, channels
 
 Scalar = str | int | float | bool | None
 

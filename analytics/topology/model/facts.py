@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from analytics.topology.model.addresses import channel_id
-from analytics.topology.model.document import Flow
+from analytics.topology.model.document import LISTED_MAX, Flow
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from knative.contract.addresses import Addresses
 from knative.contract.records import TRIGGER, Channel, Subscription
@@ -30,7 +30,6 @@ SLACK_SHARE = 0.02
 SLACK_S = 2.0
 SLACK_EVENTS = 5
 CHECKSUM_CHARS = 6  #: of the checksum in the id of a destination: enough to tell apart, too few to find secrets
-LISTED_MAX = 20  #: of what a finding or a ranking names: triggers, pairs, cycles, channels
 
 
 @dataclass(frozen=True, slots=True)

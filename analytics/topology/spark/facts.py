@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from analytics.spark.rows import frame_of
+from analytics.topology.model.document import LISTED_MAX
 from analytics.topology.model.facts import (
-    LISTED_MAX,
     Facts,
     Imbalance,
     Joins,

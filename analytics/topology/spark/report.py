@@ -20,8 +20,8 @@ from analytics.topology.engines.frames import Keeper
 from analytics.topology.engines.graphframes import NEAR_EDGES, GraphFramesEngine
 from analytics.topology.engines.queries import GraphAnswers, limits
 from analytics.topology.findings import is_single_point
-from analytics.topology.model.document import Topology
-from analytics.topology.model.facts import LISTED_MAX, Facts, ReplyChain
+from analytics.topology.model.document import LISTED_MAX, Topology
+from analytics.topology.model.facts import Facts, ReplyChain
 from analytics.topology.model.inputs import Inputs, State
 from analytics.topology.spark import graph as spark_graph
 from analytics.topology.spark import selection

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from analytics.topology.compare import Difference
 from analytics.topology.exports import plain
-from analytics.topology.model.document import SEVERITIES, Finding, Kind, Severity, Topology
+from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Kind, Severity, Topology
 from app.cli.output.time import show_time
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 FINDINGS_MAX = 50
-EVIDENCE_MAX = 6
-IDS_MAX = 10
 _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -81,26 +79,26 @@ def show_difference(difference: Difference) -> None:
     _names(console, "gone", difference.vertices_gone)
     _names(console, "new edge", difference.edges_new)
     _names(console, "gone edge", difference.edges_gone)
-    for change in difference.changes[: 3 * IDS_MAX]:
+    for change in difference.changes[: 3 * LISTED_MAX]:
         values = (f"{one:.3g}/s" if isinstance(one, float) else str(one) for one in (change.before, change.after))
         _print(console, f"{change.what}: {change.id}: {' → '.join(values)}")
-    if len(difference.changes) > 3 * IDS_MAX:
-        _print(console, f"... and {len(difference.changes) - 3 * IDS_MAX} more changes; -o json shows all.")
+    if len(difference.changes) > 3 * LISTED_MAX:
+        _print(console, f"... and {len(difference.changes) - 3 * LISTED_MAX} more changes; -o json shows all.")
 
 
 def _names(console: Console, word: str, ids: tuple[str, ...]) -> None:
-    for id_ in ids[:IDS_MAX]:
+    for id_ in ids[:LISTED_MAX]:
         _print(console, f"{word}: {id_}")
-    if len(ids) > IDS_MAX:
-        _print(console, f"... and {len(ids) - IDS_MAX} more {word}")
+    if len(ids) > LISTED_MAX:
+        _print(console, f"... and {len(ids) - LISTED_MAX} more {word}")
 
 
 def _show_finding(console: Console, finding: Finding, word: str = "") -> None:
     _print(console, f"{word}{finding.severity.value.upper()} {finding.title}  [{finding.rule}]", finding.severity)
-    for line in finding.evidence[:EVIDENCE_MAX]:
+    for line in finding.evidence[:LISTED_MAX]:
         _print(console, f"    {line}")
-    if len(finding.evidence) > EVIDENCE_MAX:
-        _print(console, f"    ... {len(finding.evidence) - EVIDENCE_MAX} more")
+    if len(finding.evidence) > LISTED_MAX:
+        _print(console, f"    ... {len(finding.evidence) - LISTED_MAX} more")
     _print(console, f"    → {finding.remedy}")
 
 

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
-from analytics.topology.model.document import Finding, Flow, Health, Kind, Severity, Topology, from_json, to_json
-from analytics.topology.model.facts import LISTED_MAX
+from analytics.topology.model.document import (
+    LISTED_MAX,
+    Finding,
+    Flow,
+    Health,
+    Kind,
+    Severity,
+    Topology,
+    from_json,
+    to_json,
+)
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS

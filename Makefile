@@ -150,7 +150,7 @@ $(RUN): requirements.lock pyproject.toml setup.py
 	@touch $@
 
 $(ANALYTICS): requirements-all.lock pyproject.toml setup.py
-	@$(INSTALL) $< --java --ask "Spark, GraphFrames and the libraries of reports"
+	@$(INSTALL) $< --java --ask "Spark, GraphFrames and the libraries of reports: about 560 MB"
 	@touch $(RUN) $@
 
 $(STAMP): requirements-dev.lock pyproject.toml setup.py

@@ -21,7 +21,6 @@ _WHEEL = re.compile(
     r"^\s*(Downloading|Using cached) (?:\S*/)?(\S+?)-\d\S*(?<!\.metadata) \(([\d.]+) (bytes|kB|MB|GB)\)"
 )
 _MB = {"bytes": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
-_ANALYTICS_MB = 560
 
 
 def words(lines: Iterable[str]) -> Iterator[str]:
@@ -86,7 +85,7 @@ def _unfit(*, java: bool, ports: bool) -> str | None:
 
 
 def _agreed(what: str) -> bool:
-    print(f"This needs {what}: about {_ANALYTICS_MB} MB to download, once, into this folder.", flush=True)
+    print(f"This needs {what} to download, once, into this folder.", flush=True)
     if not sys.stdin.isatty():
         return True
     return input("Install them now? [Y/n] ").strip().lower() in ("", "y", "yes")

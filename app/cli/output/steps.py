@@ -10,8 +10,6 @@ from typing import Self
 from app.cli.output.format import note
 from app.timing import SAY_S
 
-_NAME_CHARS = 11
-
 
 class Steps:
     """Use with `with`. On standard error."""
@@ -53,9 +51,9 @@ class Steps:
         """A step is done."""
         self._rest()
         if self._status is None:
-            note(f"{self._tick} {name:{_NAME_CHARS}} {result}")
+            note(f"{self._tick} {name:11} {result}")
         else:
-            self._console.print(f"[green]{self._tick}[/] [bold]{name:{_NAME_CHARS}}[/] ", end="")
+            self._console.print(f"[green]{self._tick}[/] [bold]{name:11}[/] ", end="")
             self._console.print(result, markup=False, soft_wrap=True)
 
     def say(self, sentence: str) -> None:

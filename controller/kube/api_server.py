@@ -1,6 +1,9 @@
 """Requests to the API server, each with a limit: the one place in Penstock that talks to it. JSON in, JSON out.
 
-The configuration is that of `kubectl`: a kubeconfig and its context, or the ServiceAccount of the pod. Raises ApiError.
+    the Lease -> one connection     writes -> a few     lists -> a few     watches -> one each, as many as there are
+
+No kind of request waits for a connection that another kind has. The configuration is that of `kubectl`: a kubeconfig
+and its context, or the ServiceAccount of the pod. Raises ApiError.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import nullcontext
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from controller.kube.errors import ApiError, StreamCut, retry_after_s
 from controller.kube.kubeconfig import check_kubeconfig, not_valid
+from controller.timing import CONNECT_S, CREDENTIALS_S, LEASE_REQUEST_S, REQUEST_S
 from knative.errors import UsageError
 
 APPLY = "application/apply-patch+yaml"
@@ -29,11 +34,7 @@ MERGE = "application/merge-patch+json"
 
 FIELD_MANAGER = "penstock"
 DEFAULT_NAMESPACE = "default"
-REQUEST_S = 15.0  #: of one request; also of a write that an admission webhook looks at
-CONNECT_S = 5.0
-LOAD_S = 60.0  #: of a kubeconfig's exec plugin, which may ask a person
-CONNECTIONS_MAX = 40  #: watches hold one each
-_RENEW_S = 60.0
+AT_ONCE = 8  #: so many writes are under way at the same time, and so many lists
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: What the client library raises for a configuration that is not valid.
 _CONFIGURATION = (kube_config.ConfigException, OSError, LookupError, TypeError, ValueError, AttributeError)
@@ -45,55 +46,23 @@ Json = dict[str, Any]
 Params = Mapping[str, str | int]
 
 
-class ApiServer:
-    """One API server. `open` comes first. Event loop only."""
+class Connections:
+    """Connections of their own for one kind of request. Event loop only."""
 
-    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
-        """`kubeconfig`: a path; "" = the one of `kubectl`, or the pod's ServiceAccount if there is none."""
-        self._kubeconfig = kubeconfig
-        self._context = context
+    def __init__(self, at_once: int, limit_s: float) -> None:
+        """`at_once`: how many; 0 = as many as are needed. `limit_s`: of one request, from when it has a connection."""
+        self._at_once = at_once
+        self._limit_s = limit_s
+        self._turns = asyncio.Semaphore(at_once) if at_once else None
+        self._settings: Configuration | None = None
         self._client: ApiClient | None = None
-        self._tokens: asyncio.Task[None] | None = None
-        self.host = ""
-        self.namespace = DEFAULT_NAMESPACE  #: of the pod or of the context
 
-    async def open(self) -> None:
-        """Read the configuration; asks nothing of the server. Raises UsageError."""
-        settings = Configuration()
-        settings.connection_pool_maxsize = CONNECTIONS_MAX
-        path = self._kubeconfig or _default_kubeconfig()
-        pods = await asyncio.to_thread(_pods_namespace) if not path and not self._context else ""
-        paths = path or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
-        if not pods:
-            await asyncio.to_thread(check_kubeconfig, paths, self._context)
-        try:
-            if pods:
-                kube_config.load_incluster_config(client_configuration=settings)
-                self.namespace = pods
-            else:
-                async with asyncio.timeout(LOAD_S):
-                    loader = await kube_config.load_kube_config(
-                        config_file=path or None,
-                        context=self._context or None,
-                        client_configuration=settings,
-                        persist_config=False,
-                    )
-                self.namespace = loader.current_context["context"].get("namespace") or self.namespace
-                self._tokens = asyncio.create_task(_refresh(loader, settings), name="kubeconfig-token")
-        except TimeoutError as problem:
-            raise UsageError(
-                f"The kubeconfig's exec plugin gave no credentials within {LOAD_S:g} s.",
-                "`kubectl version` must work; perhaps the plugin waits for a login.",
-            ) from problem
-        except _CONFIGURATION as problem:
-            raise not_valid(paths, problem) from problem
-        self.host = settings.host
-        self._client = ApiClient(configuration=settings)
+    def use(self, settings: Configuration) -> None:
+        """What to connect to, and as whom; connects at the first request."""
+        self._settings = settings
 
     async def close(self) -> None:
-        """Close all connections."""
-        if self._tokens is not None:
-            self._tokens.cancel()
+        """Close all."""
         if self._client is not None:
             await self._client.close()
 
@@ -110,30 +79,140 @@ class ApiServer:
         content_type: str = "application/json",
     ) -> Json:
         """One request and its answer."""
-        return (await self._answer(method, path, params, body, content_type))[0]
+        return (await self.answer(method, path, params, body, content_type))[0]
+
+    async def answer(
+        self,
+        method: str,
+        path: str,
+        params: Params | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> tuple[Json, Mapping[str, str]]:
+        """The same with the headers of the answer."""
+        what = f"{method} {path}"
+        async with self._turns or nullcontext():
+            try:
+                async with asyncio.timeout(self._limit_s):
+                    response = await self.send(method, path, params, body, content_type, self._limit_s)
+                    data = await response.read()
+            except _NETWORK as problem:
+                raise _no_answer(what, problem) from problem
+        if response.status >= 400:
+            raise _refused(what, response, data)
+        return _parsed(what, data), response.headers
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        params: Params | None,
+        body: Mapping[str, Any] | None,
+        content_type: str,
+        limit_s: float,
+    ) -> aiohttp.ClientResponse:
+        """One request, until its answer begins."""
+        client = self._connected()
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        query = [(name, str(value)) for name, value in (params or {}).items()]
+        verb, url, headers, sent, _ = await client.param_serialize(
+            method, path, query_params=query, header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=CONNECT_S)
+        answer = await client.call_api(verb, url, headers, sent, _request_timeout=timeout)
+        found: aiohttp.ClientResponse = answer.response
+        return found
+
+    def _connected(self) -> ApiClient:
+        if self._client is None:
+            assert self._settings is not None, "open comes first"
+            # The client reads it once. What it reads at each request, such as the token, all connections share.
+            self._settings.connection_pool_maxsize = self._at_once
+            self._client = ApiClient(configuration=self._settings)
+        return self._client
+
+
+class ApiServer:
+    """One API server. `open` comes first. Event loop only."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+        """`kubeconfig`: a path; "" = the one of `kubectl`, or the pod's ServiceAccount if there is none."""
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self.lease = Connections(1, LEASE_REQUEST_S)  #: for what must never wait for anything else
+        self._writes, self._lists = (Connections(AT_ONCE, REQUEST_S) for _ in range(2))
+        self._watches = Connections(0, REQUEST_S)
+        self._tokens: asyncio.Task[None] | None = None
+        self.host = ""
+        self.namespace = DEFAULT_NAMESPACE  #: of the pod or of the context
+
+    @property
+    def _all(self) -> tuple[Connections, ...]:
+        return self.lease, self._writes, self._lists, self._watches
+
+    async def open(self) -> None:
+        """Read the configuration; asks nothing of the server. Raises UsageError."""
+        settings = Configuration()
+        path = self._kubeconfig or _default_kubeconfig()
+        pods = await asyncio.to_thread(_pods_namespace) if not path and not self._context else ""
+        paths = path or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+        if not pods:
+            await asyncio.to_thread(check_kubeconfig, paths, self._context)
+        try:
+            if pods:
+                kube_config.load_incluster_config(client_configuration=settings)
+                self.namespace = pods
+            else:
+                async with asyncio.timeout(CREDENTIALS_S):
+                    loader = await kube_config.load_kube_config(
+                        config_file=path or None,
+                        context=self._context or None,
+                        client_configuration=settings,
+                        persist_config=False,
+                    )
+                self.namespace = loader.current_context["context"].get("namespace") or self.namespace
+                self._tokens = asyncio.create_task(_refresh(loader, settings), name="kubeconfig-token")
+        except TimeoutError as problem:
+            raise UsageError(
+                f"The kubeconfig's exec plugin gave no credentials within {CREDENTIALS_S:g} s.",
+                "`kubectl version` must work; perhaps the plugin waits for a login.",
+            ) from problem
+        except _CONFIGURATION as problem:
+            raise not_valid(paths, problem) from problem
+        self.host = settings.host
+        for connections in self._all:
+            connections.use(settings)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._tokens is not None:
+            self._tokens.cancel()
+        for connections in self._all:
+            await connections.close()
+
+    async def get(self, path: str, params: Params | None = None) -> Json:
+        """Read one object or one page of a list."""
+        return await self._lists.get(path, params)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        params: Params | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        """One write and its answer."""
+        return await self._writes.request(method, path, params, body, content_type)
 
     async def version(self) -> tuple[str, float | None]:
         """The version of the server, and what time it is there in Unix seconds; None = it does not say."""
-        found, headers = await self._answer("GET", "/version", None, None, "application/json")
+        found, headers = await self._lists.answer("GET", "/version")
         try:
             now_s = parsedate_to_datetime(headers.get("Date", "")).timestamp()
         except ValueError:
             return str(found.get("gitVersion", "")), None
         return str(found.get("gitVersion", "")), now_s
-
-    async def _answer(
-        self, method: str, path: str, params: Params | None, body: Mapping[str, Any] | None, content_type: str
-    ) -> tuple[Json, Mapping[str, str]]:
-        what = f"{method} {path}"
-        try:
-            async with asyncio.timeout(REQUEST_S):
-                response = await self._send(method, path, params, body, content_type, REQUEST_S)
-                data = await response.read()
-        except _NETWORK as problem:
-            raise _no_answer(what, problem) from problem
-        if response.status >= 400:
-            raise _refused(what, response, data)
-        return _parsed(what, data), response.headers
 
     async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
         """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:
@@ -142,7 +221,7 @@ class ApiServer:
         limit_s = seconds + CONNECT_S
         given = {**params, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         try:
-            response = await self._send("GET", path, given, None, "application/json", limit_s)
+            response = await self._watches.send("GET", path, given, None, "application/json", limit_s)
         except _NETWORK as problem:
             raise _no_answer(what, problem) from problem
         try:
@@ -162,26 +241,6 @@ class ApiServer:
         finally:
             response.close()
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        params: Params | None,
-        body: Mapping[str, Any] | None,
-        content_type: str,
-        limit_s: float,
-    ) -> aiohttp.ClientResponse:
-        assert self._client is not None, "open comes first"
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        query = [(name, str(value)) for name, value in (params or {}).items()]
-        verb, url, headers, sent, _ = await self._client.param_serialize(
-            method, path, query_params=query, header_params=headers, body=body, auth_settings=["BearerToken"]
-        )
-        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=CONNECT_S)
-        answer = await self._client.call_api(verb, url, headers, sent, _request_timeout=timeout)
-        found: aiohttp.ClientResponse = answer.response
-        return found
-
 
 def namespace_of(kubeconfig: str, context: str) -> str:
     """The namespace of a context. Reads the kubeconfig only, and so runs no exec plugin. Raises UsageError."""
@@ -198,12 +257,12 @@ def namespace_of(kubeconfig: str, context: str) -> str:
 async def _refresh(loader: Any, settings: Configuration) -> None:
     """Renew what the kubeconfig's user is known by, such as the token of an exec plugin, before it expires."""
     while True:
-        await asyncio.sleep(_RENEW_S)
+        await asyncio.sleep(CREDENTIALS_S)
         try:
-            async with asyncio.timeout(LOAD_S):
+            async with asyncio.timeout(CREDENTIALS_S):
                 await loader.load_and_set(settings)
         except (kube_config.ConfigException, OSError) as problem:
-            reason = str(problem) or f"no credentials within {LOAD_S:g} s"
+            reason = str(problem) or f"no credentials within {CREDENTIALS_S:g} s"
             log.warning("the credentials of the kubeconfig cannot be renewed", reason=reason)
 
 

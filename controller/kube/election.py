@@ -19,7 +19,8 @@ import structlog
 from controller.election import Election
 from controller.kube.api_server import ApiServer, Json
 from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
-from controller.kube.lease import RENEW_LIMIT_S, RETRY_S, LeaseView, Move, lease_object, next_move, read_lease
+from controller.kube.lease import LeaseView, Move, lease_object, next_move, read_lease
+from controller.timing import RENEW_LIMIT_S, RETRY_S
 from tables.clock import now_s
 
 log = structlog.get_logger(__name__)
@@ -139,7 +140,7 @@ class LeaseElection:
 
     async def _read(self) -> None:
         try:
-            found: LeaseView | None = read_lease(await self._api.get(self._path))
+            found: LeaseView | None = read_lease(await self._api.lease.get(self._path))
         except ApiError as problem:
             if problem.status != NOT_FOUND:
                 raise
@@ -149,9 +150,9 @@ class LeaseElection:
     async def _put(self, holder: str, *, taken: bool) -> None:
         body = lease_object(self._api.namespace, self._name, holder, time.time(), self._lease, taken=taken)
         if self._lease is None:
-            answer: Json = await self._api.request("POST", self._path.rpartition("/")[0], {}, body)
+            answer: Json = await self._api.lease.request("POST", self._path.rpartition("/")[0], {}, body)
         else:
-            answer = await self._api.request("PUT", self._path, {}, body)
+            answer = await self._api.lease.request("PUT", self._path, {}, body)
         self._see(read_lease(answer))
 
     def _see(self, lease: LeaseView | None) -> None:

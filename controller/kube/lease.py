@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from controller.timing import LEASE_S
 from knative import timefmt
-
-DURATION_S = 15  #: a Lease that is not renewed for so long may be taken by another
-RENEW_LIMIT_S = 10.0  #: a leader that could not renew for so long leads no more: before another may take it
-RETRY_S = 2.0  #: between two attempts
 
 
 class Move(Enum):
@@ -50,7 +47,7 @@ def read_lease(raw: Mapping[str, Any]) -> LeaseView:
     spec = raw.get("spec") or {}
     return LeaseView(
         holder=str(spec.get("holderIdentity") or ""),
-        duration_s=int(spec.get("leaseDurationSeconds") or DURATION_S),
+        duration_s=int(spec.get("leaseDurationSeconds") or LEASE_S),
         transitions=int(spec.get("leaseTransitions") or 0),
         acquired=str(spec.get("acquireTime") or ""),
         version=str((raw.get("metadata") or {}).get("resourceVersion") or ""),
@@ -77,7 +74,7 @@ def lease_object(
     if before is not None:
         metadata["resourceVersion"] = before.version
     spec: dict[str, Any] = {
-        "leaseDurationSeconds": DURATION_S if holder else 1,
+        "leaseDurationSeconds": LEASE_S if holder else 1,
         "renewTime": stamp,
         "leaseTransitions": (before.transitions if before else 0) + taken,
     }

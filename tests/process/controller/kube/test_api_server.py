@@ -21,7 +21,7 @@ OPEN = """
 import asyncio, sys
 from controller.kube import api_server
 from knative.errors import UsageError
-api_server.LOAD_S = 0.5
+api_server.CREDENTIALS_S = 0.5
 try:
     asyncio.run(api_server.ApiServer(sys.argv[1]).open())
 except UsageError as error:

@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.kube.lease import (
-    DURATION_S,
-    RENEW_LIMIT_S,
     LeaseView,
     Move,
     lease_object,
     next_move,
     read_lease,
 )
+from controller.timing import LEASE_S, RENEW_LIMIT_S
 
-MINE = LeaseView("me", DURATION_S, 3, "", "7")
-THEIRS = LeaseView("other", DURATION_S, 3, "", "7")
+MINE = LeaseView("me", LEASE_S, 3, "", "7")
+THEIRS = LeaseView("other", LEASE_S, 3, "", "7")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_a_lease_that_is_written_can_be_read() -> None:
     assert "resourceVersion" not in first["metadata"]
     assert first["spec"]["acquireTime"] == first["spec"]["renewTime"] == "2023-11-14T22:13:20.250000Z"
     read = read_lease(first)
-    assert (read.holder, read.duration_s, read.transitions) == ("me", DURATION_S, 1)
+    assert (read.holder, read.duration_s, read.transitions) == ("me", LEASE_S, 1)
     second = lease_object("ns", "penstock-controller", "me", 1_700_000_002.0, read, taken=False)
     assert second["spec"]["acquireTime"] == first["spec"]["acquireTime"]
     assert second["spec"]["leaseTransitions"] == 1
@@ -55,7 +54,7 @@ def test_a_lease_that_is_written_can_be_read() -> None:
 
 
 def test_fields_of_a_lease_may_be_missing() -> None:
-    assert read_lease({}) == LeaseView("", DURATION_S, 0, "", "")
+    assert read_lease({}) == LeaseView("", LEASE_S, 0, "", "")
 
 
 @dataclass

@@ -125,10 +125,16 @@ class ClusterView:
     addresses: Mapping[Ref, Addressable | None] = field(default_factory=dict)
     unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)  #: (apiVersion, kind) -> why it cannot be read
     loading: frozenset[tuple[str, str]] = frozenset()  #: kinds that are not listed yet
+    #: (apiVersion, kind, namespace) -> why the API server refuses the list, and what to grant; namespace "" = all
+    refused: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
     #: finalizer, or waiting for Knative's core to write it into its channel
     expected: frozenset[tuple[str, str, str]] = frozenset()
     core: bool = False  #: Knative's own controller resolves Subscriptions
+
+    def why_refused(self, api_version: str, kind: str, namespace: str) -> str:
+        """Why an object of this kind cannot be read; "" = it can."""
+        return self.refused.get((api_version, kind, namespace)) or self.refused.get((api_version, kind, ""), "")
 
 
 @dataclass(frozen=True, slots=True)

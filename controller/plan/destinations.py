@@ -128,6 +128,8 @@ class AddressResolver:
         if kind in cluster.unknown:
             raise Unresolved(reason, f"{what}: {cluster.unknown[kind]}; install it, or correct the ref")
         if ref not in cluster.addresses:
+            if why := cluster.why_refused(*kind, ref.namespace):
+                raise Unresolved(reason, f"{what}: {ref} cannot be read: {why}")
             if kind in cluster.loading:
                 raise Unresolved(reason, f"{what} waits until the cluster has listed {ref.kind}", waits=True)
             raise Unresolved(reason, f"{what}: there is no {ref} of {ref.api_version}; create it, or correct the ref")

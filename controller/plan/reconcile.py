@@ -152,7 +152,9 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
             case KafkaChannel() as channel:
                 channels.append(Object(*identity, of_channel(channel, config, published)))
             case Broker() as broker if broker.class_ == KAFKA_CLASS or published is not None:
-                channels.append(Object(*identity, of_broker(broker, config_maps, config, published, world.secrets)))
+                channels.append(
+                    Object(*identity, of_broker(broker, config_maps, config, published, world.secrets, world.cluster))
+                )
             case Broker() as broker:
                 ignored[broker.namespace, broker.name] = broker
                 others.append((Object(*identity, broker), broker))

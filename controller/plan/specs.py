@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
-from controller.plan.actions import Configs
+from controller.plan.actions import ClusterView, Configs
 from knative.contract import kafka_names
 from knative.contract.broker_secrets import SecretProblem, is_reference
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel
@@ -28,7 +28,7 @@ from knative.resources.brokers import (
     BrokerConfig,
     broker_config,
 )
-from knative.resources.conditions import Condition, false
+from knative.resources.conditions import Condition, false, unknown
 from knative.resources.destination import Destination
 from knative.resources.fields import SHARED_CONSUMER
 from knative.resources.values import (
@@ -163,10 +163,11 @@ def of_broker(
     config: ControllerConfig,
     published: Channel | None,
     secrets: Mapping[str, SecretProblem],
+    cluster: ClusterView | None = None,
 ) -> ChannelSpec:
     """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
     `published` with something else that cannot be changed. `secrets`: those that cannot be used."""
-    found, problem = _broker_config(one, config_maps)
+    found, problem = _broker_config(one, config_maps, cluster)
     changed = _changed(one, published)
     if changed:
         problem = _immutable(changed, "Broker")
@@ -223,14 +224,15 @@ def _secret(
     return published.secret, false(SECRET_READY, why.reason, f"{why.message}; {former} is used until then")
 
 
-def _broker_config(one: Broker, config_maps: ConfigMaps) -> tuple[BrokerConfig, Condition | None]:
+def _broker_config(
+    one: Broker, config_maps: ConfigMaps, cluster: ClusterView | None
+) -> tuple[BrokerConfig, Condition | None]:
     if one.config is None:
         return BrokerConfig(), None
     config_map = config_maps.get(one.config)
     label = "/".join(one.config)
     if config_map is None:
-        message = f"there is no ConfigMap {label}; add it, or correct spec.config"
-        return BrokerConfig(), false("TopicReady", "ConfigMapNotFound", message)
+        return BrokerConfig(), _no_config_map(one.config[0], label, cluster)
     try:
         found = broker_config(config_map)
         if found.secret and not is_reference(f"{config_map.namespace}/{found.secret}"):
@@ -243,6 +245,16 @@ def _broker_config(one: Broker, config_maps: ConfigMaps) -> tuple[BrokerConfig, 
     except ValueError as problem:
         return BrokerConfig(), false("TopicReady", "ConfigMapInvalid", f"ConfigMap {label}: {problem}")
     return found, None
+
+
+def _no_config_map(namespace: str, label: str, cluster: ClusterView | None) -> Condition:
+    if cluster is not None and (why := cluster.why_refused("v1", "ConfigMap", namespace)):
+        return false("TopicReady", "ConfigMapForbidden", f"ConfigMap {label} cannot be read: {why}")
+    if cluster is not None and ("v1", "ConfigMap") in cluster.loading:
+        message = f"waits until the cluster has listed ConfigMap {label}"
+        return unknown("TopicReady", "ConfigMapNotRead", message)
+    message = f"there is no ConfigMap {label}; add it, or correct spec.config"
+    return false("TopicReady", "ConfigMapNotFound", message)
 
 
 def _changed(one: Broker, published: Channel | None) -> str:

@@ -49,6 +49,7 @@ REPLICATION = 1
 
 PARTITIONS_KEY = "default.topic.partitions"
 REPLICATION_KEY = "default.topic.replication.factor"
+SERVERS_KEY = "bootstrap.servers"
 SECRET_KEY = "auth.secret.ref.name"
 _TOPIC_CONFIG = "default.topic.config."
 _REF = ("apiVersion", "kind", "name")
@@ -278,9 +279,14 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
                 (key.removeprefix(_TOPIC_CONFIG), text) for key, text in data.items() if key.startswith(_TOPIC_CONFIG)
             )
         ),
-        bootstrap_servers=data.get("bootstrap.servers", ""),
+        bootstrap_servers=data.get(SERVERS_KEY, ""),
         secret=data.get(SECRET_KEY, "").strip(),
     )
+
+
+def is_of_a_broker(key: str) -> bool:
+    """Whether a key of a ConfigMap says something about a broker's topic."""
+    return key in (PARTITIONS_KEY, REPLICATION_KEY, SECRET_KEY, SERVERS_KEY) or key.startswith(_TOPIC_CONFIG)
 
 
 def _number(data: Mapping[str, str], key: str, default: int, most: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from controller.plan.actions import AnyObject, Object, WriteStatus
 from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of
-from knative.resources.brokers import KAFKA_CLASS
+from knative.resources.brokers import KAFKA_CLASS, is_of_a_broker
 from knative.resources.conditions import false
 from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
 from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscription, Trigger
@@ -49,6 +49,14 @@ def trimmed(kind: str) -> Any:
         return {**raw, "apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": metadata}
 
     return trim
+
+
+def trim_config_map(raw: Raw) -> Raw:
+    """What to keep of a ConfigMap of any use: what it may say about a Broker's topic."""
+    metadata = {key: metadata_of(raw).get(key) for key in ("namespace", "name", "uid", "resourceVersion")}
+    found = raw.get("data")
+    data = {key: value for key, value in found.items() if is_of_a_broker(key)} if isinstance(found, Mapping) else {}
+    return {"apiVersion": API_VERSIONS["ConfigMap"], "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,12 @@ class ApiKind:
     plural: str
     namespaced: bool
 
+    @property
+    def resource(self) -> str:
+        """As roles name it."""
+        group, slash, _ = self.api_version.rpartition("/")
+        return f"{self.plural}.{group}" if slash else self.plural
+
     def path(self, namespace: str = "") -> str:
         """The path of its list."""
         where = f"/namespaces/{namespace}" if namespace and self.namespaced else ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import NOT_FOUND, ApiError
 from controller.plan.actions import ClusterView
-from controller.source.cluster.objects import Known, path_of, read_object, trimmed
+from controller.source.cluster.objects import Known, path_of, read_object, trim_config_map
 from controller.source.cluster.references import (
     SERVICE,
     ApiKind,
@@ -24,12 +24,15 @@ from controller.source.cluster.references import (
 from controller.source.cluster.store import metadata_of, version_of
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
+from controller.timing import ABSENT_S
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Ref
 
+CONFIG_MAP = ("v1", "ConfigMap")
+CONFIG_MAP_PAGE = 50  #: each may have a megabyte, of which little is kept
+
 KindOfRef = tuple[str, str]  #: (apiVersion, kind)
 
-UNKNOWN_S = 20.0  #: until a kind that the server does not have is looked up again
 _SERVICE = ApiKind(*SERVICE, "services", namespaced=True)
 
 
@@ -56,7 +59,7 @@ class Referred:
         wanted: dict[Collection, Trim] = dict(ours)
         for kind in self._used():
             wanted.update((one, trim_addressable) for one in self._lists(kind) if one not in wanted)
-        wanted.update((_config_map(*one), trimmed("ConfigMap")) for one in config_maps)
+        wanted.update((one, trim_config_map) for one in self._config_map_lists())
         self._watches.need(wanted)
 
     def _used(self) -> list[ApiKind]:
@@ -69,7 +72,7 @@ class Referred:
     async def _look_up(self, kinds: set[KindOfRef]) -> None:
         now = time.monotonic()
         for key in sorted(kinds - self._kinds.keys()):
-            if key in self._unknown and now - self._unknown[key][1] < UNKNOWN_S:
+            if key in self._unknown and now - self._unknown[key][1] < ABSENT_S:
                 continue
             api_version, kind = key
             try:
@@ -88,7 +91,7 @@ class Referred:
     def synced(self) -> bool:
         """Whether all that is needed was read once. What cannot be read does not hold up the rest."""
         lists = [one for kind in self._used() for one in self._lists(kind)]
-        lists += [_config_map(*one) for one in self._config_maps]
+        lists += self._config_map_lists()
         waiting = {str(one) for one, _ in self._watches.problems()}
         stores = [(one, store) for one in lists for store in self._watches.stores([one])]
         return all(store.synced or str(one) in waiting for one, store in stores)
@@ -97,7 +100,7 @@ class Referred:
         """The ConfigMaps that Brokers name and that are there."""
         found = []
         for namespace, name in sorted(self._config_maps):
-            for store in self._watches.stores([_config_map(namespace, name)]):
+            for store in self._watches.stores([self._config_map_list(namespace)]):
                 raw = store.objects.get((namespace, name))
                 if raw is not None:
                     before = self._parsed.get((namespace, name))
@@ -124,7 +127,29 @@ class Referred:
             for kind in self._used()
             if not all(store.synced for store in self._watches.stores(self._lists(kind)))
         )
-        return ClusterView(addresses, unknown, loading)
+        maps = self._config_map_lists()
+        if not all(store.synced for store in self._watches.stores(maps)):
+            loading |= {CONFIG_MAP}
+        return ClusterView(addresses, unknown, loading, self._refused())
+
+    def _refused(self) -> dict[tuple[str, str, str], str]:
+        """Why lists are refused that are needed, by apiVersion, kind and namespace."""
+        forbidden = self._watches.forbidden()
+        lists = {
+            listed: (kind.api_version, kind.kind, kind.resource)
+            for kind in self._used()
+            for listed in self._lists(kind)
+        }
+        lists |= dict.fromkeys(self._config_map_lists(), (*CONFIG_MAP, "configmaps"))
+        found = {}
+        for listed, (api_version, kind, resource) in lists.items():
+            if listed in forbidden:
+                _, _, rest = listed.path.partition("/namespaces/")
+                namespace = rest.partition("/")[0]
+                where = f"namespace {namespace}" if namespace else "all namespaces"
+                cure = f"grant the verbs list and watch on {resource} in {where} to the controller"
+                found[api_version, kind, namespace] = f"{forbidden[listed]}; {cure}"
+        return found
 
     def facts(self) -> tuple[object, ...]:
         """What decisions depend on."""
@@ -132,8 +157,12 @@ class Referred:
         maps = frozenset(
             (one.uid, version_of(one.raw), str(metadata_of(one.raw).get("name"))) for one in self.config_maps()
         )
-        return frozenset(view.addresses.items()), frozenset(view.unknown.items()), view.loading, maps
+        seen = frozenset(view.addresses.items()), frozenset(view.unknown.items()), view.loading
+        return *seen, frozenset(view.refused.items()), maps
 
+    def _config_map_list(self, namespace: str) -> Collection:
+        """Where the ConfigMaps of this namespace are: many Brokers share one watch."""
+        return Collection(path_of("ConfigMap", namespace if any(self._namespaces) else ""), CONFIG_MAP_PAGE)
 
-def _config_map(namespace: str, name: str) -> Collection:
-    return Collection(path_of("ConfigMap", namespace), name)
+    def _config_map_lists(self) -> list[Collection]:
+        return sorted({self._config_map_list(namespace) for namespace, _ in self._config_maps}, key=str)

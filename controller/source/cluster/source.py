@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import structlog
 
-from controller.kube.api_server import MERGE, ApiServer
+from controller.kube.api_server import AT_ONCE, MERGE, ApiServer
 from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
@@ -45,7 +45,6 @@ log = structlog.get_logger(__name__)
 _HINT = f"it is tried again; {ASK_DOCTOR}"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
 KINDS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
-WRITES_MAX = 8  #: at the same time
 
 
 class ClusterSource:
@@ -238,7 +237,7 @@ class ClusterSource:
         await self._carry_out(self._table.releases(in_kafka))
 
     async def _carry_out(self, changes: Sequence[FinalizerChange]) -> None:
-        limit = asyncio.Semaphore(WRITES_MAX)
+        limit = asyncio.Semaphore(AT_ONCE)
 
         async def one_by_one(change: FinalizerChange) -> None:
             async with limit:

@@ -100,8 +100,9 @@ class ObjectStore:
                 self.deleted.add(uid_of(before))
             elif version_of(before) == version:
                 return False
-        self.objects[name] = self._trim(item)
-        return True
+        trimmed = self._trim(item)
+        self.objects[name] = trimmed
+        return before is None or not _same(before, trimmed)
 
     def put(self, item: Raw) -> bool:
         """Apply the answer to a write. Only objects that are known: a late answer must not bring one back."""
@@ -122,6 +123,12 @@ def newer(one: str, other: str) -> bool:
     if one.isdecimal() and other.isdecimal():
         return int(one) > int(other)
     return one != other
+
+
+def _same(before: Raw, after: Raw) -> bool:
+    """Whether what is kept of an object differs in nothing but its version."""
+    version = {"resourceVersion": version_of(after)}
+    return {**before, "metadata": {**metadata_of(before), **version}} == after
 
 
 def metadata_of(raw: Raw) -> Raw:

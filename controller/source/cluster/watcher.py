@@ -23,36 +23,26 @@ import structlog
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import ASK_DOCTOR, FORBIDDEN, GONE, NOT_FOUND, ApiError, StreamCut
 from controller.source.cluster.store import Effect, ObjectStore
+from controller.timing import ABSENT_S, FIRST_PAUSE_S, LONGEST_CUT_PAUSE_S, LONGEST_PAUSE_S, WATCH_S
 from knative.backoff import exponential_s
 
 log = structlog.get_logger(__name__)
 
 PAGE = 500
-WATCH_S = 20  #: so long is a stream believed that says nothing; the server is asked for no more
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 8.0
-LONGEST_CUT_PAUSE_S = 2.0  #: after a stream that was cut, or a version that is too old
 QUICK_S = 1.0  #: a stream without events that ends sooner was cut
 CUTS_MAX = 3  #: so many streams in a row are cut before their first event until everything is listed
 NOT_INSTALLED = "the API server does not have this kind"
-ABSENT_S = 20.0  #: until a kind that is not installed is looked for again
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is listed and watched: a path, such as `/apis/messaging.knative.dev/v1/subscriptions`, and perhaps one name
-    in it."""
+    """What is listed and watched: a path, such as `/apis/messaging.knative.dev/v1/subscriptions`."""
 
     path: str
-    name: str = ""
-
-    @property
-    def params(self) -> dict[str, str]:
-        """The selection."""
-        return {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
+    page: int = PAGE  #: so many objects are in one answer
 
     def __str__(self) -> str:
-        return f"{self.path}/{self.name}" if self.name else self.path
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +74,8 @@ class Watcher:
         self.collection = collection
         self.store = store
         self.problem = ""  #: why it cannot be read now; "" = it can
+        self.since = time.time()  #: Unix seconds: it can be read, or cannot be read
+        self.forbidden = False  #: the reason is that this user may not
         self.absent = False  #: the reason is that its kind is not installed
         self._cut = False  #: the reason is that streams are cut, although requests are answered
         self._api = api
@@ -122,7 +114,7 @@ class Watcher:
         self.store.begin_list()
         more = ""
         while True:
-            given: dict[str, str | int] = {**self.collection.params, "limit": PAGE}
+            given: dict[str, str | int] = {"limit": self.collection.page}
             if more:
                 given["continue"] = more
             more = self.store.add_page(await self._api.get(self.collection.path, given))
@@ -134,7 +126,7 @@ class Watcher:
     async def _watch(self) -> StreamEnd:
         """One stream until its end. Raises ApiError if there is none, or if it cannot be continued."""
         count, cut, began_s = 0, None, time.monotonic()
-        params = {**self.collection.params, "resourceVersion": self.store.version}
+        params = {"resourceVersion": self.store.version}
         try:
             async with aclosing(self._api.watch(self.collection.path, params, WATCH_S)) as events:
                 async for event in events:
@@ -160,7 +152,8 @@ class Watcher:
     def _recovered(self) -> None:
         if self.problem:
             log.info("the API server can be read again", path=str(self.collection))
-            self.problem, self.absent, self._cut = "", False, False
+            self.problem, self.since = "", time.time()
+            self.absent = self.forbidden = self._cut = False
             self._changed()
 
     def _report(self, problem: ApiError) -> None:
@@ -169,7 +162,9 @@ class Watcher:
         # Each stream may be cut at another place, and says so.
         if why == self.problem or (cut and self._cut):
             return
+        self.since = self.since if self.problem else time.time()
         self.problem, self.absent, self._cut = why, absent, cut
+        self.forbidden = problem.status == FORBIDDEN
         if absent:
             log.warning(NOT_INSTALLED, path=str(self.collection))
         else:

@@ -51,6 +51,10 @@ class Watches:
         """What cannot be read now."""
         return [(one, watcher.problem) for one, watcher in self._watchers.items() if watcher.problem]
 
+    def forbidden(self) -> dict[Collection, str]:
+        """What this user may not read, in the server's words."""
+        return {one: watcher.problem for one, watcher in self._watchers.items() if watcher.forbidden}
+
     def absent(self) -> frozenset[Collection]:
         """What cannot be read because its kind is not installed."""
         return frozenset(one for one, watcher in self._watchers.items() if watcher.absent)

@@ -19,20 +19,17 @@ from typing import Any
 
 import structlog
 
-from controller.kube.api_server import APPLY, FIELD_MANAGER, ApiServer
+from controller.kube.api_server import APPLY, AT_ONCE, FIELD_MANAGER, ApiServer
 from controller.kube.errors import CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
 from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
 from controller.status.changes import log_changes
 from controller.status.cluster.changes import EventDraft, event_object, events, status_document
+from controller.timing import FIRST_PAUSE_S, LONGEST_WRITE_PAUSE_S
 from knative.backoff import exponential_s
 from knative.resources.conditions import conditions_of
 
 log = structlog.get_logger(__name__)
-
-WRITES_MAX = 8  #: at the same time
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 60.0
 
 Raw = Mapping[str, Any]
 
@@ -87,7 +84,7 @@ class ClusterStatus:
 
     async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
         """Those that differ from the live objects, some at the same time."""
-        limit = asyncio.Semaphore(WRITES_MAX)
+        limit = asyncio.Semaphore(AT_ONCE)
 
         async def one_by_one(status: WriteStatus, live: LiveObject, document: dict[str, Any]) -> None:
             async with limit:
@@ -151,7 +148,7 @@ class ClusterStatus:
         if problem.status in (CONFLICT, NOT_FOUND):
             return  # the watch brings what has changed, and then it is decided again
         failure = self._failures.setdefault(status.uid, _Failure())
-        pause_s = max(exponential_s(failure.tries, FIRST_PAUSE_S, LONGEST_PAUSE_S), problem.retry_after_s)
+        pause_s = max(exponential_s(failure.tries, FIRST_PAUSE_S, LONGEST_WRITE_PAUSE_S), problem.retry_after_s)
         failure.tries += 1
         failure.not_before_s = time.monotonic() + pause_s
         if failure.why != problem.why:

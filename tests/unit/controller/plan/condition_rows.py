@@ -103,9 +103,10 @@ def sees(
     addresses: Mapping[Ref, Addressable | None] | None = None,
     unknown: Mapping[tuple[str, str], str] | None = None,
     loading: frozenset[tuple[str, str]] = frozenset(),
+    refused: Mapping[tuple[str, str, str], str] | None = None,
 ) -> Mapping[str, Any]:
     """In a cluster that shows this."""
-    return {"cluster": ClusterView(addresses or {}, unknown or {}, loading)}
+    return {"cluster": ClusterView(addresses or {}, unknown or {}, loading, refused or {})}
 
 
 def begin_to_remove(*left: AnyObject) -> Callable[[Kafka], object]:

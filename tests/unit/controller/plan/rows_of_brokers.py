@@ -110,6 +110,31 @@ BROKERS = [
         (broker(config=CONFIG_REF),),
     ),
     Row(
+        "ConfigMap that the API server does not show",
+        "False ConfigMapForbidden: Ready, TopicReady; Unknown ConfigMapForbidden: ContractPublished, Addressable",
+        (broker(config=CONFIG_REF),),
+        more=sees(refused={("v1", "ConfigMap", "default"): "403"}),
+    ),
+    Row(
+        "ConfigMaps of another namespace are not shown",
+        "False ConfigMapNotFound: Ready, TopicReady; Unknown ConfigMapNotFound: ContractPublished, Addressable",
+        (broker(config=CONFIG_REF),),
+        more=sees(refused={("v1", "ConfigMap", "other"): "403"}),
+    ),
+    Row(
+        "ConfigMaps are not listed yet",
+        "Unknown ConfigMapNotRead: Ready, TopicReady, ContractPublished, Addressable",
+        (broker(config=CONFIG_REF),),
+        more=sees(loading=frozenset({("v1", "ConfigMap")})),
+    ),
+    Row(
+        "ConfigMap not shown any more",
+        "False ConfigMapForbidden: Ready, TopicReady",
+        (broker(config=CONFIG_REF),),
+        (broker(config=CONFIG_REF), config_map(partitions="1")),
+        more=sees(refused={("v1", "ConfigMap", ""): "403"}),
+    ),
+    Row(
         "ConfigMap not valid",
         "False ConfigMapInvalid: Ready, TopicReady; Unknown ConfigMapInvalid: ContractPublished, Addressable",
         (broker(config=CONFIG_REF), BAD),

@@ -76,7 +76,8 @@ def test_a_list_that_begins_again_forgets_the_pages_before() -> None:
 _A = thing("a", 5)
 EVENTS = {
     "added": (event("ADDED", thing("b", 11)), Effect.CHANGED, {"a": "5", "b": "11"}),
-    "modified": (event("MODIFIED", thing("a", 11)), Effect.CHANGED, {"a": "11"}),
+    "modified": (event("MODIFIED", thing("a", 11, data={"x": "1"})), Effect.CHANGED, {"a": "11"}),
+    "modified in what is not kept": (event("MODIFIED", thing("a", 11)), Effect.NOTHING, {"a": "11"}),
     "deleted": (event("DELETED", thing("a", 11)), Effect.CHANGED, {}),
     "deleted, which was never there": (event("DELETED", thing("b", 11)), Effect.NOTHING, {"a": "5"}),
     "a bookmark": (event("BOOKMARK", thing("", 11)), Effect.NOTHING, {"a": "5"}),
@@ -102,7 +103,7 @@ def test_an_answer_that_comes_before_its_event() -> None:
     assert store.put(thing("a", 12, status={"x": 1}))
     assert store.apply(event("MODIFIED", thing("a", 11))) is Effect.NOTHING, "the older event must not undo it"
     assert store.apply(event("MODIFIED", thing("a", 12, status={"x": 1}))) is Effect.NOTHING
-    assert store.apply(event("MODIFIED", thing("a", 13))) is Effect.CHANGED
+    assert store.apply(event("MODIFIED", thing("a", 13, status={"x": 2}))) is Effect.CHANGED
     assert versions(store) == {"a": "13"}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.kube.errors import StreamCut
-from controller.source.cluster.watcher import CUTS_MAX, QUICK_S, WATCH_S, StreamEnd, count_cuts, must_list
+from controller.source.cluster.watcher import CUTS_MAX, QUICK_S, StreamEnd, count_cuts, must_list
+from controller.timing import WATCH_S
 
 CUT = StreamCut("watch", "reset")
 

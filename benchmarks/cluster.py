@@ -2,9 +2,10 @@
 
     python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30] [--kind Subscription]
 
-Three runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one with a
-shared consumer, and Triggers of one Broker, until a worker in the role all serves them. They are
-created all at once, rest, and are changed one after the other. Needs Go, for the API server.
+Four runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one with a
+shared consumer, and Triggers of one Broker, until a worker in the role all serves them; Triggers of one Broker until a
+dispatcher beside a controller serves them. They are created all at once, rest, and are changed one after the other.
+CPU and memory are those of the process with the controller. Needs Go, for the API server.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,12 +39,14 @@ class Scene:
     role: str
     done: str
     shared: bool = False  #: the channel has a shared consumer
+    dispatcher: bool = False  #: in a process beside that of `role`
 
 
 SCENES = (
     Scene("Subscription", "controller", "AddedToChannel"),
     Scene("Subscription", "all", "Ready", shared=True),
     Scene("Trigger", "all", "Ready"),
+    Scene("Trigger", "controller", "Ready", dispatcher=True),
 )
 
 
@@ -51,9 +55,14 @@ def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given
     penstock = PenstockInCluster(kube, bootstrap, folder)
     env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_SUBSCRIPTIONS": "own"}
     names = [f"n{number:04}" for number in range(given.objects)]
-    with penstock.worker(scene.role, env) as worker:
+    with ExitStack() as stack:
+        worker = stack.enter_context(penstock.worker(scene.role, env))
         worker.wait_ready()
         _first(penstock, scene)
+        dispatcher = stack.enter_context(penstock.worker("dispatcher", env)) if scene.dispatcher else None
+        if dispatcher is not None:
+            dispatcher.wait_ready()
+        empty = dispatcher.rss_bytes() if dispatcher is not None else 0
         began_s, began_cpu_s = time.monotonic(), worker.cpu_s()
         for name in names:
             _create(penstock, scene, name)
@@ -71,9 +80,13 @@ def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given
         }
         _wait("nothing is written any more", lambda: _is_quiet(kube, penstock))
         figures |= _idle(kube, penstock, worker, given.idle)
-        figures |= _changes(kube, penstock, scene, names[:: max(1, len(names) // given.changes)][: given.changes])
+        figures |= _changes(
+            kube, penstock, worker, scene, names[:: max(1, len(names) // given.changes)][: given.changes]
+        )
         figures["rss_mb"] = round(worker.rss_bytes() / 1e6, 1)
         figures["most_rss_mb"] = round(worker.most_rss_bytes() / 1e6, 1)
+        if dispatcher is not None:
+            figures["dispatcher_kb_each"] = round((dispatcher.rss_bytes() - empty) / 1e3 / len(names), 1)
     return figures
 
 
@@ -113,20 +126,24 @@ def _idle(kube: KubeCluster, penstock: PenstockInCluster, worker: Worker, second
     }
 
 
-def _changes(kube: KubeCluster, penstock: PenstockInCluster, scene: Scene, names: list[str]) -> dict[str, Any]:
-    """Each has another subscriber, one after the other."""
-    times_s, requests = [], 0
+def _changes(
+    kube: KubeCluster, penstock: PenstockInCluster, worker: Worker, scene: Scene, names: list[str]
+) -> dict[str, Any]:
+    """Each has another subscriber, one after the other. CPU until it is done."""
+    times_s, cpu_s, requests = [], [], 0
     for name in names:
-        before, began_s = len(_writes(kube, penstock)), time.monotonic()
+        before, began_s, began_cpu_s = len(_writes(kube, penstock)), time.monotonic(), worker.cpu_s()
         change = {"spec": {"subscriber": {"uri": f"{_URI}{name}"}}}
         penstock.kube.admin.merge(penstock.path(scene.kind, name), change).must()
         _wait(f"{name} is done", lambda name=name: penstock.condition(scene.kind, name, scene.done)[0] == "True")  # type: ignore[misc]
         times_s.append(time.monotonic() - began_s)
+        cpu_s.append(worker.cpu_s() - began_cpu_s)
         _wait("nothing is written any more", lambda: _is_quiet(kube, penstock))
         requests += len(_writes(kube, penstock)) - before
     return {
         "change_median_s": round(statistics.median(times_s), 2),
         "change_max_s": round(max(times_s), 2),
+        "change_cpu_ms": round(1000 * statistics.median(cpu_s)),
         "change_requests_each": round(requests / len(names), 2),
     }
 

@@ -245,7 +245,7 @@ def _compose(
         parts.dlq_sizes = DlqSizes(
             kafka, lambda: [one.dlq_topic for one in contract.channels.values()], lambda: controller.leading
         )
-        metrics.watch_dlq(parts.dlq_letters)
+        metrics.watch_controller(parts.dlq_letters, None if place is None else parts.troubles)
     if settings.admin_port:
         admin = AdminConfig(bind=settings.admin_bind, port=settings.admin_port, debug=settings.debug)
         parts.admin = AdminServer(

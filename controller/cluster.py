@@ -10,6 +10,7 @@ from controller.election import Election
 from controller.kube.api_server import ApiServer
 from controller.kube.election import LeaseElection
 from controller.kube.errors import ASK_DOCTOR
+from controller.model import Trouble
 from controller.place import Changed, MakeLock, Place
 from controller.source.cluster.objects import API_VERSIONS, path_of
 from controller.source.cluster.source import ClusterSource
@@ -43,5 +44,10 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
         store, raw = found
         return LiveObject(raw, path_of(kind, namespace, name), API_VERSIONS[kind], store.put)
 
+    sink = ClusterStatus(api, live, has_lease, me)
+
+    def troubles() -> list[Trouble]:
+        return [*(trouble for one in elected for trouble in one.troubles()), *source.troubles(), *sink.troubles()]
+
     # The Lease alone fences what is written to the API server; what else needs the lock in Kafka is not done without.
-    return Place(source, ClusterStatus(api, live, has_lease, me), elect, api.open, api.close, has_lease, problem)
+    return Place(source, sink, elect, api.open, api.close, has_lease, problem, troubles)

@@ -10,6 +10,20 @@ Key = tuple[str, str, str]  #: (kind, namespace, name)
 Record = Channel | Subscription  #: of the contract
 
 
+TROUBLES = ("lease", "watch", "finalizer", "status")  #: what a Trouble may be about
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the controller cannot do at the API server now."""
+
+    what: str  #: one of TROUBLES
+    object: str  #: the Lease, the path of a list, or an object such as `KafkaChannel ns/orders`
+    since: float  #: Unix seconds
+    why: str
+    stops: bool = False  #: nothing is served as it is asked for until this is over
+
+
 @dataclass(frozen=True, slots=True)
 class FileProblem:
     """A problem in the resources directory. `ignored`: only this document is left out, the rest of the file counts.

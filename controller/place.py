@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from controller.config import ControllerConfig
 from controller.election import Election
+from controller.model import Trouble
 from controller.source.files import FileSource
 from controller.source.interface import Source
 from controller.status.interface import Sink
@@ -38,6 +39,7 @@ class Place:
     #: whether this process may write statuses although it does not lead, because Kafka is away
     reports_outage: Callable[[], bool] = lambda: False
     problem: Callable[[], str] = lambda: ""  #: why this process cannot be elected now; "" = nothing is known
+    troubles: Callable[[], list[Trouble]] = list  #: what does not work there now
 
 
 def directory(config: ControllerConfig) -> Place:

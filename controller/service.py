@@ -21,14 +21,13 @@ from controller.executor import Executor, LeadershipLost
 from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import ensure_compacted
-from controller.model import FileProblem, Record
+from controller.model import FileProblem, Record, Trouble
 from controller.place import Place, directory
 from controller.plan.actions import Action, DeleteTopic, ObservedKafka, RecordCreations, Retract, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
 from controller.plan.seeks import active
 from controller.source.interface import Scan
-from controller.status.problems import ProblemLog
+from controller.status.problems import ProblemLog, refused_writes
 from controller.status.reporter import StatusReporter
 from knative.backoff import exponential_s
 from knative.contract import kafka_names
@@ -43,16 +42,6 @@ from tables.status_table import StatusTable
 log = structlog.get_logger(__name__)
 
 STEPS_MAX = 20  #: rounds of observe, decide, act in one pass; the rest waits for the next pass
-
-
-async def ensure_internal_topics(config: ControllerConfig) -> None:
-    """Create the contract and status topics unless they exist. Raises KafkaFailed (KafkaUnavailable: try again)."""
-    await asyncio.to_thread(_make_internal_topics, config)
-
-
-def _make_internal_topics(config: ControllerConfig) -> None:
-    internal = (config.contract_topic, kafka_names.status_topic(config.instance))
-    ensure_compacted(KafkaAdmin(config.kafka, config.admin_timeout_s), internal, config.internal_replication)
 
 
 @dataclass(slots=True)
@@ -115,6 +104,10 @@ class Controller:
     def leading(self) -> bool:
         """Whether this process is the one that reconciles."""
         return self._election.held
+
+    def troubles(self) -> list[Trouble]:
+        """What does not work now at the API server, if the resources are from a cluster."""
+        return self._place.troubles()
 
     def _lock(self, changed: Callable[[bool], None]) -> GroupLock:
         config = self._config
@@ -382,7 +375,8 @@ class Controller:
         statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost
-        self._reporter.report(statuses, term.scan.problems, term.wrong_place, self._source.foreign)
+        problems = (*term.scan.problems, *refused_writes(self.troubles()))
+        self._reporter.report(statuses, problems, term.wrong_place, self._source.foreign)
         self._reporter.sweep(time.monotonic())
         self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()

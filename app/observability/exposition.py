@@ -116,6 +116,12 @@ def replies_dropped(rows: Rows) -> Metric:
     return _counter("penstock_replies_dropped", "Events in answers for which no reply is set", _SUBSCRIPTION, rows)
 
 
+def api_server_troubles(counts: Mapping[str, int]) -> Metric:
+    """By what does not work."""
+    rows = [((what,), count) for what, count in sorted(counts.items())]
+    return _gauge("penstock_api_server_troubles", "What the controller cannot read or write there now", ("what",), rows)
+
+
 def dlq_letters(sizes: Mapping[str, int], subscriptions: Iterable[str]) -> Metric:
     """By subscription, with 0 for those that have none."""
     rows = [((label,), sizes.get(label, 0)) for label in subscriptions]

@@ -90,6 +90,7 @@ class Metrics(Collector):
         self._read_snapshots: Callable[[], Iterable[SubscriptionSnapshot]] = tuple
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
         self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
+        self._read_troubles: Callable[[], Mapping[str, int]] | None = None
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -194,9 +195,14 @@ class Metrics(Collector):
         for code in _CODES_AT_START:
             self.requests.setdefault(code, 0)
 
-    def watch_dlq(self, sizes: Callable[[], tuple[Mapping[str, int], Iterable[str]]]) -> None:
-        """Call `sizes` for (dead letters by subscription, all subscriptions) at each scrape, from any thread."""
-        self._read_dlq = sizes
+    def watch_controller(
+        self,
+        dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]],
+        troubles: Callable[[], Mapping[str, int]] | None = None,
+    ) -> None:
+        """Call `dlq` for (dead letters by subscription, all subscriptions), and `troubles` for how many things do not
+        work at the API server, by what they are, at each scrape, from any thread."""
+        self._read_dlq, self._read_troubles = dlq, troubles
 
     def assigned(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
         """This consumer owns these partitions now. They have the value 0 until their first record."""
@@ -245,6 +251,8 @@ class Metrics(Collector):
         yield from exposition.snapshots(list(self._read_snapshots()))
         yield exposition.loop_lag(self.loop_lag)
         yield exposition.dlq_letters(*self._read_dlq())
+        if self._read_troubles is not None:
+            yield exposition.api_server_troubles(self._read_troubles())
         yield exposition.traffic_deltas(self.traffic_deltas)
         yield exposition.traffic_windows(self.traffic_windows)
 

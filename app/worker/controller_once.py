@@ -15,8 +15,9 @@ from app.settings.load import Settings
 from app.worker.controller_config import controller_config
 from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
+from controller.kafka.internal_topics import ensure_internal_topics
 from controller.place import Place
-from controller.service import Controller, ensure_internal_topics
+from controller.service import Controller
 from knative.contract import kafka_names
 from knative.errors import NotReadyError
 from tables.contract_table import ContractTable

@@ -5,9 +5,9 @@
             -> producer -> only then Faust's own stop
 
 Ready = contract read to its end once, Secrets of Brokers tried once, producer connected once, not draining. `/readyz`
-shows a Kafka outage as a field and stays ready: an outage must not take every pod out of service at once. A task or
-thread that fails ends the process with exit code 1, and the next owner of its partitions continues at their committed
-offsets.
+shows a Kafka outage as a field and stays ready: an outage must not take every pod out of service at once. So it does
+with what does not work at the API server, unless the process does nothing but reconcile. A task or thread that fails
+ends the process with exit code 1, and the next owner of its partitions continues at their committed offsets.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ from app.worker.secrets.file_watch import FileWatch
 from app.worker.traffic.component import TrafficComponent
 from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
+from controller.kafka.internal_topics import ensure_internal_topics
+from controller.model import TROUBLES
 from controller.outage import OutageAtStart
-from controller.service import Controller, ensure_internal_topics
+from controller.service import Controller
+from knative import timefmt
 from knative.contract import kafka_names
 from knative.contract.features import SUPPORTED
 from knative.contract.records import WorkerStatus, named_channel
@@ -57,6 +60,7 @@ log = structlog.get_logger(__name__)
 
 _VERSION, _FEATURES = version("penstock"), tuple(sorted(SUPPORTED))
 _SOON_S = 0.05
+_TROUBLES_MAX = 20  # in an answer
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
 _STOP_S = 40.0  # in addition to the drain: for a Kafka that does not answer, and for Faust
 _SPANS_S = 2.0  # at stop, for the last spans
@@ -88,6 +92,11 @@ class Parts:
         if sizes is None:
             return {}, ()
         return sizes, [one.label for one in list(self.contract.subscriptions.values())]
+
+    def troubles(self) -> Mapping[str, int]:
+        """How many things do not work at the API server, by what they are."""
+        troubles = [] if self.controller is None else self.controller.troubles()
+        return {what: sum(one.what == what for one in troubles) for what in TROUBLES}
 
 
 class Lifecycle:
@@ -291,7 +300,15 @@ class Lifecycle:
             fields["problem"] = parts.contract.problem
         if parts.contract.unsupported:
             fields["unsupported"] = parts.contract.unsupported_text
-        return ready, fields
+        troubles = parts.controller.troubles() if parts.controller is not None else []
+        if troubles:
+            fields["api_server"] = [
+                {"what": one.what, "object": one.object, "since": timefmt.in_seconds(one.since), "why": one.why}
+                for one in troubles[:_TROUBLES_MAX]
+            ]
+        # Other roles take events in or deliver them, and need no API server for that.
+        stopped = parts.settings.role == "controller" and any(trouble.stops for trouble in troubles)
+        return ready and not stopped, fields
 
     def subscriber_details(self, namespace: str, channel: str) -> list[SubscriberDetails] | None:
         """The `status.subscribers` of a channel, over all workers, with details of each subscription: owner, lag, last

@@ -20,6 +20,7 @@ from controller.election import Election
 from controller.kube.api_server import ApiServer, Json
 from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
 from controller.kube.lease import LeaseView, Move, lease_object, next_move, read_lease
+from controller.model import Trouble
 from controller.timing import RENEW_LIMIT_S, RETRY_S
 from tables.clock import now_s
 
@@ -54,6 +55,12 @@ class LeaseElection:
         self._renewed_s: float | None = None  #: when the request was made that renewed it last; None = not held
         self._terms = 0
         self._problem = ""
+        self._problem_since = 0.0  #: Unix seconds
+
+    def troubles(self) -> list[Trouble]:
+        """Why the Lease could not be read or written at the last try, as long as it cannot."""
+        name = f"{self._api.namespace}/{self._name}"
+        return [Trouble("lease", name, self._problem_since, self._problem, stops=True)] if self._problem else []
 
     @property
     def problem(self) -> str:
@@ -116,6 +123,7 @@ class LeaseElection:
                 if problem.status == CONFLICT:  # somebody was faster; read it again
                     log.debug("the Lease has changed meanwhile", lease=self._name)
                 elif str(problem) != self._problem:
+                    self._problem_since = self._problem_since if self._problem else time.time()
                     self._problem = str(problem)
                     log.warning(
                         "the Lease cannot be renewed or read", lease=self._name, reason=str(problem), hint=ASK_DOCTOR

@@ -17,6 +17,11 @@ from controller.timing import LEASE_S
 from knative import timefmt
 
 
+def lease_path(namespace: str, instance: str) -> str:
+    """Where the Lease of an installation's controllers is."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{instance}-controller"
+
+
 class Move(Enum):
     """What a candidate does with the Lease."""
 
@@ -35,6 +40,7 @@ class LeaseView:
     transitions: int
     acquired: str
     version: str
+    renewed: str = ""
 
     @property
     def released(self) -> bool:
@@ -50,6 +56,7 @@ def read_lease(raw: Mapping[str, Any]) -> LeaseView:
         duration_s=int(spec.get("leaseDurationSeconds") or LEASE_S),
         transitions=int(spec.get("leaseTransitions") or 0),
         acquired=str(spec.get("acquireTime") or ""),
+        renewed=str(spec.get("renewTime") or ""),
         version=str((raw.get("metadata") or {}).get("resourceVersion") or ""),
     )
 

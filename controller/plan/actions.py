@@ -125,7 +125,8 @@ class ClusterView:
     addresses: Mapping[Ref, Addressable | None] = field(default_factory=dict)
     unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)  #: (apiVersion, kind) -> why it cannot be read
     loading: frozenset[tuple[str, str]] = frozenset()  #: kinds that are not listed yet
-    #: (apiVersion, kind, namespace) -> why the API server refuses the list, and what to grant; namespace "" = all
+    #: (apiVersion, kind, namespace) -> why the API server refuses the list, and what to grant; namespace "" = all, and
+    #: apiVersion "" = one of our kinds
     refused: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
     #: finalizer, or waiting for Knative's core to write it into its channel

@@ -30,7 +30,13 @@ from controller.plan.specs import (
     of_subscription,
     of_trigger,
 )
-from controller.plan.statuses import channel_status, left_alone_status, subscription_status, unlisted_status
+from controller.plan.statuses import (
+    channel_status,
+    left_alone_status,
+    note_unseen,
+    subscription_status,
+    unlisted_status,
+)
 from controller.plan.subscriptions import entries, follow_secrets, plan_subscription
 from knative.contract import kafka_names
 from knative.contract.seeks import SeekPhase
@@ -110,7 +116,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     expected |= world.cluster.expected if world.cluster is not None else set()
     seeks = plan_seeks(wishes, world, config, publishing, frozenset(expected))
     actions.extend(seeks.actions)
-    statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
+    statuses = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
     if world.cluster is None:  # in a cluster, another implementation writes their status
         statuses += [left_alone_status(*one) for one in found.others]
     for plan in subscriptions:
@@ -124,7 +130,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
             unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys
         ]
     statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in found.resets]
-    return [*actions, *statuses]
+    return [*actions, *(note_unseen(status, world) for status in statuses)]
 
 
 def _published_by(actions: Iterable[Action]) -> frozenset[str]:

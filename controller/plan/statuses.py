@@ -22,6 +22,7 @@ from tables.status_table import FRESH_S, SUBSCRIBER_NOT_IN_FILES, serving, subsc
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
 GHOSTS = "GhostSubscribers"  #: reason of a True SubscribersReady
+WATCH_FORBIDDEN = "WatchForbidden"  #: reason of a True Ready
 PATH_NOTE = "penstock.dev/path"
 GROUP_NOTE = "penstock.dev/group"
 
@@ -45,6 +46,17 @@ def channel_status(
         body["subscribers"] = rows
         notes.append(served_by)
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
+
+
+def note_unseen(status: WriteStatus, world: World) -> WriteStatus:
+    """The status; if it is ready, with a note if the API server does not let its changes be seen."""
+    if world.cluster is None or status.conditions[0].status is not ConditionStatus.TRUE:
+        return status
+    why = world.cluster.why_refused("", status.kind, status.namespace)
+    if not why:
+        return status
+    note = true("Ready", WATCH_FORBIDDEN, f"it is served as it was read last, and changes are not seen: {why}")
+    return replace(status, conditions=(note, *status.conditions[1:]))
 
 
 def _kafka_secret(plan: ChannelPlan, world: World) -> Iterable[Condition]:

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import structlog
 
-from controller.model import FileProblem
+from controller.kube.errors import ASK_DOCTOR
+from controller.model import FileProblem, Trouble
 from controller.status.interface import Sink
+from knative import timefmt
 
 log = structlog.get_logger(__name__)
+
+
+def refused_writes(troubles: Iterable[Trouble]) -> tuple[FileProblem, ...]:
+    """The problems that finalizers and statuses cannot be written: one for all objects of a kind with one reason."""
+    found: dict[tuple[str, str, str], list[Trouble]] = {}
+    for trouble in troubles:
+        if trouble.what in ("finalizer", "status"):
+            kind = trouble.object.partition(" ")[0]
+            found.setdefault((trouble.what, kind, trouble.why), []).append(trouble)
+    return tuple(_refused_write(what, kind, why, group) for (what, kind, why), group in sorted(found.items()))
+
+
+def _refused_write(what: str, kind: str, why: str, group: Sequence[Trouble]) -> FileProblem:
+    first = min(group, key=lambda trouble: (trouble.since, trouble.object))
+    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+    text = f"of {first.object}{more} cannot be written (since {timefmt.in_seconds(first.since)}): {why}"
+    return FileProblem(f"cluster {what} of {kind}", 0, "", text, f"it is tried again; {ASK_DOCTOR}")
 
 
 class ProblemLog:

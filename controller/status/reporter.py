@@ -17,6 +17,7 @@ import structlog
 from controller.model import FileProblem
 from controller.plan.actions import WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
+from controller.plan.statuses import GHOSTS, WATCH_FORBIDDEN
 from knative.contract.records import ControllerReport, ResourceProblem
 from knative.contract.seeks import Seek, SeekRequest
 from knative.ports import Produce, ProduceFailure
@@ -52,6 +53,8 @@ _SEEN_BY_READERS = frozenset(
         SUBSCRIBER_NEEDS_NEWER_WORKER,
     }
 )
+#: Reasons of conditions that are True, and about which people should know.
+_NOTES = frozenset({TOPIC_DIFFERS, GHOSTS, WATCH_FORBIDDEN})
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
 
@@ -97,7 +100,7 @@ def _on_object(status: WriteStatus) -> ResourceProblem | None:
     parts = [one for one in status.conditions if one.type != "Ready" and one.reason not in _SEEN_BY_READERS]
     summary = ready(parts)
     if summary.status is ConditionStatus.TRUE:
-        note = next((one for one in parts if one.reason == TOPIC_DIFFERS), None)
+        note = next((one for one in (*parts, status.conditions[0]) if one.reason in _NOTES), None)
         if note is None:
             return None
         summary = replace(note, type="Ready")

@@ -41,6 +41,8 @@ from knative.resources.values import EVENTING, Broker, ConfigMap, Trigger
 BROKER_CLASS = "eventing.knative.dev/broker.class"
 DEPENDENCY = "knative.dev/dependency"
 EXTERNAL_TOPIC = "kafka.eventing.knative.dev/external.topic"
+NAMESPACED_CLASS = "KafkaNamespaced"
+CLASS_NOT_SERVED = "ClassNotServed"  #: reason of Brokers of that class
 NOT_OUR_CLASS = "NotOurClass"  #: reason of Brokers of other classes and of their Triggers, which are left alone
 KAFKA_CLASS = "Kafka"
 

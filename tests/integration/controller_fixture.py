@@ -11,9 +11,10 @@ from typing import Any
 from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from controller.config import ControllerConfig
+from controller.kafka.internal_topics import ensure_internal_topics
 from controller.kafka.offsets import Offsets
 from controller.kafka.topics import observe_topics
-from controller.service import Controller, ensure_internal_topics
+from controller.service import Controller
 from knative.contract import kafka_names
 from knative.contract.records import Channel, RemovalRequest, Subscription
 from tables.contract_table import ContractTable

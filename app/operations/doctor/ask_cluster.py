@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from datetime import datetime
 
 import yaml
 
@@ -13,6 +14,7 @@ from app.operations.kube import api_server, get_unless
 from app.settings.load import Settings
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import FORBIDDEN, NOT_FOUND, ApiError
+from controller.kube.lease import LeaseView, lease_path, read_lease
 from controller.source.cluster.references import group_path
 from knative.errors import PenstockError
 from knative.resources.kinds import OURS
@@ -44,6 +46,9 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
         listed = {group: await get_unless(_UNREADABLE, api, group_path(group)) for group in groups}
         crds = {kind.name: await get_unless(_UNREADABLE, api, f"{_CRDS}/{kind.plural}.{kind.group}") for kind in OURS}
         wanted = _wanted(api.namespace, settings.namespaces or ("",))
+        path = lease_path(api.namespace, settings.instance)
+        lease = await get_unless(_UNREADABLE, api, path)
+        seen = None if lease is None else read_lease(lease)
         try:
             denied, unknown = await _denied(api, wanted), ""
         except ApiError as problem:
@@ -60,7 +65,18 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
             denied=denied,
             asked=len(wanted),
             unknown=unknown,
+            lease=seen,
+            lease_name=f"{api.namespace}/{path.rpartition('/')[2]}",
+            not_renewed_s=None if seen is None else _not_renewed_s(seen, there_s),
         )
+
+
+def _not_renewed_s(lease: LeaseView, there_s: float | None) -> float | None:
+    try:
+        renewed_s = datetime.fromisoformat(lease.renewed).timestamp()
+    except ValueError:
+        return None
+    return (there_s or time.time()) - renewed_s
 
 
 async def _is_absent(api: ApiServer, path: str) -> bool:

@@ -9,12 +9,14 @@ from typing import Any
 
 from app.operations.doctor.check import Check, clock, ok, problem, some, warning
 from app.operations.manifests import CRDS, crd_file
+from controller.kube.lease import LeaseView
 from controller.source.cluster.mode import MEANS, find_mode, has_core
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
 
 SERVER, CLOCK, SPACES = "API server", "clock of the API server", "namespaces"
+LEASE, _START = "Lease", "start the controller of this installation"
 KINDS, MODE, ACCESS = "CRDs", "subscriptions", "permissions"
 ROLES = CRDS.parent / "rbac" / "controller.yaml"
 _OURS_LABEL = ("app.kubernetes.io/name", "penstock")
@@ -57,6 +59,9 @@ class ClusterFacts:
     denied: Sequence[tuple[Access, str]] = ()  #: what is not allowed, and in which namespace; "" = in all
     asked: int = 0  #: how many permissions were asked for
     unknown: str = ""  #: why permissions could not be asked for
+    lease: LeaseView | None = None  #: of the controllers; None = there is none, or this user may not read it
+    lease_name: str = ""
+    not_renewed_s: float | None = None  #: how long ago it was renewed, by the clock of the API server; None = not known
 
 
 def accesses(documents: Iterable[Mapping[str, Any]]) -> list[Access]:
@@ -82,7 +87,19 @@ def cluster_checks(facts: ClusterFacts, mode: str) -> list[Check]:
     if facts.no_namespaces:
         found = f"there is no namespace {some(facts.no_namespaces)}, so nothing in it is served"
         checks.append(warning(SPACES, found, "create it, or correct PENSTOCK_RESOURCES"))
-    return [*checks, *_crds(facts), _mode(facts, mode), *_access(facts)]
+    return [*checks, *_crds(facts), _mode(facts, mode), *_lease(facts), *_access(facts)]
+
+
+def _lease(facts: ClusterFacts) -> list[Check]:
+    if facts.lease is None or facts.not_renewed_s is None:
+        return []
+    if facts.lease.released:
+        return [warning(LEASE, f"nobody has {facts.lease_name}, so changes of resources wait", _START)]
+    found = f"{facts.lease.holder} has {facts.lease_name}, renewed {max(0.0, facts.not_renewed_s):.0f} s ago"
+    if facts.not_renewed_s <= facts.lease.duration_s:
+        return [ok(LEASE, found)]
+    hint = "see the log and `/readyz` of this controller: it has ended, or does not reach the API server"
+    return [problem(LEASE, f"{found}, which is too long: nobody leads", hint)]
 
 
 def _crds(facts: ClusterFacts) -> list[Check]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from controller.plan.actions import AnyObject, Object, WriteStatus
 from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of
-from knative.resources.brokers import KAFKA_CLASS, is_of_a_broker
-from knative.resources.conditions import false
+from knative.resources.brokers import BROKER_CLASS, CLASS_NOT_SERVED, KAFKA_CLASS, NAMESPACED_CLASS, is_of_a_broker
+from knative.resources.conditions import conditions_of, false
 from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
 from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscription, Trigger
 
@@ -36,6 +36,18 @@ def path_of(kind: str, namespace: str = "", name: str = "") -> str:
     base, plural = PATHS[kind]
     where = f"/namespaces/{namespace}" if namespace else ""
     return f"{base}{where}/{plural}" + (f"/{name}" if name else "")
+
+
+def resource_of(kind: str) -> str:
+    """As roles name it."""
+    group = API_VERSIONS[kind].rpartition("/")[0]
+    return f"{PATHS[kind][1]}.{group}" if group else PATHS[kind][1]
+
+
+def grant(verbs: str, kind: str, subresource: str = "") -> str:
+    """What to do when the controller may not do this."""
+    noun = "verbs" if " " in verbs else "verb"
+    return f"grant the {noun} {verbs} on {resource_of(kind)}{subresource} to the controller"
 
 
 def trimmed(kind: str) -> Any:
@@ -88,11 +100,18 @@ class Known:
         """Its kind."""
         return str(self.raw["kind"])
 
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(name_of(self.raw))}"
+
     @property
     def invalid_status(self) -> WriteStatus:
         """The status of an object that is not valid."""
+        return self.not_ready("SpecInvalid", self.problem)
+
+    def not_ready(self, reason: str, message: str) -> WriteStatus:
+        """The status of an object that is not served for this reason."""
         namespace, name = name_of(self.raw)
-        condition = false("Ready", "SpecInvalid", self.problem)
+        condition = false("Ready", reason, message)
         return WriteStatus(self.kind, namespace, name, self.uid, self.generation, (condition,), {})
 
 
@@ -139,6 +158,22 @@ def owns_something(resource: Resource | None) -> bool:
 def is_of_another_class(known: Known) -> bool:
     """Whether it is a Broker that another controller serves."""
     return isinstance(known.resource, Broker) and not owns_something(known.resource) and not known.finalized
+
+
+def namespaced_status(known: Known) -> WriteStatus | None:
+    """The status of a Broker of the class KafkaNamespaced, which nobody else serves: it says what to do instead.
+    None = it is of another class, or another implementation has written its status."""
+    broker = known.resource
+    if not isinstance(broker, Broker) or broker.class_ != NAMESPACED_CLASS or known.finalized or known.deleting:
+        return None
+    if any(one.reason != CLASS_NOT_SERVED for one in conditions_of(known.raw.get("status"))):
+        return None
+    message = (
+        f"the class {NAMESPACED_CLASS} has a data plane in each namespace, which Penstock does not have, so nobody "
+        f"serves this Broker. The class cannot be changed: delete it, and create it again with {BROKER_CLASS}: "
+        f"{KAFKA_CLASS}; its topics and events are not taken over"
+    )
+    return known.not_ready(CLASS_NOT_SERVED, message)
 
 
 def broker_of(trigger: Raw) -> Name:

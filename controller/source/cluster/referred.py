@@ -92,7 +92,7 @@ class Referred:
         """Whether all that is needed was read once. What cannot be read does not hold up the rest."""
         lists = [one for kind in self._used() for one in self._lists(kind)]
         lists += self._config_map_lists()
-        waiting = {str(one) for one, _ in self._watches.problems()}
+        waiting = {str(one) for one, *_ in self._watches.problems()}
         stores = [(one, store) for one in lists for store in self._watches.stores([one])]
         return all(store.synced or str(one) in waiting for one, store in stores)
 

@@ -9,14 +9,15 @@ The API server gave the objects their uids and generations. Event loop only.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 
 from controller.kube.api_server import AT_ONCE, MERGE, ApiServer
-from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
-from controller.model import FileProblem, Key, Record
+from controller.kube.errors import ASK_DOCTOR, CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
+from controller.model import FileProblem, Key, Record, Trouble
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.plan.deletion import removable
 from controller.plan.outage import outage_status
@@ -25,6 +26,7 @@ from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
     FinalizerChange,
     Known,
+    grant,
     owns_something,
     path_of,
     read_object,
@@ -33,10 +35,11 @@ from controller.source.cluster.objects import (
 from controller.source.cluster.references import config_maps_of, refs_of
 from controller.source.cluster.referred import Referred
 from controller.source.cluster.store import ObjectStore, name_of, uid_of, version_of
-from controller.source.cluster.table import OURS, Table
+from controller.source.cluster.table import OURS, Refusal, Table
 from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
 from controller.source.interface import Scan
+from knative import timefmt
 from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.resources.values import ResetOffset
 
@@ -122,7 +125,12 @@ class ClusterSource:
         resources = [each.resource for each in known if each.resource is not None]
         await self._referred.need(refs_of(resources), config_maps_of(resources), self._wanted())
         table.synced = table.synced and self._referred.synced()
-        facts = (frozenset(each.facts for each in known), self._referred.facts(), self._mode)
+        facts = (
+            frozenset(each.facts for each in known),
+            self._referred.facts(),
+            self._mode,
+            frozenset(self._refused()),
+        )
         return Scan(facts, self._problems(), table.synced)
 
     async def _find_core(self) -> None:
@@ -145,8 +153,15 @@ class ClusterSource:
         # Without Brokers, say, the other kinds are served in full; without any, the cluster is not prepared.
         unused = absent if len(absent) < len(ours) else frozenset()
         return tuple(
-            FileProblem(f"cluster {one}", 0, "", why, _HINT_ABSENT if one in absent else _HINT, ignored=one in unused)
-            for one, why in sorted(self._watches.problems(), key=str)
+            FileProblem(
+                f"cluster {one}",
+                0,
+                "",
+                f"{why} (since {timefmt.in_seconds(since)})",
+                _HINT_ABSENT if one in absent else _HINT,
+                ignored=one in unused,
+            )
+            for one, why, since in sorted(self._watches.problems(), key=str)
         )
 
     # -- for the decision
@@ -195,11 +210,32 @@ class ClusterSource:
 
     def view(self) -> ClusterView | None:
         """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
-        return replace(self._referred.view(), expected=self._table.expected(), core=self._table.core)
+        view = self._referred.view()
+        return replace(
+            view, expected=self._table.expected(), core=self._table.core, refused={**view.refused, **self._refused()}
+        )
+
+    def _refused(self) -> dict[tuple[str, str, str], str]:
+        """Why lists of our kinds are refused."""
+        forbidden, lists = self._watches.forbidden(), self._lists(*KINDS)
+        return {
+            ("", kind, namespace): f"{forbidden[listed]}; {grant('list and watch', kind)}"
+            for listed, (kind, namespace) in lists.items()
+            if listed in forbidden
+        }
 
     def statuses(self) -> list[WriteStatus]:
-        """Of objects that are not valid."""
-        return [known.invalid_status for known in self._table.known(*OURS) if known.resource is None]
+        """Of objects that are not valid, that may not have our finalizer, or whose class nobody serves."""
+        invalid = [known.invalid_status for known in self._table.known(*OURS) if known.resource is None]
+        return [*invalid, *self._table.refused(), *self._table.namespaced()]
+
+    def troubles(self) -> list[Trouble]:
+        """Lists that are not read, and finalizers that are refused."""
+        refused = [(row.known, row.refused) for row in list(self._table.rows.values())]
+        return [
+            *self._watches.troubles(self._lists(*KINDS)),
+            *(Trouble("finalizer", str(one), why.since, why.why) for one, why in refused if one and why),
+        ]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
         """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer.
@@ -261,8 +297,10 @@ class ClusterSource:
         try:
             answer = await self._api.request("PATCH", path, {}, {"metadata": metadata}, MERGE)
         except ApiError as problem:
-            if problem.status not in (CONFLICT, NOT_FOUND) and row.refused != problem.why:
-                row.refused = problem.why
+            before = row.refused
+            if problem.status not in (CONFLICT, NOT_FOUND) and (before is None or before.why != problem.why):
+                since = before.since if before is not None else time.time()
+                row.refused = Refusal(problem.why, since, problem.status == FORBIDDEN)
                 log.warning("a finalizer cannot be written; trying again", reason=str(problem))
             return
         row.refused = None

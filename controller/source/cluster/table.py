@@ -16,14 +16,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from controller.plan.actions import AnyObject
+from controller.plan.actions import AnyObject, WriteStatus
 from controller.source.cluster.objects import (
     FinalizerChange,
     Known,
     broker_of,
     change_finalizer,
+    grant,
     is_of_another_class,
     is_written_into,
+    namespaced_status,
     owns_something,
     read_object,
 )
@@ -50,6 +52,15 @@ OURS = STAYING | {State.DELETING}  #: this controller leaves its finalizer on th
 DELETED = frozenset({State.DELETING, State.LEAVING, State.GONE})
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server has refused a write."""
+
+    why: str
+    since: float  #: Unix seconds
+    forbidden: bool  #: this user may not
+
+
 @dataclass(slots=True)
 class Row:
     """What is known of a uid."""
@@ -59,7 +70,7 @@ class Row:
     was_entry: bool = False  #: a channel has listed it as a subscriber once
     released: bool = False  #: a person wants it removed
     missing_since: float | None = None  #: Unix seconds
-    refused: str | None = None  #: why its finalizer could not be written
+    refused: Refusal | None = None  #: of its finalizer
 
 
 @dataclass(slots=True)
@@ -151,6 +162,19 @@ class Table:
         their status is somebody else's."""
         others = {name_of(known.raw) for known in self.known() if is_of_another_class(known)}
         return [known for known in self.known(*OURS) if known.kind != "Trigger" or broker_of(known.raw) not in others]
+
+    def refused(self) -> list[WriteStatus]:
+        """The statuses of objects that are not served because their finalizer is refused."""
+        return [
+            row.known.not_ready("FinalizerForbidden", f"{row.refused.why}; {grant('patch', row.known.kind)}")
+            for row in self.rows.values()
+            if row.state is State.LISTED and row.known is not None and row.refused is not None and row.refused.forbidden
+        ]
+
+    def namespaced(self) -> list[WriteStatus]:
+        """The statuses of Brokers of a class that nobody serves."""
+        statuses = map(namespaced_status, self.known())
+        return [status for status in statuses if status is not None]
 
     def expected(self) -> frozenset[tuple[str, str, str]]:
         """What may be served later: ours, and the Subscriptions that core writes into our channels."""

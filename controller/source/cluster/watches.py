@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from controller.kube.api_server import ApiServer
+from controller.model import Trouble
 from controller.source.cluster.store import ObjectStore, Raw
 from controller.source.cluster.watcher import Collection, Watcher
 
@@ -47,9 +48,18 @@ class Watches:
         """The stores of those that run."""
         return [self._watchers[one].store for one in collections if one in self._watchers]
 
-    def problems(self) -> list[tuple[Collection, str]]:
-        """What cannot be read now."""
-        return [(one, watcher.problem) for one, watcher in self._watchers.items() if watcher.problem]
+    def problems(self) -> list[tuple[Collection, str, float]]:
+        """What cannot be read now, why, and since which Unix second."""
+        return [(one, watcher.problem, watcher.since) for one, watcher in self._watchers.items() if watcher.problem]
+
+    def troubles(self, needed: Iterable[Collection]) -> list[Trouble]:
+        """What cannot be read now, or was never read. `needed`: nothing is served as asked for without these."""
+        stops = frozenset(needed)
+        return [
+            Trouble("watch", str(one), watcher.since, watcher.problem or "it is not listed yet", stops=one in stops)
+            for one, watcher in self._watchers.items()
+            if not watcher.absent and (watcher.problem or not watcher.store.synced)
+        ]
 
     def forbidden(self) -> dict[Collection, str]:
         """What this user may not read, in the server's words."""

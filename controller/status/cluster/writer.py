@@ -21,7 +21,7 @@ import structlog
 
 from controller.kube.api_server import APPLY, AT_ONCE, FIELD_MANAGER, ApiServer
 from controller.kube.errors import CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
-from controller.model import FileProblem, Record
+from controller.model import FileProblem, Record, Trouble
 from controller.plan.actions import WriteStatus
 from controller.status.changes import log_changes
 from controller.status.cluster.changes import EventDraft, event_object, events, status_document
@@ -52,6 +52,8 @@ class _Failure:
     tries: int = 0
     not_before_s: float = 0.0
     why: str = ""
+    object: str = ""
+    since: float = 0.0  #: Unix seconds
 
 
 class ClusterStatus:
@@ -134,7 +136,8 @@ class ClusterStatus:
         try:
             answer = await self._api.request("PATCH", f"{live.path}/status", params, body, APPLY)
         except ApiError as problem:
-            self._failed(status, problem)
+            if self._failed(status, problem) and problem.status == FORBIDDEN:
+                await self._tell(EventDraft(True, "StatusForbidden", problem.why), status, live.api_version, now)
             return
         self._failures.pop(status.uid, None)
         self._written[status.uid] = (document, answer.get("status"))
@@ -144,17 +147,25 @@ class ClusterStatus:
         for draft in events(before, after):
             await self._tell(draft, status, live.api_version, now)
 
-    def _failed(self, status: WriteStatus, problem: ApiError) -> None:
+    def troubles(self) -> list[Trouble]:
+        """Statuses that cannot be written."""
+        return [Trouble("status", one.object, one.since, one.why) for one in self._failures.values()]
+
+    def _failed(self, status: WriteStatus, problem: ApiError) -> bool:
+        """Whether that is news."""
         if problem.status in (CONFLICT, NOT_FOUND):
-            return  # the watch brings what has changed, and then it is decided again
-        failure = self._failures.setdefault(status.uid, _Failure())
+            return False  # the watch brings what has changed, and then it is decided again
+        label = f"{status.kind} {status.namespace}/{status.name}"
+        failure = self._failures.setdefault(status.uid, _Failure(object=label, since=time.time()))
         pause_s = max(exponential_s(failure.tries, FIRST_PAUSE_S, LONGEST_WRITE_PAUSE_S), problem.retry_after_s)
         failure.tries += 1
         failure.not_before_s = time.monotonic() + pause_s
-        if failure.why != problem.why:
-            failure.why = problem.why
-            resource = f"{status.namespace}/{status.name}"
-            log.error("status cannot be written", kind=status.kind, resource=resource, reason=str(problem))
+        if failure.why == problem.why:
+            return False
+        failure.why = problem.why
+        resource = f"{status.namespace}/{status.name}"
+        log.error("status cannot be written", kind=status.kind, resource=resource, reason=str(problem))
+        return True
 
     async def _tell(self, draft: EventDraft, status: WriteStatus, api_version: str, now: float) -> None:
         """Events are best effort: one that is not stored is not sent again."""

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.observability.metrics import Metrics
+from controller.model import TROUBLES
 from knative.contract.subscription_stats import SubscriptionSnapshot
 from tests.support.exposition_rules import problems
 
@@ -23,6 +24,7 @@ LABELS = {
     "verdict": 5,
     "result": 2,
     "kind": 3,
+    "what": 4,
     # those of the process itself
     "generation": 3,
     "implementation": 1,
@@ -67,7 +69,8 @@ def full_page() -> str:
         metrics.traffic_window(what)
     metrics.watch(lambda: snapshots)
     metrics.watch_ingress(lambda: (1, 1))
-    metrics.watch_dlq(lambda: ({"ns/s0": 3, "ns/gone": 1}, ["ns/s0", "ns/s1"]))
+    letters = {"ns/s0": 3, "ns/gone": 1}, ["ns/s0", "ns/s1"]
+    metrics.watch_controller(lambda: letters, lambda: dict.fromkeys(TROUBLES, 1))
     return generate_latest(metrics.registry).decode()
 
 

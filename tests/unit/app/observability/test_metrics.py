@@ -60,6 +60,16 @@ def test_a_partition_that_moves_away_keeps_its_count_and_an_unused_one_disappear
     assert _value(metrics, name, consumer="c", topic="t", partition="2") is None
 
 
+def test_what_does_not_work_at_the_api_server() -> None:
+    metrics = Metrics()
+    assert "penstock_api_server_troubles{" not in _text(metrics), "no cluster"
+
+    metrics.watch_controller(lambda: ({}, ()), lambda: {"lease": 0, "watch": 2})
+
+    assert _value(metrics, "penstock_api_server_troubles", what="watch") == 2
+    assert _value(metrics, "penstock_api_server_troubles", what="lease") == 0
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(0, "none"), (200, "2xx"), (429, "4xx"), (503, "5xx"), (777, "other"), (-1, "other")]
 )
@@ -180,6 +190,6 @@ def test_the_build_is_what_runs() -> None:
 def test_dead_letters_are_shown_of_subscriptions_that_there_are() -> None:
     metrics = Metrics()
     assert "penstock_dlq_letters{" not in _text(metrics), "another process counts"
-    metrics.watch_dlq(lambda: ({"ns/a": 3, "ns/gone": 1}, ["ns/a", "ns/b"]))
+    metrics.watch_controller(lambda: ({"ns/a": 3, "ns/gone": 1}, ["ns/a", "ns/b"]))
     lines = [line for line in _text(metrics).splitlines() if line.startswith("penstock_dlq_letters{")]
     assert lines == ['penstock_dlq_letters{subscription="ns/a"} 3.0', 'penstock_dlq_letters{subscription="ns/b"} 0.0']

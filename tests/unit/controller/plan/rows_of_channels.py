@@ -242,6 +242,20 @@ CHANNELS = [
         None,
         workers=serves,
     ),
+    Row(
+        "its list is refused",
+        "True WatchForbidden: Ready",
+        (channel(),),
+        None,
+        more=sees(refused={("", "KafkaChannel", ""): "403"}),
+    ),
+    Row(
+        "not ready, and its list is refused",
+        "False DeadLetterSinkNotResolved: Ready, DeadLetterSinkResolved",
+        (channel(delivery=MISSING_SINK),),
+        None,
+        more=sees(refused={("", "KafkaChannel", ""): "403"}),
+    ),
     Row("sink is a URI", "True: Ready", (channel(delivery=sink(Destination(uri="http://dead/"))),), None),
     Row(
         "sink is missing",

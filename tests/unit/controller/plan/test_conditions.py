@@ -37,7 +37,7 @@ def test_the_conditions_of_an_object(kind: str, row: Row) -> None:
 
 
 #: Reasons in the reference that belong to a cluster's objects, which are read before anything is planned.
-_OF_THE_SOURCE = {"SpecInvalid"}
+_OF_THE_SOURCE = {"SpecInvalid", "FinalizerForbidden", "StatusForbidden", "ClassNotServed", "KafkaNamespaced"}
 
 
 def test_every_reason_of_the_reference_has_a_row_and_every_reason_of_a_row_is_in_the_reference() -> None:

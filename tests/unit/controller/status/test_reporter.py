@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.model import FileProblem
+from controller.model import FileProblem, Trouble
 from controller.plan.actions import WriteStatus
+from controller.status.problems import refused_writes
 from controller.status.reporter import REQUEST_LIVES_S, SILENT_S, StatusReporter, fitting, resource_problems
 from knative.contract.records import ResourceProblem, WorkerStatus
 from knative.contract.seeks import Seek, SeekPhase, SeekRequest
@@ -34,11 +35,31 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
         ([true("TopicReady"), unknown("SubscribersReady", "SubscriberNotServed", "m")], None),
         ([true("TopicReady", "TopicDiffers", "m"), false("SubscribersReady", "SubscriberFailed", "m")],
          ("True", "TopicDiffers")),
+        ([true("TopicReady"), true("SubscribersReady", "GhostSubscribers", "m")], ("True", "GhostSubscribers")),
     ],
 )  # fmt: skip
 def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) -> None:
     found = [(one.ready, one.reason) for one in resource_problems([_status(*parts)], [])]
     assert found == ([] if reported is None else [reported])
+
+
+def test_of_an_object_whose_changes_are_not_seen() -> None:
+    conditions = (true("Ready", "WatchForbidden", "m"), true("TopicReady"))
+    (found,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
+    assert (found.ready, found.reason, found.message) == ("True", "WatchForbidden", "m")
+
+
+def test_writes_that_are_refused_are_one_problem_for_all_objects_of_a_kind() -> None:
+    channels = [Trouble("status", f"KafkaChannel ns/{name}", since, "403") for name, since in (("b", 2.0), ("a", 1.0))]
+    others = [Trouble("finalizer", "Trigger ns/t", 3.0, "403"), Trouble("watch", "/apis/x", 0.0, "500")]
+    found = [(problem.file, problem.what) for problem in refused_writes([*channels, *others])]
+    assert found == [
+        ("cluster finalizer of Trigger", "of Trigger ns/t cannot be written (since 1970-01-01T00:00:03Z): 403"),
+        (
+            "cluster status of KafkaChannel",
+            "of KafkaChannel ns/a and 1 more cannot be written (since 1970-01-01T00:00:01Z): 403",
+        ),
+    ]
 
 
 def test_what_is_left_alone_is_reported() -> None:

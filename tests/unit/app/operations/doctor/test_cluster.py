@@ -11,6 +11,7 @@ import yaml
 
 from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses, cluster_checks
 from app.operations.manifests import CRDS, crd_file
+from controller.kube.lease import LeaseView
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 
@@ -69,6 +70,23 @@ def test_clock(ahead_s: float | None, level: str) -> None:
     assert rows[0][0] == level
     for hint in _hints(replace(GOOD, ahead_s=ahead_s), "clock of the API server"):
         assert hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
+
+
+@pytest.mark.parametrize(
+    ("holder", "not_renewed_s", "level", "says"),
+    [
+        ("me", 2.0, "ok", "me has penstock/penstock-controller, renewed 2 s ago"),
+        ("me", -0.5, "ok", "renewed 0 s ago"),
+        ("me", 16.0, "problem", "renewed 16 s ago, which is too long: nobody leads"),
+        ("", 2.0, "warning", "nobody has penstock/penstock-controller, so changes of resources wait"),
+    ],
+)
+def test_the_lease_of_the_controllers(holder: str, not_renewed_s: float, level: str, says: str) -> None:
+    lease = LeaseView(holder, 15, 1, "", "7")
+    facts = replace(GOOD, lease=lease, lease_name="penstock/penstock-controller", not_renewed_s=not_renewed_s)
+    ((found, text),) = _found(facts)["Lease"]
+    assert (found, says in text) == (level, True), text
+    assert "Lease" not in _found(GOOD)
 
 
 def test_namespaces_that_do_not_exist() -> None:

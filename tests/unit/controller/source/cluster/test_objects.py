@@ -8,6 +8,7 @@ import pytest
 
 from controller.source.cluster.objects import (
     Known,
+    namespaced_status,
     path_of,
     read_object,
     trimmed,
@@ -43,6 +44,34 @@ def test_an_object_has_the_identity_that_the_server_gave_it() -> None:
     assert isinstance(found.resource, KafkaChannel)
     assert (found.uid, found.generation, found.as_object().key) == ("u1", 3, ("KafkaChannel", "ns", "one"))
     assert (found.deleting, found.finalized) == (False, False)
+
+
+def broker(class_: str, *reasons: str, **metadata: Any) -> Known:
+    annotations = {"eventing.knative.dev/broker.class": class_}
+    found = raw("Broker", {}, "eventing.knative.dev/v1", annotations=annotations, **metadata)
+    moment = "2026-01-01T00:00:00Z"
+    conditions = [{"type": "Ready", "status": "False", "reason": one, "lastTransitionTime": moment} for one in reasons]
+    return read_object({**found, "status": {"conditions": conditions}})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (broker("KafkaNamespaced"), True),
+        (broker("KafkaNamespaced", "ClassNotServed"), True),
+        (broker("KafkaNamespaced", "ServedByAnother"), False),
+        (broker("KafkaNamespaced", deletionTimestamp="2026-01-01T00:00:00Z"), False),
+        (broker("Kafka"), False),
+        (broker("MTChannelBasedBroker"), False),
+    ],
+)
+def test_a_class_that_nobody_serves_has_a_way_out(given: Known, said: bool) -> None:
+    status = namespaced_status(given)
+    assert (status is not None) is said
+    if status is not None:
+        (ready,) = status.conditions
+        assert (ready.status, ready.reason) == ("False", "ClassNotServed")
+        assert "create it again with eventing.knative.dev/broker.class: Kafka" in ready.message
 
 
 def test_a_channel_may_have_no_spec() -> None:

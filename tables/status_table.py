@@ -234,6 +234,7 @@ class StatusTable:
         self.requests: dict[str, RemovalRequest] = {}  #: by uid
         self.seek_requests: dict[str, SeekRequest] = {}  #: by id
         self.leaders = LeaderLog()  #: what the leading controllers recorded
+        self._read: dict[bytes, tuple[bytes, WorkerStatus]] = {}  #: by key: what of a record does not change in each
         self._listeners: list[Callable[[], None]] = []
         self._topic = topic
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
@@ -277,10 +278,11 @@ class StatusTable:
                 self.report = None
                 continue
             if value is None:
+                self._read.pop(key, None)
                 changed |= self.workers.pop(worker, None) is not None
                 continue
             try:
-                status = decode_status(value)
+                status = self._decode(key, value)
             except ValueError as problem:
                 skip(self._topic, record, problem)
                 continue
@@ -295,6 +297,19 @@ class StatusTable:
             )
         if changed and self.loaded:
             self._notify()
+
+    def _decode(self, key: bytes, value: bytes) -> codec.Status:
+        """A worker repeats every two seconds which subscriptions it serves; they are read again if they have changed."""
+        head, begin, rest = value.partition(b',"role":')
+        body, progress, stats = rest.partition(b',"progress":')
+        if begin and (before := self._read.get(key)) is not None and before[0] == body.removesuffix(b"}"):
+            news = decode_status(head + b',"role":"","subscriptions":{}' + (progress + stats if progress else b"}"))
+            if isinstance(news, WorkerStatus):
+                return replace(before[1], time=news.time, stats=news.stats)
+        status = decode_status(value)
+        if isinstance(status, WorkerStatus):
+            self._read[key] = body.removesuffix(b"}"), status
+        return status
 
     def _apply_leader(self, record: Record) -> bool:
         key, value = record.key.decode("utf-8", "replace"), record.value

@@ -321,8 +321,27 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
     if "seek" in record:
         return _DECODER.read_at("seek", SeekRequest, record["seek"])
     stats = _stats(record.get("progress"), unreadable)
-    secrets = record.get("kafka_secrets", {})
-    return replace(_DECODER.read(WorkerStatus, {**record, "stats": {}, "secrets": secrets}), stats=stats)
+    plain = {**record, "stats": {}, "secrets": record.get("kafka_secrets", {})}
+    rows = record.get("subscriptions")
+    if not isinstance(rows, dict):
+        return replace(_DECODER.read(WorkerStatus, plain), stats=stats)
+    status = _DECODER.read(WorkerStatus, {**plain, "subscriptions": {}})
+    return replace(status, subscriptions=_served_rows(rows), stats=stats)
+
+
+def _served_rows(rows: Record) -> dict[str, WorkerSubscription]:
+    """Thousands of rows are the same but for their uid: each is read once."""
+    read: dict[str, WorkerSubscription] = {}
+    found = {}
+    for uid, row in rows.items():
+        text = repr(row)
+        if text not in read:
+            try:
+                read[text] = _served(row)
+            except DecodeError as problem:
+                raise problem.within(uid).within("subscriptions") from None
+        found[uid] = read[text]
+    return found
 
 
 def _served_row(one: WorkerSubscription) -> Record:

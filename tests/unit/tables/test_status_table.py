@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from knative.contract.records import (
     ControllerReport,
@@ -123,6 +125,31 @@ def test_status_round_trip_and_goodbye() -> None:
     assert table.workers == {"a": status}
     table.apply([Record(b"a", None)])
     assert table.workers == {}
+
+
+ROWS = [
+    WorkerSubscription(1, (0, 1), WorkerState.RUNNING),
+    WorkerSubscription(2, (0, 1), WorkerState.RUNNING),
+    WorkerSubscription(1, (), WorkerState.FAILED, 'of ","role":" and ,"progress":{}'),
+]
+STATUSES = st.builds(
+    WorkerStatus,
+    st.just("a"),
+    st.sampled_from([1.0, 2.0]),
+    st.sampled_from(["all", "dispatcher"]),
+    st.dictionaries(st.sampled_from(["u", "v"]), st.sampled_from(ROWS)),
+    st.dictionaries(st.sampled_from(["u", "v"]), st.builds(SubscriptionStats, lag=st.integers(1, 2))),
+    st.sampled_from(["", "1"]),
+)
+
+
+@given(st.lists(st.none() | STATUSES, max_size=6))
+def test_what_a_worker_repeats_is_read_as_if_it_were_new(statuses: list[WorkerStatus | None]) -> None:
+    table = StatusTable("t", {}, crashed=_crashed)
+    for status in statuses:
+        value = None if status is None else encode_status(status)
+        table.apply([Record(b"a", value)])
+        assert table.workers == ({} if value is None else {"a": decode_status(value)})
 
 
 @pytest.mark.parametrize(

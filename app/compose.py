@@ -319,7 +319,6 @@ def _driver_config(settings: Settings) -> DriverConfig:
         keepalive_idle_s=settings.idle_timeout_s,
         # Read of a rejected request and dropped: a client with a body of ten times the limit still reads its 413.
         linger_bytes_max=max(8 * MIB, 12 * settings.event_bytes_max),
-        reuse_port=False,  # a second worker on the same port is a mistake and gets an error
     )
 
 

@@ -142,7 +142,7 @@ def make_app(settings: Settings, options: AppOptions, followed: Topic) -> Follow
         logging_config=configure_logging(settings, options.worker),
         worker_redirect_stdouts=False,
     )
-    app.driver_config = DriverConfig(reuse_port=False)
+    app.driver_config = DriverConfig()
     app.followed = followed
     _read_overdue_again(app)
     return app

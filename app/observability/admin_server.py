@@ -6,7 +6,9 @@ It also answers while the ingress port is full or draining. All pages are read-o
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,8 @@ from prometheus_client.exposition import choose_encoder
 
 from app.observability.debug_pages import INDEX as DEBUG_INDEX
 from app.observability.debug_pages import DebugPages
-from knative.errors import PenstockError
+from web.http.config import cannot_listen
+from web.http.listening import open_sockets
 
 if TYPE_CHECKING:
     from app.observability.metrics import Metrics
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from web.pages.subscribers import SubscribersPage
 
 log = structlog.get_logger(__name__)
+
+#: The hint for a port that is not available.
+OTHER_ADMIN_PORT = "Choose another with PENSTOCK_ADMIN_PORT (0 = none)."
 
 _INDEX = """\
 Penstock admin
@@ -68,22 +74,21 @@ class AdminServer:
         self._debug = DebugPages() if config.debug else None
         self._runner: http.AppRunner | None = None
 
-    async def start(self) -> None:
-        """Listen. Raises PenstockError when the port cannot be opened."""
+    async def start(self, sockets: Sequence[socket.socket] = ()) -> None:
+        """Listen, on these sockets if there are any. Raises PenstockError when the port cannot be opened."""
         if not self.config.port:
             return
+        bind, port = self.config.bind, self.config.port
         runner = http.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await http.TCPSite(runner, self.config.bind, self.config.port, ssl_context=self._tls).start()
+            for listener in sockets or open_sockets(bind, port, hint=OTHER_ADMIN_PORT):
+                await http.SockSite(runner, listener, ssl_context=self._tls).start()
         except OSError as problem:
             await runner.cleanup()
-            raise PenstockError(
-                f"The admin port {self.config.bind}:{self.config.port} cannot be opened ({problem.strerror}).",
-                "Free it, or set PENSTOCK_ADMIN_PORT to another port (0 = no admin server).",
-            ) from problem
+            raise cannot_listen(bind, port, problem, OTHER_ADMIN_PORT) from problem
         self._runner = runner
-        log.info("admin server listens", bind=self.config.bind, port=self.config.port)
+        log.info("admin server listens", bind=bind, port=port)
 
     async def stop(self, limit_s: float) -> None:
         """Close the port; requests that still run after `limit_s` are aborted."""

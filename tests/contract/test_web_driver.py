@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import logging
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ from knative.errors import PenstockError
 from tables.subscriber_details import details
 from tests.support import webapp
 from tests.support.fakes import MemoryContract
-from tests.support.webapp import RunningWeb, read_all, statuses
+from tests.support.processes import wait_until
+from tests.support.webapp import LIMIT_S, RunningWeb, read_all, statuses
 from web.http.config import DriverConfig
 from web.http.raw_request import RawRequest
 from web.pages import health, subscribers
@@ -242,6 +244,40 @@ def test_drain_answers_what_is_under_way_and_closes_the_rest(sites: Sites) -> No
             assert statuses(wire) == [202]
             assert b"connection: close" in wire
         assert drained.result(10) == 0
+
+
+def test_a_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> None:
+    """Who has just connected, or has a connection in use, gets an answer that says `connection: close`; who comes then
+    waits for the next server."""
+    with RunningWeb(sites.setup, config=DriverConfig(sweep_s=5.0)) as web, ExitStack() as stack:
+        used, fresh = (stack.enter_context(closing(web.connect())) for _ in range(2))
+        copies = web.call(lambda: [os.dup(server.sockets[0].fileno()) for server in web.web._servers])
+        drained = asyncio_future(web, lambda: web.web.drain(LIMIT_S, hands_over=True))
+        moments = {used: lambda: web.web.draining, fresh: lambda: not web.web._servers[0].is_serving()}
+        for client, comes in moments.items():
+            wait_until("it drains", comes, LIMIT_S)
+            client.sendall(POST % (2, b"ok"))
+            wait_for(web, sites, 1)
+            conn, keep = sites.waiting.pop()
+            web.call(partial(conn.finish, ANSWER, keep))
+            wire = read_all(client)
+            assert statuses(wire) == [202]
+            assert b"connection: close" in wire
+        assert drained.result(LIMIT_S) == 0
+        waiting = stack.enter_context(closing(web.connect()))
+        waiting.sendall(POST % (2, b"ok"))
+        for copy in copies:
+            stack.enter_context(socket.socket(fileno=copy))
+        with RunningWeb(sites.setup, sockets=[socket.socket(fileno=os.dup(copy)) for copy in copies]) as after:
+            waiting.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                waiting.recv(1)
+            waiting.settimeout(LIMIT_S)
+            after.call(after.web.serve)
+            wait_for(after, sites, 1)
+            conn, keep = sites.waiting.pop()
+            after.call(partial(conn.finish, ANSWER, keep))
+            assert waiting.recv(65536).startswith(ANSWER)
 
 
 def test_drain_has_a_limit(sites: Sites) -> None:

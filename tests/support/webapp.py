@@ -36,6 +36,7 @@ class HubApp(faust.App):
 
     BootStrategy = _NoKafka
     driver_config: DriverConfig
+    sockets: list[socket.socket]
 
 
 def make_app(driver: str = "httptools", config: DriverConfig | None = None, port: int | None = None) -> HubApp:
@@ -60,8 +61,14 @@ class RunningWeb:
     """The app's web server, running until `stop`."""
 
     def __init__(
-        self, setup: Callable[[HubApp], None], driver: str = "httptools", config: DriverConfig | None = None
+        self,
+        setup: Callable[[HubApp], None],
+        driver: str = "httptools",
+        config: DriverConfig | None = None,
+        sockets: list[socket.socket] | None = None,
     ) -> None:
+        """`sockets`: those that it serves, in place of a free port."""
+        self._sockets = sockets
         self._stop: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self._started = threading.Event()
@@ -86,6 +93,8 @@ class RunningWeb:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self.app = make_app(self._driver, self._config)
+        if self._sockets is not None:
+            self.app.sockets = self._sockets
         self._setup(self.app)
         self.app.finalize()
         self.port: int = self.app.conf.web_port

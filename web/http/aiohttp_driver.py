@@ -9,11 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp.typedefs import Handler, Middleware
-from aiohttp.web import Application, AppRunner, HTTPRequestHeaderFieldsTooLarge, Request, StreamResponse, middleware
+from aiohttp.web import (
+    Application,
+    AppRunner,
+    HTTPRequestHeaderFieldsTooLarge,
+    Request,
+    SockSite,
+    StreamResponse,
+    middleware,
+)
 from faust.web.drivers import aiohttp as faust_aiohttp
 
 from tables.faust_support import runner_of, use_runner
 from web.http.config import DriverConfig, cannot_listen
+from web.http.listening import open_sockets
 
 
 def _bound_heads(bytes_max: int) -> Middleware:
@@ -56,12 +65,15 @@ class Web(faust_aiohttp.Web):
 
     async def start_server(self) -> None:
         """Listen. Raises PenstockError if the address is not available."""
+        runner, conf = runner_of(self), self.app.conf
+        await runner.setup()
         try:
-            await super().start_server()
+            for listener in getattr(self.app, "sockets", None) or open_sockets(conf.web_bind, conf.web_port):
+                await SockSite(runner, listener, ssl_context=conf.web_ssl_context).start()
         except OSError as error:
-            raise cannot_listen(self.app.conf.web_bind, self.app.conf.web_port, error) from error
+            raise cannot_listen(conf.web_bind, conf.web_port, error) from error
 
-    async def drain(self, limit_s: float) -> int:
+    async def drain(self, limit_s: float, *, hands_over: bool = False) -> int:
         """Stop accepting and let busy connections finish for `limit_s` seconds; returns 0 (aiohttp does not count)."""
         runner = runner_of(self)
         for site in list(runner.sites):

@@ -33,7 +33,6 @@ class DriverConfig:
     sweep_s: float = 0.5  #: how often deadlines are checked, which is their precision
     retry_after_s: int = 1  #: `Retry-After` of the driver's own 429 and 503
     backlog: int = 1024  #: connections that the kernel queues until they are accepted
-    reuse_port: bool = True  #: SO_REUSEPORT: several processes may listen on one port
 
 
 def cannot_listen(bind: str, port: int, problem: OSError, hint: str = OTHER_PORT) -> PenstockError:

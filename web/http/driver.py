@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,7 @@ from knative.errors import PenstockError
 from web.http.config import DriverConfig, cannot_listen
 from web.http.connection import Connection
 from web.http.headers import pairs_of
+from web.http.listening import is_passed_on, open_sockets
 from web.http.messages import Request, Response, problem
 from web.http.raw_request import RawRequest
 from web.http.router import Found, Router
@@ -60,7 +62,7 @@ class Web(base.Web):
         self._connections: set[Connection] = set()
         self._all_closed = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._running_loop: asyncio.AbstractEventLoop | None = None
 
@@ -77,20 +79,27 @@ class Web(base.Web):
         self.init_server()
         loop = self._running_loop = asyncio.get_running_loop()
         self.now = loop.time()
+        sockets = getattr(self.app, "sockets", None) or open_sockets(conf.web_bind, conf.web_port)
         try:
-            self._server = await loop.create_server(
-                lambda: Connection(self),
-                conf.web_bind,
-                conf.web_port,
-                backlog=self.config.backlog,
-                reuse_port=self.config.reuse_port,
-                ssl=conf.web_ssl_context,
-                ssl_handshake_timeout=_HANDSHAKE_S if conf.web_ssl_context else None,
-                ssl_shutdown_timeout=_SHUTDOWN_S if conf.web_ssl_context else None,
-            )
+            for listener in sockets:
+                server = await loop.create_server(
+                    lambda: Connection(self),
+                    sock=listener,
+                    backlog=self.config.backlog,
+                    ssl=conf.web_ssl_context,
+                    ssl_handshake_timeout=_HANDSHAKE_S if conf.web_ssl_context else None,
+                    ssl_shutdown_timeout=_SHUTDOWN_S if conf.web_ssl_context else None,
+                    start_serving=not is_passed_on(listener),
+                )
+                self._servers.append(server)
         except OSError as error:
             raise cannot_listen(conf.web_bind, conf.web_port, error) from error
         self._sweep = loop.call_later(self.config.sweep_s, self._check_deadlines)
+
+    async def serve(self) -> None:
+        """Take the connections that wait at sockets which were passed on."""
+        for server in self._servers:
+            await server.start_serving()
 
     async def on_stop(self) -> None:
         """Close all connections that are still open, and cancel their requests."""
@@ -103,18 +112,27 @@ class Web(base.Web):
     @property
     def port(self) -> int:
         """The TCP port of the server; the one that the kernel chose if `web_port` was 0."""
-        if self._server is None or not self._server.sockets:
+        if not self._servers or not self._servers[0].sockets:
             raise PenstockError("The web server is not listening.")
-        return cast(int, self._server.sockets[0].getsockname()[1])
+        return cast(int, self._servers[0].sockets[0].getsockname()[1])
 
-    async def drain(self, limit_s: float) -> int:
+    async def drain(self, limit_s: float, *, hands_over: bool = False) -> int:
         """Stop accepting, close idle connections, let busy ones finish (their answers say `connection: close`).
 
+        `hands_over`: others go on with the sockets. So no client must find its connection closed while it sends: all
+        answers say `connection: close` for a while before, and what was idle for a shorter time may be in use.
         Returns the number of connections that had to be cut after `limit_s` seconds.
         """
         self.draining = True
-        if self._server is not None:
-            self._server.close()
+        if hands_over:
+            await asyncio.sleep(self.config.sweep_s)
+        for server in self._servers:
+            server.close()
+        if hands_over and self._connections:
+            self._all_closed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.config.sweep_s):
+                    await self._all_closed.wait()
         for connection in list(self._connections):
             connection.close_if_idle()
         if self._connections and limit_s > 0:

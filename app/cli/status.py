@@ -28,7 +28,7 @@ from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Cha
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
-from tables.status_table import serving, subscriber_details
+from tables.status_table import FRESH_S, serving, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 from tables.timing import SPARING_S
 
@@ -274,6 +274,11 @@ def rows(contract: Contract, now_s: float) -> Rows:
             shown[_TABLES[problem.kind]].append(row)
         else:
             shown["problems"].append({"file": problem.name, **_readiness(problem, [])})
+    for worker in contract.workers:
+        if worker.unused is not None and now_s - worker.time <= FRESH_S:
+            more = f"it does not use what has changed: {worker.unused}"
+            row = {"file": f"worker {worker.worker}", "ready": "True", "reason": "ChangesNotUsed", "message": more}
+            shown["problems"].append(row)
     if contract.report is not None and contract.report.left_out:
         more = f"{contract.report.left_out} further objects or files have problems; the controller's log names them"
         shown["problems"].append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})

@@ -24,6 +24,12 @@ def build_info(labels: Mapping[str, str]) -> Metric:
     return _gauge("penstock_build_info", "Versions of what runs", tuple(labels), [(tuple(labels.values()), 1)])
 
 
+def changes_not_used(is_so: bool) -> Metric:
+    """Of settings, Kafka secrets and code."""
+    text = "1 while changed settings, Kafka secrets or code are not used"
+    return _gauge("penstock_changes_not_used", text, (), [((), int(is_so))])
+
+
 def consumed(counts: Mapping[tuple[str, str, int], int]) -> Metric:
     """By consumer, topic and partition."""
     family = GaugeMetricFamily(

@@ -88,6 +88,7 @@ class Metrics(Collector):
         self._rows: dict[str, _Row] = {}  # subscription
         self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and produce times
         self._read_snapshots: Callable[[], Iterable[SubscriptionSnapshot]] = tuple
+        self._read_unused: Callable[[], bool] = bool
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
         self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
         self._read_troubles: Callable[[], Mapping[str, int]] | None = None
@@ -195,6 +196,10 @@ class Metrics(Collector):
         for code in _CODES_AT_START:
             self.requests.setdefault(code, 0)
 
+    def watch_changes(self, are_not_used: Callable[[], bool]) -> None:
+        """Call `are_not_used` at each scrape, from any thread."""
+        self._read_unused = are_not_used
+
     def watch_controller(
         self,
         dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]],
@@ -240,6 +245,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """The samples of this moment."""
         yield exposition.build_info(self._build)
+        yield exposition.changes_not_used(self._read_unused())
         yield exposition.consumed(self.consumed_records)
         topics = list(self._topics.items())
         counts = {(topic, number): count for topic, (records, _) in topics for number, count in list(records.items())}

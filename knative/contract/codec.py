@@ -270,6 +270,8 @@ def record_of_worker(status: WorkerStatus) -> Record:
         record |= {"version": status.version, "features": status.features}
     if status.secrets:
         record["kafka_secrets"] = {reference: _plain(one) for reference, one in status.secrets.items()}
+    if status.unused is not None:
+        record["unused"] = status.unused
     rows = {uid: row for uid, one in status.stats.items() if (row := stats_row(one)) is not None}
     return {**record, "progress": rows} if rows else record
 

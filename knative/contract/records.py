@@ -227,6 +227,7 @@ class WorkerStatus:
     version: str = ""  #: of Penstock; "" = one that did not report it yet
     features: tuple[str, ...] = ()  #: those that it supports
     secrets: dict[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that it cannot use
+    unused: str | None = None  #: why it does not use settings, Kafka secrets or code that have changed; None = it does
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ def installation_checks(
         ok(INGRESS, _INGRESS),
         _versions(contract, running, version),
         *_features(contract, running),
+        *_unused(running),
         *_clocks(running),
         *_rejected(contract, start_controller),
     ]
@@ -132,6 +133,15 @@ def _missing(status: WorkerStatus, needed: Mapping[str, str]) -> dict[str, str]:
         return {feature: example for feature, example in needed.items() if feature not in status.features}
     left = [one for one in status.subscriptions.values() if one.state is WorkerState.UNSUPPORTED]
     return {one.reason: "" for one in left}
+
+
+def _unused(running: Sequence[Running]) -> list[Check]:
+    hint = "correct it; the worker goes on with what it had, and tries again"
+    return [
+        warning(WORKERS, f"{worker.status.worker} does not use what has changed: {worker.status.unused}", hint)
+        for worker in running
+        if worker.status.unused is not None
+    ]
 
 
 def _clocks(running: Sequence[Running]) -> list[Check]:

@@ -42,6 +42,17 @@ def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float,
     assert shown["channels"][0]["ready"] == ready
 
 
+@pytest.mark.parametrize(("age_s", "expected"), [(1, ["worker w"]), (60, [])])
+def test_a_worker_that_does_not_use_what_has_changed_is_named(age_s: float, expected: list[str]) -> None:
+    """What is served is ready all the same."""
+    worker = WorkerStatus("w", 1000.0, "all", unused="the password is wrong")
+    shown = rows(_contract((worker,)), 1000.0 + age_s)["problems"]
+    assert [row["file"] for row in shown] == expected
+    for row in shown:
+        assert (row["ready"], row["reason"]) == ("True", "ChangesNotUsed")
+        assert row["message"] == "it does not use what has changed: the password is wrong"
+
+
 def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns") -> ResourceProblem:
     return ResourceProblem(kind, namespace, name, ready, reason, f"about {name}; mend it")
 

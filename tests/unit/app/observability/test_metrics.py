@@ -187,6 +187,14 @@ def test_the_build_is_what_runs() -> None:
     assert line.endswith("} 1.0")
 
 
+def test_changes_that_are_not_used_are_shown() -> None:
+    metrics, unused = Metrics(), []
+    metrics.watch_changes(lambda: bool(unused))
+    assert "penstock_changes_not_used 0.0" in generate_latest(metrics.registry).decode()
+    unused.append("why")
+    assert "penstock_changes_not_used 1.0" in generate_latest(metrics.registry).decode()
+
+
 def test_dead_letters_are_shown_of_subscriptions_that_there_are() -> None:
     metrics = Metrics()
     assert "penstock_dlq_letters{" not in _text(metrics), "another process counts"

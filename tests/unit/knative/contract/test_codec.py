@@ -254,6 +254,9 @@ def test_the_bytes_of_statuses() -> None:
         encode_status(WorkerStatus("w-2", 7.0, "ingress"))
         == b'{"schema":1,"worker":"w-2","time":7.0,"role":"ingress","subscriptions":{}}'
     )
+    unused = encode_status(WorkerStatus("w-2", 7.0, "ingress", unused="why"))
+    assert unused == b'{"schema":1,"worker":"w-2","time":7.0,"role":"ingress","subscriptions":{},"unused":"why"}'
+    assert decode_status(unused) == WorkerStatus("w-2", 7.0, "ingress", unused="why")
     reported = WorkerStatus("w-3", 7.0, "ingress", version="1.2", features=("filter",))
     stored = encode_status(reported)
     assert stored.endswith(b'"subscriptions":{},"version":"1.2","features":["filter"]}')

@@ -70,6 +70,12 @@ def test_who_runs() -> None:
     assert [level for level, _, _ in empty] == ["ok", "ok", "ok", "ok"]
 
 
+def test_a_worker_that_does_not_use_what_has_changed_is_named() -> None:
+    found = _checks(replace(_worker(), unused="the password is wrong"))
+    assert ("warning", "workers", "w does not use what has changed: the password is wrong") in found
+    assert _hint("workers", replace(_worker(), unused="x")).startswith("correct it; the worker goes on with what")
+
+
 def test_says_that_it_does_not_see_ingress() -> None:
     """Also while it sees a process that is ingress among others."""
     for workers in ([], [_worker()]):

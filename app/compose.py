@@ -35,7 +35,7 @@ from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
 from app.settings.fields import MIB
-from app.settings.kafka import worker_kafka, worker_kafka_without_secret
+from app.settings.kafka import worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
@@ -43,9 +43,11 @@ from app.worker.egress import guard_of
 from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.producer.config import producer_config
 from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.renewal import Renewal
+from app.worker.secrets.broker_secret import BrokerSecret
 from app.worker.secrets.broker_secrets import BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
-from app.worker.secrets.kafka_secret import KafkaSecret
+from app.worker.secrets.kafka_secret import read_kafka, secrets_folder
 from app.worker.secrets.own_token import own_ingress
 from app.worker.secrets.tls import ServerTls
 from app.worker.secrets.token_file import read_tokens
@@ -88,6 +90,7 @@ class WorkerApp(MemoryApp):
     BootStrategy = _Boot
     logger = logging.getLogger("mode.hub")  # its start and stop messages do not interest operators
     driver_config: DriverConfig
+    sockets: list[socket.socket]
     lifecycle: Lifecycle
 
     def Worker(self, **options: Any) -> Any:
@@ -105,15 +108,20 @@ class WorkerApp(MemoryApp):
             os._exit(problem.exit_code)
 
     async def on_start(self) -> None:
-        """Check the ports and wait for Kafka, before web server and agents start."""
-        self.lifecycle.check_ports(self.conf.web_bind, self.conf.web_port if self.conf.web_enabled else 0)
+        """Take the ports and wait for Kafka, before web server and agents start."""
+        conf, admin = self.conf, None if self.lifecycle.parts is None else self.lifecycle.parts.admin
+        self.lifecycle.ports.take(
+            (conf.web_bind, conf.web_port) if conf.web_enabled else None,
+            None if admin is None else (admin.config.bind, admin.config.port),
+        )
+        self.sockets = self.lifecycle.ports.ingress
         await self.lifecycle.before_start()
         await super().on_start()
 
     async def on_started(self) -> None:
         """Start our own parts, now that web server and agents run."""
         self.flow_control.resume()  # Faust's consumer would do this, and without it channels stay closed
-        await self.lifecycle.start()
+        await self.lifecycle.start(self.web)
         await super().on_started()
 
     async def stop(self) -> None:
@@ -124,10 +132,10 @@ class WorkerApp(MemoryApp):
 
 def build(settings: Settings | None = None) -> WorkerApp:
     """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
-    settings = settings or load_settings()
+    given, settings = settings, settings or load_settings()
     prevent_core_dumps(settings)  # before anything is read
     lifecycle = Lifecycle()
-    kafka = _kafka(settings, lifecycle)
+    keys, kafka = read_kafka(settings)
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
@@ -154,21 +162,18 @@ def build(settings: Settings | None = None) -> WorkerApp:
     )
     app.driver_config = _driver_config(settings)
     app.lifecycle = lifecycle
-    app.lifecycle.parts = _compose(app, settings, kafka, worker_id, spans)
+    lifecycle.parts = parts = _compose(app, settings, kafka, worker_id, spans)
+    if given is None:  # others cannot be read again
+
+        def is_alone() -> bool:
+            return parts.status.workers.keys() <= {worker_id}
+
+        def in_use() -> list[BrokerSecret]:
+            return [] if parts.secrets is None else parts.secrets.in_use
+
+        parts.metrics.watch_changes(lambda: parts.unused is not None)
+        parts.renewal = Renewal(settings, keys, in_use, is_alone, lambda: lifecycle.restart(app.web))
     return app
-
-
-def _kafka(settings: Settings, lifecycle: Lifecycle) -> Mapping[str, Any]:
-    if not settings.kafka_secret:
-        return worker_kafka(settings)
-    contract = ("READ", "WRITE") if settings.role in ("all", "controller") and settings.resources else ("READ",)
-    needs = {
-        kafka_names.contract_topic(settings.instance): contract,
-        kafka_names.status_topic(settings.instance): ("READ", "WRITE"),
-    }
-    secret = KafkaSecret(Path(settings.kafka_secret), worker_kafka_without_secret(settings), needs)
-    lifecycle.watches.append(FileWatch("PENSTOCK_KAFKA_SECRET", secret.paths, secret.read, secret.use))
-    return secret.kafka
 
 
 def _span_export(settings: Settings, worker_id: str) -> SpanExport:
@@ -265,8 +270,7 @@ def _broker_secrets(
         name = f"{settings.instance}-producer-{reference.replace('/', '-')}"
         return KafkaProducer(producer_config(settings, kafka, name), metrics, lifecycle.crashed)
 
-    root = Path(settings.kafka_secrets) if settings.kafka_secrets else None
-    others = worker_kafka_without_secret(settings)
+    root, others = secrets_folder(settings), worker_kafka_without_secret(settings)
     return BrokerSecrets(root, others, contract, make_producer, lifecycle.crashed, settings.drain_s)
 
 

@@ -119,6 +119,7 @@ class Load:
         self.statuses: Counter[int] = Counter()
         self.delays_s: list[float] = []  #: until 202
         self.refused_delays_s: list[float] = []  #: until any other answer
+        self.not_connected = 0  #: how often a connection was refused
         self.done = asyncio.Event()
 
     def start(self) -> None:
@@ -243,6 +244,7 @@ class Load:
                     lambda: Connection(self), parts.hostname or "127.0.0.1", parts.port or 80, ssl=tls
                 )
             except OSError:  # not there (yet, again): the next try comes after a pause
+                self.not_connected += 1
                 pause_s = _RECONNECT_PAUSE_S
             else:
                 return
@@ -271,6 +273,8 @@ async def run(config: LoadConfig, events: Events) -> dict[str, object]:
         "per_s": round(load.begun / seconds, 1),
         "p50_ms": round(1000 * percentile(load.delays_s, 50), 2),
         "p99_ms": round(1000 * percentile(load.delays_s, 99), 2),
+        "longest_ms": round(1000 * max(load.delays_s, default=0.0), 2),
+        "not_connected": load.not_connected,
         "refused_p99_ms": round(1000 * percentile(load.refused_delays_s, 99), 2),
     }
 

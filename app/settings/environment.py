@@ -12,6 +12,18 @@ def default_variables(values: Mapping[str, str]) -> None:
         os.environ.setdefault(name, value)
 
 
+def take_listening() -> int:
+    """How many sockets were passed on to this process, by systemd's protocol. Children must not see it."""
+    count, process = os.environ.pop("LISTEN_FDS", ""), os.environ.pop("LISTEN_PID", "")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    return int(count) if count.isdigit() and process == str(os.getpid()) else 0
+
+
+def set_listening(count: int) -> None:
+    """Say the same to the program that takes the place of this one."""
+    os.environ.update(LISTEN_FDS=str(count), LISTEN_PID=str(os.getpid()))
+
+
 #: By these PySpark would start another Spark than the one that is installed with it, or with other options.
 _OF_OTHER_SPARKS = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
 

@@ -66,6 +66,12 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     return settings
 
 
+def settings_file() -> Path | None:
+    """The file that has settings, if there is one."""
+    path = os.environ.get(CONFIG_VARIABLE, "")
+    return Path(path) if path else None
+
+
 def _plain_port() -> dict[str, str]:
     """The variable PORT, which some platforms set. The weakest source."""
     port = os.environ.get("PORT", "")

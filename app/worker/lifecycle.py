@@ -1,8 +1,10 @@
 """The lifecycle of a worker: the order in which its parts start and stop, liveness and readiness.
 
     start:  Kafka answers -> web server listens (not ready) -> producer, controller, tables, supervisor -> ready
-    stop:   not ready -> supervisor drains and commits, leaves its groups; ingress drains -> controller, tables
-            -> producer -> only then Faust's own stop
+    stop:   not ready -> supervisor drains and commits, leaves its groups; ingress drains -> controller
+            -> producer -> tables -> only then Faust's own stop
+    again:  the same, but ingress goes on until all others have stopped; after the producer this process executes
+            itself, and connections wait at its sockets until the next run of it is ready
 
 Ready = contract read to its end once, Secrets of Brokers tried once, producer connected once, not draining. `/readyz`
 shows a Kafka outage as a field and stays ready: an outage must not take every pod out of service at once. So it does
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,11 +31,13 @@ from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminServer
 from app.observability.metrics import Metrics
 from app.settings.load import Settings
-from app.worker import file_limits, listening
+from app.worker import file_limits
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.kafka_at_start import outage_ends, wait_for_kafka
 from app.worker.memory_trimmer import MemoryTrimmer
+from app.worker.ports import Ports, handle_signals
 from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.renewal import Renewal
 from app.worker.secrets.broker_secrets import BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
 from app.worker.traffic.component import TrafficComponent
@@ -85,6 +90,12 @@ class Parts:
     spans: SpanExport | None = None
     traffic: TrafficComponent | None = None
     secrets: BrokerSecrets | None = None
+    renewal: Renewal | None = None
+
+    @property
+    def unused(self) -> str | None:
+        """Why settings, Kafka secrets or code that have changed are not used; None = they are."""
+        return None if self.renewal is None else self.renewal.problem
 
     def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
         """Dead letters by subscription, and all subscriptions; both empty where another process counts."""
@@ -105,7 +116,8 @@ class Lifecycle:
     def __init__(self) -> None:
         self.parts: Parts | None = None
         self.draining = False
-        self._stopped = False
+        self.ports = Ports()
+        self._ending: asyncio.Task[None] | None = None
         self._kafka_away = False  # since the start
         self._shown: set[str] = set()
         self._watchdog = Watchdog(lagged=self._loop_lagged)
@@ -117,34 +129,30 @@ class Lifecycle:
 
     # -- start
 
-    def check_ports(self, bind: str, web_port: int) -> None:
-        """Check that the ports are free, before anything waits. `web_port` 0: no web server. Raises PenstockError."""
-        settings = self._parts.settings
-        if web_port:
-            listening.check(bind, web_port)
-        if settings.admin_port:
-            listening.check(
-                settings.admin_bind, settings.admin_port, "Choose another with PENSTOCK_ADMIN_PORT (0 = none)."
-            )
-
     async def before_start(self) -> None:
         """Wait for Kafka. If it does not answer in time, log that, and end with exit code 3, or keep waiting."""
         settings = self._parts.settings
         for warning in (*settings.warnings, file_limits.allow(settings.connections_max)):
             if warning:
                 log.warning(warning)
+        if self._parts.renewal is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._parts.renewal.hang_up)
+        handle_signals()
         why = await wait_for_kafka(settings, self._parts.controller_config.kafka)
         if why and self._parts.outage is None:
             os._exit(ExitCode.NOT_READY)
         self._kafka_away = bool(why)
 
-    async def start(self) -> None:
-        """Start everything that needs a running loop."""
+    async def start(self, web: Any) -> None:
+        """Start everything that needs a running loop. `web`: the ingress server."""
         parts = self._parts
         # The producer and the internal topics come first: all later parts write to them or read them.
         self._watchdog.start()
         self.memory.start()
-        self._watching = [asyncio.get_running_loop().create_task(watch.run()) for watch in self.watches]
+        # Kafka may take so long to store an event, and so long may a connection wait for the right answer.
+        runs = [self.ports.serve(web, lambda: self.readiness()[0], parts.settings.produce_timeout_s)]
+        runs += [watch.run() for watch in (*self.watches, parts.renewal) if watch is not None]
+        self._watching = [asyncio.get_running_loop().create_task(run) for run in runs]
         for watching in self._watching:
             watching.add_done_callback(self._watch_ended)
         if parts.outage is not None and self._kafka_away:
@@ -169,7 +177,7 @@ class Lifecycle:
             parts.supervisor.start()
             self._publisher = asyncio.get_running_loop().create_task(self._publish_status())
         if parts.admin is not None:
-            await parts.admin.start()
+            await parts.admin.start(self.ports.admin)
         threshold = parts.settings.gc_threshold
         # Everything that was imported and built by now lives as long as the process. Frozen, it is not scanned again
         # by each full collection, for which the event loop has to wait.
@@ -214,54 +222,64 @@ class Lifecycle:
 
     # -- stop
 
+    async def restart(self, web: Any) -> None:
+        """Stop, and execute the command of this process again, unless `stop` is called meanwhile. `web`: as there."""
+        self.ports.pass_on()
+        await self._ended(web)
+
     async def stop(self, web: Any) -> None:
         """Stop all parts in order; called before Faust stops anything. `web`: the ingress server."""
-        if self._stopped or self.parts is None:
-            return
-        self._stopped = self.draining = True
+        self.ports.keep()
+        if self.parts is not None:
+            await self._ended(web)
+
+    async def _ended(self, web: Any) -> None:
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end(web))
+        await asyncio.wait({self._ending})
+        self._ending.result()
+
+    async def _end(self, web: Any) -> None:
+        self.draining = True
         parts = self._parts
         drain_s = parts.settings.drain_s
         log.info("draining", limit_s=drain_s)
         self._watchdog.end_within(drain_s + _STOP_S)  # Faust's own stop, after this one, has no limit
-        # Ingress and the supervisor drain at the same time and have one limit. The tables stay until both are done:
-        # requests in flight need the contract. The producer is the last of the parts that send: replies, dead
+        # At a stop, ingress and the supervisor drain at the same time and have one limit. The tables stay until both
+        # are done: requests in flight need the contract. The producer is the last of the parts that send: replies, dead
         # letters, the goodbye on the status topic and the last traffic deltas go through it.
-        ingress = asyncio.create_task(self._drain_web(web, drain_s))
+        ingress = None if self.ports.are_passed_on else asyncio.create_task(web.drain(drain_s))
         if parts.traffic is not None:
             parts.traffic.leave()
         if parts.supervisor is not None:
             await parts.supervisor.stop(drain_s)
+        for part in (parts.dlq_sizes, parts.outage, parts.controller):
+            if part is not None:
+                await part.stop()
+        if parts.traffic is not None:
+            await parts.traffic.left()
+        ingress = ingress or asyncio.create_task(web.drain(drain_s, hands_over=self.ports.are_passed_on))
         await asyncio.wait({ingress}, timeout=drain_s + 5)
         if self._publisher is not None:
             # First: a status after the goodbye would show this worker as serving for ten seconds.
             self._publisher.cancel()
             await self._say_goodbye()
-        if parts.dlq_sizes is not None:
-            await parts.dlq_sizes.stop()
-        if parts.outage is not None:
-            await parts.outage.stop()
-        if parts.controller is not None:
-            await parts.controller.stop()
-        await parts.contract.stop()
-        await parts.status.stop()
         if parts.traffic is not None:
-            await parts.traffic.stop()
+            parts.traffic.stop()
         if parts.secrets is not None:
             await parts.secrets.stop()
         await parts.producer.stop(5.0)
+        if parts.spans is not None:
+            await parts.spans.stop(_SPANS_S)
+        if self.ports.are_passed_on:
+            self.ports.execute_again()
+        await asyncio.gather(parts.contract.stop(), parts.status.stop())
         for watching in self._watching:
             watching.cancel()
         if parts.admin is not None:
             await parts.admin.stop(1.0)
-        if parts.spans is not None:
-            await parts.spans.stop(_SPANS_S)
         log.info("worker stopped")
         self._watchdog.end_within(_GONE_S, code=0)  # a thread that Faust left behind must not keep the process alive
-
-    @staticmethod
-    async def _drain_web(web: Any, limit_s: float) -> None:
-        if hasattr(web, "drain"):
-            await web.drain(limit_s)
 
     def crashed(self, problem: BaseException) -> None:
         """A task or thread that must run has failed: end the process at once, and without commits.
@@ -296,6 +314,8 @@ class Lifecycle:
             conditions["secrets"] = False
         ready = all(conditions[name] for name in conditions if name != "draining") and not self.draining
         fields: dict[str, Any] = {**conditions, "kafka": "up" if parts.producer.connected else "down"}
+        if parts.unused is not None:  # why is not for senders
+            fields["changes"] = "not used"
         if parts.contract.problem:
             fields["problem"] = parts.contract.problem
         if parts.contract.unsupported:
@@ -360,9 +380,8 @@ class Lifecycle:
                 unsupported = {uid: one.status for uid, one in parts.contract.unsupported.items()}
                 served = {**unsupported, **parts.supervisor.statuses()}
                 secrets = parts.secrets.problems if parts.secrets is not None else {}
-                status = WorkerStatus(
-                    parts.worker_id, time.time(), parts.settings.role, served, stats, _VERSION, _FEATURES, secrets
-                )
+                who = (parts.worker_id, time.time(), parts.settings.role)
+                status = WorkerStatus(*who, served, stats, _VERSION, _FEATURES, secrets, parts.unused)
                 if parts.producer.connected:
                     self._send_status(encode_status(status))
                 try:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.secrets.kafka_secret import KafkaSecret
-from knative.errors import UsageError
+from tables.kafka.acceptance import Refusal, refused
+from tables.kafka.connection.secret import read_secret
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.processes import wait_until
 from tests.support.secured_kafka import SecuredKafka, write_secret
@@ -46,51 +46,36 @@ def _write(folder: Path, user: str) -> Path:
     return write_secret(folder, protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", user=user, password=user)
 
 
-def _used(folder: Path, bootstrap: str) -> KafkaSecret:
-    secret = KafkaSecret(folder, {"bootstrap.servers": bootstrap}, NEEDS)
-    secret.use(secret.read())
-    return secret
+def _refused(folder: Path, bootstrap: str) -> Refusal | None:
+    return refused({"bootstrap.servers": bootstrap, **read_secret(folder)}, NEEDS)
 
 
 @pytest.mark.parametrize(("user", "number"), [(FIRST, 1), (SECOND, 0)])
 def test_one_broker_does_not_accept_them_yet(two: KafkaCluster, tmp_path: Path, user: str, number: int) -> None:
-    secret = _used(_write(tmp_path, BOTH), two.bootstrap)
-    _write(tmp_path, user)
-    refuses = rf"correct user and password .*\(broker 127.0.0.1:{two.brokers[number].proxy.port}\)"
-    with pytest.raises(UsageError, match=refuses):
-        secret.read()
+    refusal = _refused(_write(tmp_path, user), two.bootstrap)
+    assert refusal is not None
+    assert "correct user and password" in refusal.why
+    assert f"(broker 127.0.0.1:{two.brokers[number].proxy.port})" in refusal.why
 
 
 def test_a_broker_that_does_not_answer_says_nothing_about_them(two: KafkaCluster, tmp_path: Path) -> None:
-    secret = _used(_write(tmp_path, FIRST), two.bootstrap)
-    _write(tmp_path, BOTH)
+    folder = _write(tmp_path, BOTH)
     two.brokers[1].proxy.blackhole()
-
-    def used() -> bool:
-        try:
-            secret.use(secret.read())
-        except UsageError:  # the client asks a random broker for topics
-            return False
-        return True
-
     try:
-        wait_until("the other broker is enough", used, LIMIT_S)
+        # The client asks a random broker for topics.
+        wait_until("the other broker is enough", lambda: _refused(folder, two.bootstrap) is None, LIMIT_S)
     finally:
         two.brokers[1].proxy.forward()
-    assert secret.kafka["sasl.username"] == BOTH
 
 
 def test_a_user_that_lacks_a_permission(tmp_path: Path) -> None:
     with SecuredKafka(tmp_path / "kafka") as kafka:
         kafka.create_topic(TOPIC)
-        for user in ("ann", "bob"):
-            kafka.set_password(user, "x")
-        folder = kafka.sasl_secret(tmp_path / "secret", "SCRAM-SHA-512", "ann", "x")
-        secret = _used(folder, kafka.sasl)
+        kafka.set_password("bob", "x")
+        folder = kafka.sasl_secret(tmp_path / "secret", "SCRAM-SHA-512", "bob", "x")
         rule = kafka.permit("bob", TOPIC, "READ")
-        kafka.sasl_secret(folder, "SCRAM-SHA-512", "bob", "x")
-        with pytest.raises(UsageError, match=f"the user lacks a permission; grant it Write on topic {TOPIC}"):
-            secret.read()
+        refusal = _refused(folder, kafka.sasl)
+        assert refusal is not None
+        assert refusal.why == f"the user lacks a permission; grant it Write on topic {TOPIC}"
         kafka.allow(rule)
-        secret.use(secret.read())
-        assert secret.kafka["sasl.username"] == "bob"
+        assert _refused(folder, kafka.sasl) is None

@@ -1,4 +1,4 @@
-"""The Secrets of Brokers that the contract refers to: each is watched as long as a Broker or a Trigger has it.
+"""The Secrets of Brokers that the contract refers to: clients of each exist as long as a Broker or a Trigger has it.
 
 contract --references--> BrokerSecret (a task each) --accepted--> ingress and supervisor use its clients
 """
@@ -55,7 +55,7 @@ class BrokerSecrets:
         self._root, self._others, self._contract = root, others, contract
         self._make_producer, self._crashed, self._drain_s = make_producer, crashed, drain_s
         self._secrets: dict[str, tuple[BrokerSecret, asyncio.Task[None]]] = {}
-        self._retiring: dict[asyncio.Task[None], BrokerSecret] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self._tried = False
         self._listeners: list[Callable[[], None]] = []
 
@@ -65,13 +65,11 @@ class BrokerSecrets:
 
     async def stop(self) -> None:
         """Close all producers, after everything that sends."""
-        secrets = [*(one for one, _ in self._secrets.values()), *self._retiring.values()]
-        tasks = [*(task for _, task in self._secrets.values()), *self._retiring]
-        self._secrets, self._retiring = {}, {}
-        for task in tasks:
+        secrets, self._secrets = self._secrets, {}
+        for _, task in secrets.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(one.stop(_STOP_S) for one in secrets))
+        await asyncio.gather(*(task for _, task in secrets.values()), return_exceptions=True)
+        await asyncio.gather(*(secret.stop(_STOP_S) for secret, _ in secrets.values()), *self._closing)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` when a Secret can be used, or cannot for another reason."""
@@ -94,7 +92,16 @@ class BrokerSecrets:
     @property
     def problems(self) -> dict[str, SecretProblem]:
         """Those that cannot be used, by reference."""
-        return {name: one.problem for name, (one, _) in self._secrets.items() if one.own is None and one.problem.reason}
+        return {
+            name: secret.problem
+            for name, (secret, _) in self._secrets.items()
+            if secret.topics and secret.own is None and secret.problem.reason
+        }
+
+    @property
+    def in_use(self) -> list[BrokerSecret]:
+        """Those that Kafka has accepted, and that the contract refers to."""
+        return [secret for secret, _ in self._secrets.values() if secret.topics and secret.own is not None]
 
     @property
     def tried(self) -> bool:
@@ -113,15 +120,24 @@ class BrokerSecrets:
         for one in self._contract.subscriptions.values():
             if one.secret:
                 wanted.setdefault(one.secret, set()).add(one.topic)
-        for reference in self._secrets.keys() - wanted.keys():
-            secret, task = self._secrets.pop(reference)
-            task.cancel()
-            self._retiring[self._begin(self._retire(secret))] = secret
         for reference, topics in wanted.items():
             if reference not in self._secrets:
                 secret = BrokerSecret(reference, self._root, self._others, self._make_producer, self._notify)
+                secret.topics = topics
                 self._secrets[reference] = secret, self._begin(secret.run())
             self._secrets[reference][0].topics = frozenset(topics)
+        for reference, (secret, _) in self._secrets.items():
+            if secret.topics and reference not in wanted:
+                secret.topics = ()
+                asyncio.get_running_loop().call_later(self._drain_s, self._close_unused, reference)
+
+    def _close_unused(self, reference: str) -> None:
+        """Not at once: deliveries are still under way, and the reference may come back."""
+        found = self._secrets.get(reference)
+        if found is not None and not found[0].topics:
+            del self._secrets[reference]
+            found[1].cancel()
+            self._closing.add(self._begin(found[0].stop(_STOP_S)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -129,13 +145,9 @@ class BrokerSecrets:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._retiring.pop(task, None)
+        self._closing.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._crashed(problem)
-
-    async def _retire(self, secret: BrokerSecret) -> None:
-        await asyncio.sleep(self._drain_s)
-        await secret.stop(_STOP_S)
 
     def _notify(self) -> None:
         for listener in self._listeners:

@@ -81,11 +81,14 @@ class TrafficComponent:
         if self.rows is not None and self._windows is not None:
             await asyncio.gather(self._windows.stop(), self.rows.stop())
 
-    async def stop(self) -> None:
-        """Call after `leave`, when nothing is counted any more: passes the last second to the producer."""
-        self._flush.stop()
+    async def left(self) -> None:
+        """Wait until it has left, for some seconds at most."""
         if self._stopping is not None:
             await asyncio.wait({self._stopping}, timeout=CLOSE_S)
+
+    def stop(self) -> None:
+        """Call after `leave`, when nothing is counted any more: passes the last second to the producer."""
+        self._flush.stop()
 
 
 def why_not(settings: Settings) -> str:

@@ -109,7 +109,7 @@ def test_the_secrets_of_the_contract_are_watched(tmp_path: Path) -> None:
     async def follow() -> None:
         contract = _Contract("shop/one", "shop/two")
         changes = asyncio.Event()
-        secrets = BrokerSecrets(tmp_path, {}, contract, _none, lambda problem: pytest.fail(str(problem)))
+        secrets = BrokerSecrets(tmp_path, {}, contract, _none, lambda problem: pytest.fail(str(problem)), 60.0)
         secrets.on_change(changes.set)
         secrets.start()
         contract.change("shop/one", "shop/two")
@@ -123,10 +123,14 @@ def test_the_secrets_of_the_contract_are_watched(tmp_path: Path) -> None:
         assert secrets.problems["shop/two"].reason == NOT_FOUND
         assert "has no folder shop/two" in secrets.problems["shop/two"].message
         assert secrets.producer("shop/two") == f"the Kafka credentials of this broker cannot be used ({NOT_FOUND})"
+        before = secrets.get("shop/two")
+        contract.change("shop/three")
+        assert list(secrets.problems) == [], "nobody needs them"
         contract.change("shop/two", "shop/three")
         tried.append(secrets.tried)
         assert tried == [False, True, True]
         assert list(secrets.problems) == ["shop/two"]
+        assert secrets.get("shop/two") is before, "it was gone for a moment only"
         await secrets.stop()
         assert secrets.problems == {}
 

@@ -1,0 +1,188 @@
+"""What a process was started with: settings, credentials for Kafka, code. When it changes, a new run of it takes over.
+
+    a file changes, or SIGHUP -> valid? -> does Kafka accept the credentials? -> can the program be built? -> `restart`
+                                   | no      | no                                  | no
+                                   +---------+-------------------------------------+--> `problem`; the process goes on
+                                                                                        as it is, and tries again
+
+Nothing in a process follows a change: it drains as at a stop, and executes itself (`app/worker/execute_again`). So a
+mistake such as a wrong password cuts nobody off, and neither does a broker that does not know of a new one yet. Of
+permissions, only those on the internal topics and on the topics of Brokers are asked: a user that lacks others is
+noticed when it is used. Certificates of the ingress and tokens are not part of this: `app/worker/secrets/file_watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from app.settings.kafka import worker_kafka_without_secret
+from app.settings.load import Settings, load_settings, settings_file
+from app.worker.secrets.broker_secret import AGAIN_S, EVERY_S, TRY_LIMIT_S, BrokerSecret
+from app.worker.secrets.kafka_secret import needs, read_kafka, secrets_folder
+from knative.backoff import doubling_s
+from knative.contract.broker_secrets import SecretProblem
+from knative.errors import UsageError
+from tables.file_signatures import Signature, signature
+from tables.kafka.acceptance import refused
+from tables.kafka.connection.broker_secrets import Found, read_broker_secret
+from tables.kafka.connection.secret import paths
+from tables.kafka.loop_thread import call_in_thread
+
+log = structlog.get_logger(__name__)
+
+#: Builds the program as the next run of it will be: settings, secrets and certificates are read, nothing is connected.
+_BUILD = (sys.executable, "-P", "-c", "import app; app.app")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the files have now."""
+
+    settings: Settings
+    keys: Mapping[str, str]
+    kafka: Mapping[str, Any]
+    brokers: Mapping[BrokerSecret, Found]
+
+    def changes(self, used: Settings, used_keys: Mapping[str, str]) -> list[str]:
+        """The names of the settings and keys that are others than those in use. Not their values."""
+        before, after = used.model_dump(), self.settings.model_dump()
+        changed = [f"PENSTOCK_{name.upper()}" for name in after if before[name] != after[name]]
+        changed += _different(used_keys, self.keys)
+        for secret, (keys, _) in self.brokers.items():
+            changed += [f"{secret.reference}/{key}" for key in _different(secret.keys, keys)]
+        return changed
+
+
+def _different(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+class Renewal:
+    """Event loop only. `run` it in a task, which ends with the first restart."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        keys: Mapping[str, str],
+        secrets: Callable[[], list[BrokerSecret]],
+        is_alone: Callable[[], bool],
+        restart: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`keys`: of the installation's Kafka secret, as in use. `secrets`: those of Brokers that are in use.
+        `is_alone`: no other worker can take over meanwhile, so there is nothing to take turns with."""
+        self.problem: str | None = None  #: why what has changed is not used; None = it is
+        self._settings, self._keys, self._secrets = settings, keys, secrets
+        self._is_alone, self._restart = is_alone, restart
+        self._file = settings_file()
+        self._has_terminal = os.isatty(0)
+        self._wanted = False  # by SIGHUP, whether anything has changed or not
+        self._asked = asyncio.Event()
+        self._seen: Signature | None = None
+        self._waits_s: Iterator[float] = iter(())
+        self._again_at = 0.0
+
+    def hang_up(self) -> None:
+        """SIGHUP: restart also if no file has changed, because the code may have. But a terminal that is gone had
+        people who wanted this to end with it."""
+        if self._has_terminal and not os.isatty(0):
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            self._asked.set()
+
+    async def run(self) -> None:
+        """Until the restart, which does not return."""
+        while not await self.look():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await self._asked.wait()
+        await self._restart()
+
+    async def look(self) -> bool:
+        """Whether what has changed shall be used now."""
+        seen, now = signature(self._paths()), time.monotonic()
+        if seen != self._seen or self._asked.is_set():
+            self._seen, self._waits_s = seen, doubling_s(*AGAIN_S)
+            self._wanted |= self._asked.is_set()
+            self._asked.clear()
+        elif self.problem is None or now < self._again_at:
+            return False
+        self._again_at = now + next(self._waits_s)
+        try:
+            changes = await call_in_thread(self._try, TRY_LIMIT_S, "renewal")
+        except TimeoutError:
+            return self._failed(f"Kafka did not answer, or the program was not built, within {TRY_LIMIT_S:g} s.")
+        except UsageError as problem:
+            return self._failed(str(problem))
+        before, self.problem = self.problem, None
+        if changes is None:
+            if before is not None:
+                log.info("the files are again as they were")
+            return False
+        if not self._is_alone():
+            await asyncio.sleep(random.uniform(0, self._settings.session_timeout_s))
+        log.info("the worker starts again, with what has changed", changes=changes)
+        return signature(self._paths()) == seen
+
+    def _failed(self, problem: str) -> bool:
+        if problem != self.problem:
+            log.error("changed files are not used", what="settings, Kafka secrets or code", reason=problem)
+        self.problem = problem
+        return False
+
+    def _paths(self) -> list[Path]:
+        found = [self._file] if self._file is not None else []
+        if self._settings.kafka_secret:
+            found += paths(Path(self._settings.kafka_secret))
+        return found + [path for secret in self._secrets() for path in secret.paths]
+
+    def _try(self) -> list[str] | None:
+        """The names of what has changed, and can be used; None = nothing. In a thread. Raises UsageError."""
+        read = self._read()
+        changes = read.changes(self._settings, self._keys)
+        if not changes and not self._wanted:
+            return None
+        if (refusal := refused(read.kafka, needs(read.settings))) is not None:
+            where = f" in {read.settings.kafka_secret}" if read.settings.kafka_secret else ""
+            raise UsageError(f"The credentials for Kafka{where} are not used yet: {refusal.why}.")
+        for secret, (_, own) in read.brokers.items():
+            problem = secret.refusal({**worker_kafka_without_secret(read.settings), **own})
+            if problem is not None:
+                raise UsageError(f"{problem.message}.")
+        _build()
+        return changes
+
+    def _read(self) -> Read:
+        settings = load_settings()
+        keys, kafka = read_kafka(settings)
+        brokers = {}
+        for secret in self._secrets():
+            found = read_broker_secret(secrets_folder(settings), secret.reference, in_memory=True)
+            if isinstance(found, SecretProblem):
+                raise UsageError(f"{found.message}.")
+            brokers[secret] = found
+        return Read(settings, keys, kafka, brokers)
+
+
+def _build() -> None:
+    try:
+        done = subprocess.run(
+            _BUILD, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TRY_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise UsageError(f"The program cannot be started ({problem}).") from problem
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise UsageError(said[-1] if said else f"The program cannot be built (exit code {done.returncode}).")

@@ -181,7 +181,7 @@ class Supervisor:
                     self._remove(uid, self._context.config.revoke_drain_s)
                 continue  # one that is stopped is reported as such once it has left
             # Another topic or group means other offsets: that needs a new consumer, not an update.
-            if runner is not None and (_moved(runner.subscription, subscription) or self._outdated(runner)):
+            if runner is not None and _moved(runner.subscription, subscription):
                 self._remove(uid, self._context.config.revoke_drain_s)
                 runner = None
             # A seek was over before this process noticed it. What it would commit now belongs to the time before.
@@ -219,14 +219,6 @@ class Supervisor:
         if found is None or found.own is not own:
             found = self._clients[secret] = _Clients(self._context, own)
         return found
-
-    def _outdated(self, runner: SubscriptionRunner) -> bool:
-        """Whether its clients use a Secret that was removed from the contract and added again, which may look like no
-        change here. Their producer is closed and does not follow changes of the keys."""
-        own = self._uses[runner].own
-        if own is None or self._secrets is None:
-            return False
-        return self._secrets.get(runner.subscription.secret) is not own
 
     def _report_beyond(self, uids: set[str]) -> None:
         if uids != self._beyond:

@@ -36,7 +36,6 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
-from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -157,18 +156,17 @@ class SubscriptionConsumer:
 
     def _session(self) -> None:
         self._polled_at = time.monotonic()
-        kafka, session = present(self._config.kafka), object()
-        self._session_now = session
+        self._session_now = session = object()
         settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)
         settings |= {"on_commit": self.commits.on_commit, "error_cb": partial(self._on_error, session)}
-        consumer = GroupConsumer(settings, self._config.kafka, kafka)
+        consumer = GroupConsumer(settings)
         self._fatal = None
         rebalance = self._rebalance
         self._backpressure.begin()
         rebalance.begin(consumer)
         self._fetcher.begin()
         try:
-            while not (self._stop.is_set() or rebalance.stuck or consumer.outdated):
+            while not (self._stop.is_set() or rebalance.stuck):
                 self._check_fatal()
                 self._polled_at = time.monotonic()
                 self.commits.send_requested(consumer)  # here, because only this thread may use the client
@@ -183,10 +181,9 @@ class SubscriptionConsumer:
                 messages = self._fetcher.fetch(consumer, wait_s)
                 if messages:
                     self._take(consumer, messages)
-            if not self._stop.is_set():  # one may have come with the change of credentials
-                self._check_fatal()
             if not rebalance.stuck:
-                self._end(consumer)
+                rebalance.release(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
+                consumer.leave()
         finally:
             rebalance.drop()  # the partitions that an exception has left open
             hangs = rebalance.stuck or self.commits.in_flight
@@ -196,17 +193,6 @@ class SubscriptionConsumer:
     def _check_fatal(self) -> None:
         if self._fatal is not None:
             raise KafkaException(self._fatal)
-
-    def _end(self, consumer: GroupConsumer) -> None:
-        """Finish what is in flight. At a stop, leave the group too. Otherwise a client with other credentials follows,
-        and gets the same partitions, as the same static member."""
-        partitions = list(self._rebalance.partitions.values())
-        stops = self._stop.is_set()
-        if not stops:
-            log.debug("joining again with changed credentials", subscription=self.subscription.label)
-        self._rebalance.release(consumer, partitions, self._drain_s if stops else self._config.drain_s, self._drained)
-        if self._stop.is_set():
-            consumer.leave()
 
     def _watch(self, consumer: Consumer, now: float) -> None:
         self._rebalance.open_deferred(consumer, now)

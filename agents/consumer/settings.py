@@ -6,7 +6,6 @@ from typing import Any
 
 from agents.config import DeliveryConfig
 from agents.consumer.membership import CONNECT_MAX_S, HEARTBEAT_MAX_S, RECONNECT_MAX_S
-from tables.kafka.connection.live_settings import present
 
 
 def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
@@ -42,5 +41,5 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "group.protocol": config.group_protocol,
         **(classic if config.group_protocol == "classic" else {}),
         **config.client,
-        **present(config.kafka),
+        **config.kafka,
     }

@@ -9,7 +9,6 @@ One client for all members of a topic, without a group. It exists only while a m
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Protocol
 
@@ -23,7 +22,6 @@ from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from knative.backoff import doubling_s
-from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)
@@ -98,11 +96,10 @@ class CatchUp:
     def _run(self, thread: LoopThread) -> None:
         waits_s = doubling_s(*_AGAIN_S)
         while not thread.stopping.is_set():
-            kafka = present(self._config.kafka)
             consumer = Consumer(self._settings())
             try:
-                if self._serve(consumer, thread, kafka):
-                    return
+                self._serve(consumer, thread)
+                return
             except KafkaException as problem:
                 log.warning("the catch-up consumer failed; it starts again", topic=self._topic, reason=str(problem))
                 thread.stopping.wait(next(waits_s))
@@ -116,22 +113,18 @@ class CatchUp:
             "queued.max.messages.kbytes": min(settings["queued.max.messages.kbytes"], _FETCH_BYTES // 1024),
         }
 
-    def _serve(self, consumer: Consumer, thread: LoopThread, kafka: Mapping[str, Any]) -> bool:
-        """Turns, until none is needed or the thread is stopped. False: credentials have changed, and a new client must
-        go on."""
+    def _serve(self, consumer: Consumer, thread: LoopThread) -> None:
+        """Turns, until none is needed or the thread is stopped."""
         idle_since = time.monotonic()
         while not thread.stopping.is_set():
-            if present(self._config.kafka) is not kafka:
-                return False
             turn = thread.call(self._owner.next_turn)
             if turn is not None:
                 self._turn(consumer, thread, *turn)
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended, thread):
-                return True
+                return
             else:
                 thread.stopping.wait(_LOOK_S)
-        return True
 
     def _ended(self, thread: LoopThread) -> bool:
         """On the event loop, so that no `wake` comes between the look and the end."""

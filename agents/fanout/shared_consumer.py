@@ -35,7 +35,6 @@ from agents.fanout.port import FanoutPort
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from knative.ports import Observe
-from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -132,14 +131,13 @@ class SharedConsumer:
 
     def _session(self) -> None:
         self._polled_at = time.monotonic()
-        kafka = present(self._config.kafka)
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
         settings |= {"on_commit": self._check.answered, "error_cb": partial(self._on_error, self._check)}
-        consumer = GroupConsumer(settings, self._config.kafka, kafka)
+        consumer = GroupConsumer(settings)
         consumer.follow(self.topic, self._on_assign, self._on_revoke, self._on_lost)
         try:
-            while not (self._stop.is_set() or self._stuck or consumer.outdated):
+            while not (self._stop.is_set() or self._stuck):
                 self._check_fatal()
                 now = self._polled_at = time.monotonic()
                 self._check.ask(consumer, self.heads)
@@ -151,14 +149,11 @@ class SharedConsumer:
                 if messages:
                     self._busy_until = now + _BUSY_S
                     self._hand(consumer, messages)
-            if not self._stop.is_set():  # one may have come with the change of credentials
-                self._check_fatal()
             if not self._stuck:
                 heads = list(self.heads.values())
                 self.heads.clear()
-                self._release(consumer, heads, self._drain_s if self._stop.is_set() else self._config.drain_s)
-                if self._stop.is_set():  # else a client with other credentials follows, as the same static member
-                    consumer.leave()
+                self._release(consumer, heads, self._drain_s)
+                consumer.leave()
         finally:
             if self.heads:  # an exception has left them: as good as lost
                 self._lose(list(self.heads.values()), 0.0)

@@ -118,7 +118,7 @@ async def test_an_expulsion_without_partitions_counts_for_one_assignment(kafka: 
 
     seen: list[bool] = []
     settings = {"bootstrap.servers": kafka.bootstrap, "group.id": "g"}
-    consumer = Scripted(settings, settings, settings)
+    consumer = Scripted(settings)
     consumer.follow("t", lambda one, _: seen.append(one.expelled_idle), lambda *_: None, lambda *_: None)
     for consumer.id, consumer.owned in [("a", 0), ("b", 0), ("b", 1), ("b", 0), ("c", 0)]:
         consumer.on_assign(consumer, [])

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from app.census.choices import WriteTo
 from knative.errors import PenstockError
 from tables.kafka.acknowledged import not_stored
-from tables.kafka.connection.live_settings import CREATES_NO_TOPICS
+from tables.kafka.connection import CREATES_NO_TOPICS
 from tables.timing import STORED_S
 
 

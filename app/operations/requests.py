@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from knative.contract.kafka_names import status_topic
 from knative.errors import NotReadyError
 from tables.kafka.acknowledged import not_stored
-from tables.kafka.connection.live_settings import CREATES_NO_TOPICS
+from tables.kafka.connection import CREATES_NO_TOPICS
 from tables.timing import ANSWER_S
 
 

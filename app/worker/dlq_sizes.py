@@ -24,7 +24,6 @@ from app.timing import LOOK_S
 from knative.cloudevents.record_headers import record_headers
 from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.connection.live_settings import present
 from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import call_in_thread
 from tables.kafka.topic_reader import BATCH
@@ -165,7 +164,7 @@ class DlqSizes:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",  # when retention removes the offset before it is read
                 "queued.max.messages.kbytes": 1024,
-                **present(self._kafka),
+                **self._kafka,
             }
         )
         try:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 from tables.timing import CLOSE_S, POLL_S, SPARING_S
 
@@ -106,34 +105,29 @@ class CompactedReader:
 
     def _run(self) -> None:
         while not self._thread.stopping.is_set():
-            kafka = present(self._kafka)
-            consumer = Consumer({**self._conf, **kafka})
+            consumer = Consumer({**self._conf, **self._kafka})
             try:
-                if self._assign(consumer, kafka):
-                    self._read(consumer, kafka)
+                if self._assign(consumer):
+                    self._read(consumer)
             finally:
                 consumer.close()
 
-    def _goes_on(self, kafka: Mapping[str, Any]) -> bool:
-        """Whether a client with these settings is still good."""
-        return not self._thread.stopping.is_set() and present(self._kafka) is kafka
-
-    def _read(self, consumer: Consumer, kafka: Mapping[str, Any]) -> None:
+    def _read(self, consumer: Consumer) -> None:
         """Read until stopped, or until the client should be replaced.
 
         After Kafka was away, a client has been seen that did not find its way back for minutes, while new ones did. The
         next one continues where this one is.
         """
         self._failed = 0
-        while self._goes_on(kafka) and self._failed < FAILED_MAX:
+        while not self._thread.stopping.is_set() and self._failed < FAILED_MAX:
             first = consumer.poll(SPARING_S)
             if first is not None:
                 self._take([first, *consumer.consume(500, 0)])
             self._answer(consumer)
 
-    def _assign(self, consumer: Consumer, kafka: Mapping[str, Any]) -> bool:
-        """Wait until the topic exists, and assign all its partitions; False if stopped or replaced before."""
-        while self._goes_on(kafka):
+    def _assign(self, consumer: Consumer) -> bool:
+        """Wait until the topic exists, and assign all its partitions; False if stopped before."""
+        while not self._thread.stopping.is_set():
             try:
                 found = consumer.list_topics(self.topic, timeout=CLOSE_S).topics[self.topic]
             except KafkaException as problem:

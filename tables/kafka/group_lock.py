@@ -17,7 +17,6 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 from tables.timing import POLL_S
 
@@ -121,15 +120,10 @@ class GroupLock:
         self._thread.call_soon(_answer, asked, error is None and self._held)
 
     def _run(self) -> None:
-        while not self._thread.stopping.is_set():
-            self._session(present(self._kafka))
-
-    def _session(self, kafka: Mapping[str, Any]) -> None:
-        """One client, until the lock is given up or credentials have changed."""
-        consumer = Consumer({**_DEFAULTS, **kafka, **self._conf})
+        consumer = Consumer({**_DEFAULTS, **self._kafka, **self._conf})
         consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         try:
-            while not self._thread.stopping.is_set() and present(self._kafka) is kafka:
+            while not self._thread.stopping.is_set():
                 self._ask(consumer)
                 message = consumer.poll(POLL_S)
                 if message is not None and (error := message.error()) is not None:

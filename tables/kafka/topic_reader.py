@@ -14,7 +14,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from knative.cloudevents.record_headers import record_headers
 from knative.errors import NotReadyError, PenstockError
-from tables.kafka.connection.live_settings import present
 from tables.kafka.connection.probe import refusal
 from tables.kafka.connection.refusals import Refusals
 from tables.kafka.errors import KafkaNotYet, failed, unreachable
@@ -65,7 +64,7 @@ class TopicReader:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "log_level": 0,
-                **present(kafka),
+                **kafka,
                 "error_cb": refusals.callback,
             }
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -16,7 +17,6 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
-from tables.kafka.connection.live_settings import LiveSettings
 from tests.support.fakes import CountingObserve
 from tests.support.kafka_cluster import Bootstrap
 
@@ -75,11 +75,9 @@ class Settler:
         assert not self.problems
 
 
-def settings_of(bootstrap: str) -> LiveSettings:
-    """How to connect, until that is replaced."""
-    kafka = LiveSettings()
-    kafka.replace({"bootstrap.servers": bootstrap, "log_level": 0})  # a client that cannot connect tries for ever
-    return kafka
+def settings_of(bootstrap: str) -> dict[str, Any]:
+    """How to connect."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0}  # a client that cannot connect tries for ever
 
 
 def subscription(topic: str, partitions: int = 1) -> Subscription:

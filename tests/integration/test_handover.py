@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,6 @@ from agents.config import DeliveryConfig
 from agents.consumer import membership
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.partition import PartitionState
-from tables.kafka.connection.live_settings import LiveSettings
 from tests.integration import consumers
 from tests.integration.consumers import LIMIT_S, Settler, settings_of, subscription
 from tests.support import fanout
@@ -35,7 +35,7 @@ def topic(proxied: KafkaCluster, topic_name: Callable[[], str]) -> str:
 
 @asynccontextmanager
 async def consuming(
-    topic: str, owner: Settler, kafka: LiveSettings, session_timeout_s: float
+    topic: str, owner: Settler, kafka: dict[str, Any], session_timeout_s: float
 ) -> AsyncIterator[SubscriptionConsumer]:
     config = DeliveryConfig(kafka, session_timeout_s=session_timeout_s, commit_interval_s=0.1, drain_s=1.0)
     owner.consumer = SubscriptionConsumer(subscription(topic), config, owner, owner.observe)
@@ -77,7 +77,7 @@ async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
         await ten_of_which_one_is_not_committed(one, proxied, topic, proxied.brokers[0].proxy.blackhole)
         async with consuming(topic, two, settings_of(direct.bootstrap), SHORT_S) as heir:
             await two.until(lambda: heir.rebalances["assigned"] == 1)
-            settings.replace({"bootstrap.servers": direct.bootstrap})
+            proxied.brokers[0].proxy.forward()
             await committed(direct, topic, 10)
             assert two.got == []
             heir._rebalance._join_watch.handover_until = 0.0
@@ -107,7 +107,7 @@ async def test_the_next_owner_of_a_fan_out_waits_for_the_former_one(
             two.add(second)
             heir = two.fanouts._fanouts[topic]._consumer
             await until("it is assigned", lambda: heir.rebalances["assigned"] == 1, one, two)
-            settings.replace({"bootstrap.servers": direct.bootstrap})
+            proxied.brokers[0].proxy.forward()
             await commits_reach(direct, first, 10, one, two)
             assert second.got == []
             heir._join_watch.handover_until = 0.0
@@ -135,5 +135,5 @@ async def test_what_is_settled_is_handed_over_although_the_commit_machine_rests_
         await one.until(lambda: former.rebalances["lost"] == 1)
         async with consuming(topic, two, settings_of(direct.bootstrap), SHORT_S):
             await two.until(lambda: two.got == [(0, 9)])
-            settings.replace({"bootstrap.servers": direct.bootstrap})
+            proxied.brokers[0].proxy.forward()
             await committed(direct, topic, 10)

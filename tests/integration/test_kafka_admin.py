@@ -14,7 +14,6 @@ from confluent_kafka import Producer
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.admin.answers import GroupOffset, TopicInfo
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.connection.live_settings import LiveSettings
 from tables.kafka.errors import KafkaInvalid, KafkaNotFound, KafkaUnavailable, leave_out
 from tests.support.processes import REPOSITORY, free_port, wait_until
 
@@ -141,19 +140,3 @@ def test_a_kafka_that_is_silent_has_the_limit_of_the_request() -> None:
         admin = KafkaAdmin({"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}", "log_level": 0}, 3600.0)
         with pytest.raises(KafkaUnavailable, match="does not answer"):
             admin.probe(0.5)
-
-
-def test_a_client_that_is_replaced_does_not_stay(kafka: EmbeddedKafka) -> None:
-    """It has threads and connections. Requests that were under way still get their answers."""
-    settings = LiveSettings()
-    settings.replace({"bootstrap.servers": kafka.bootstrap})
-    admin = KafkaAdmin(settings, 1.0)
-    admin.probe()
-    settings.replace(dict(settings))
-    assert admin._kept.former is not None
-
-    def gone() -> bool:
-        admin.probe()
-        return admin._kept.former is None
-
-    _wait("the former one is gone", gone)

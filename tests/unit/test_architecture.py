@@ -318,11 +318,7 @@ def test_kafka_is_administered_in_one_place() -> None:
     """One client, one time limit, one translation of Kafka's errors."""
     admin = ROOT / "tables" / "kafka" / "admin"
 
-    assert [path for path in OURS if "AdminClient" in _text(path)] == [
-        admin / "kafka_admin.py",
-        admin / "kept_client.py",
-    ]
-    assert [path for path in OURS if "import KeptClient" in _text(path)] == [admin / "kafka_admin.py"]
+    assert [path for path in OURS if "AdminClient" in _text(path)] == [admin / "kafka_admin.py"]
 
 
 def test_librdkafka_asks_no_coordinator_of_a_group() -> None:

@@ -2,10 +2,10 @@
 
     LIVE ------ a fatal error ------> FAILED --------+
      |                                               | its time is over
-     +-- replaced, slow or outdated ----> RETIRING --+--> PURGING --> CLOSED
+     +-- replaced, slow or used up -----> RETIRING --+--> PURGING --> CLOSED
 
 A client that is replaced keeps its records. RETIRING gives a slow client a grace period for healthy partitions, and one
-with outdated credentials the time that its records have left; then PURGING fails what is left. Decides when, by the
+that has used up its epochs the time that its records have left; then PURGING fails what is left. Decides when, by the
 clock of the caller. The producer's poll thread makes all transitions but that to FAILED.
 """
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from app.settings.load import Settings
 from knative.ports import ProduceFailure, ProduceProblem
-from tables.kafka.connection.live_settings import CREATES_NO_TOPICS, present
+from tables.kafka.connection import CREATES_NO_TOPICS
 
 _CLIENT_TIMEOUT_S = 300.0  # added to ours, so that librdkafka's own time-out is never reached (see `producer`)
 _STATISTICS_S = 5.0
@@ -63,7 +63,7 @@ class ProducerConfig:
             "reconnect.backoff.max.ms": 2_000,
             "statistics.interval.ms": int(_STATISTICS_S * 1000),
             "client.id": self.name,
-            **present(self.kafka),
+            **self.kafka,
             "log_level": 3,  # errors only: while a broker starts, the client warns of faults that it repairs itself
         }
 

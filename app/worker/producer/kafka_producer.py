@@ -17,9 +17,8 @@ grace period for healthy partitions; then the rest fails. librdkafka's own time-
 client continues under a new epoch, and Kafka would store a second time what was sent to other partitions and not yet
 acknowledged.
 
-When credentials have changed, a new client takes over as well. The former one sends what it has. The same happens when
-its epoch is high, which each rejected record raises: after 32,767 it starts again at 0, and Kafka would take a new
-record for one that it has.
+A new client takes over as well when the epoch is high, which each rejected record raises: after 32,767 it starts again
+at 0, and Kafka would take a new record for one that it has. The former client sends what it has.
 
 A broker rejects a batch that is too large as a whole, and librdkafka fails every record in it. Each of them is sent
 again by itself (`app/worker/producer/one_by_one`). Does not retry otherwise: librdkafka retries, in order, until the
@@ -32,7 +31,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -48,7 +47,6 @@ from app.worker.producer.config import TOO_LARGE, ProducerConfig, failure, is_fa
 from app.worker.producer.one_by_one import OneByOne
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
 from tables.kafka.acknowledged import not_stored
-from tables.kafka.connection.live_settings import present
 from tables.kafka.loop_thread import call_soon
 
 log = structlog.get_logger(__name__)
@@ -85,7 +83,6 @@ class KafkaProducer:
         self.ever_connected = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: ProducerClient | None = None  # the one that takes new records
-        self._kafka: Mapping[str, Any] = {}  # its settings
         self._observe = observe
         self._produced = observe.produced
         self._one_by_one = OneByOne(self._make_single)
@@ -132,7 +129,6 @@ class KafkaProducer:
 
     def _build(self) -> ProducerClient:
         now_s = time.monotonic()
-        self._kafka = present(self.config.kafka)
         self._stored_again = again = StoredAgain(now_s)
         self._used_up = False
         callbacks = {"error_cb": partial(self._on_error, again), "stats_cb": partial(self._on_statistics, again)}
@@ -262,7 +258,7 @@ class KafkaProducer:
             call_soon(self._loop, self._drain_acks)
 
     def _on_error(self, stored_again: StoredAgain, error: KafkaError) -> None:
-        former = stored_again is not self._stored_again  # of a client whose credentials may be refused by now
+        former = stored_again is not self._stored_again  # of a client that was replaced
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not former:
             if self.connected:
                 log.warning("Kafka cannot be reached", brokers=self.config.kafka.get("bootstrap.servers"))
@@ -287,8 +283,7 @@ class KafkaProducer:
                 self._wind_up()
                 # One replacement for slowness at a time: a stuck partition makes the next client slow as well.
                 slow = not self._former and client.too_slow(time.monotonic())
-                outdated = self._used_up or present(self.config.kafka) is not self._kafka
-                if slow or outdated or client.state is ClientState.FAILED:
+                if slow or self._used_up or client.state is ClientState.FAILED:
                     self._replace(client, slow=slow)
                 else:
                     self._serve(client)
@@ -352,7 +347,7 @@ class KafkaProducer:
         elif slow:
             log.warning("Kafka has not acknowledged events: the producer is replaced", after_s=self.config.timeout_s)
         else:
-            log.debug("the producer is replaced", reason="its epochs" if self._used_up else "the changed credentials")
+            log.debug("the producer is replaced", reason="its epochs")
         time.sleep(client.rebuild_wait_s(time.monotonic()))  # records sent meanwhile to a FAILED client fail at once
         fresh = self._build()
         self._client = fresh  # one assignment: the event loop sends to the new client from here on

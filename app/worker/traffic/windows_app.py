@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from faust.app.base import BootStrategy
@@ -29,7 +29,6 @@ from knative.backoff import doubling_s
 from knative.contract import kafka_names
 from tables.faust_support import OffsetControlApp, crash_of, end_app
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.connection.live_settings import present
 from tables.kafka.connection.python_clients import broker_settings
 from tables.timing import ANSWER_S, CLOSE_S
 from tables.traffic_windows.faust_table import TrafficConfig, register
@@ -164,29 +163,18 @@ class TrafficWindows:
                 log.warning("traffic windows are not updated for a while", reason=_words(problem), again_in_s=wait_s)
                 await asyncio.sleep(wait_s)
 
-    async def _once(self) -> None:
-        """One app from its start until its credentials have changed. Raises what makes it fail before."""
-        config = self._config
-        kafka = present(config.kafka)
+    async def _once(self) -> NoReturn:
+        """One app from its start until it fails. Raises why."""
         await asyncio.to_thread(self._topics.make)
-        self.app = app = build(config)
+        self.app = app = build(self._config)
         try:
             async with asyncio.timeout(START_S):
                 await app.start()
             self._count("started")
             log.debug("traffic windows are updated")
-            await self._until_replaced(app, kafka)
+            raise await crash_of(app) or RuntimeError("the app of the traffic windows exited")
         finally:
             await end_app(app, ANSWER_S, CLOSE_S)
-
-    async def _until_replaced(self, app: TrafficWindowsApp, kafka: Mapping[str, Any]) -> None:
-        crash = asyncio.ensure_future(crash_of(app))
-        try:
-            while present(self._config.kafka) is kafka:
-                if (await asyncio.wait({crash}, timeout=LOOK_S))[0]:
-                    raise crash.result() or RuntimeError("the app of the traffic windows exited")
-        finally:
-            crash.cancel()
 
 
 def _words(problem: BaseException) -> str:

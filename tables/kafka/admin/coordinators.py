@@ -18,9 +18,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from confluent_kafka import KafkaError, KafkaException
 
 from tables.kafka.admin.punctual_client import PunctualClient
-from tables.kafka.connection.live_settings import on_replaced, present
 from tables.kafka.connection.python_clients import aiokafka_settings
-from tables.kafka.loop_thread import call_soon
 
 REQUEST_S = 8.0
 REACH_S = 5.0
@@ -45,21 +43,18 @@ class Coordinators:
     def __init__(
         self, kafka: Mapping[str, Any], client_name: str, reach_s: float = REACH_S, arrive_s: float = REQUEST_S
     ) -> None:
-        """`kafka`: librdkafka client settings. When they are replaced, so is the client. `reach_s`: the limit for
-        finding a coordinator and connecting to it. `arrive_s`: what has not arrived there after that never does."""
+        """`kafka`: librdkafka client settings. `reach_s`: the limit for finding a coordinator and connecting to it.
+        `arrive_s`: what has not arrived there after that never does."""
         self._kafka = kafka
         self._client_name = client_name
         self._reach_s = reach_s
         self._arrive_s = arrive_s
-        self._loop: asyncio.AbstractEventLoop | None = None  # of the first request; it is made before there is one
         self._client: PunctualClient | None = None
-        self._retiring: set[asyncio.Task[None]] = set()  # former clients, until their requests are answered
         self._starting = asyncio.Lock()
         self._coordinators: dict[str, int] = {}  # group -> the id of its broker
         self._guide: int | None = None  # the broker that has said last who coordinates a group
         self._failing_since: float | None = None  # no request has been answered since; time of the loop
         self._closed = False
-        on_replaced(kafka, self._outdated)
 
     async def reach(self, group: str) -> tuple[PunctualClient, int]:
         """Find the coordinator of a group and connect to it: the client, and the id of the broker."""
@@ -97,9 +92,7 @@ class Coordinators:
     async def close(self) -> None:
         """Close all connections. A request after that fails."""
         self._closed = True
-        for retiring in self._retiring:
-            retiring.cancel()
-        await asyncio.gather(self._drop(), *self._retiring, return_exceptions=True)
+        await self._drop()
 
     async def _drop(self) -> None:
         client, self._client = self._client, None
@@ -145,14 +138,12 @@ class Coordinators:
 
     async def _started(self) -> PunctualClient:
         async with self._starting:
-            self._loop = asyncio.get_running_loop()
             if self._closed:
                 raise aiokafka_errors.KafkaConnectionError("the client is closed")
-            while self._client is None:
-                kafka = present(self._kafka)
+            if self._client is None:
                 client = PunctualClient(
                     arrive_s=self._arrive_s,
-                    **aiokafka_settings(kafka),
+                    **aiokafka_settings(self._kafka),
                     client_id=self._client_name,
                     request_timeout_ms=round(REQUEST_S * 1000),
                 )
@@ -161,37 +152,13 @@ class Coordinators:
                 except aiokafka_errors.KafkaConnectionError as problem:
                     await client.close()
                     raise aiokafka_errors.KafkaConnectionError(
-                        f"no broker of {kafka['bootstrap.servers']} can be reached"
+                        f"no broker of {self._kafka['bootstrap.servers']} can be reached"
                     ) from problem
                 except BaseException:
                     await client.close()
                     raise
-                if kafka is present(self._kafka):
-                    self._client = client
-                else:
-                    await client.close()
+                self._client = client
             return self._client
-
-    def _outdated(self) -> None:
-        """Called by any thread."""
-        if self._loop is not None:
-            call_soon(self._loop, self._retire)
-
-    def _retire(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            self._coordinators.clear()
-            retiring = asyncio.get_running_loop().create_task(_close_later(client))
-            self._retiring.add(retiring)
-            retiring.add_done_callback(self._retiring.discard)
-
-
-async def _close_later(client: PunctualClient) -> None:
-    """When each request that it has sent is answered or over. A task that is cancelled closes it at once."""
-    try:
-        await asyncio.sleep(REQUEST_S)
-    finally:
-        await client.close()
 
 
 def _translated(problem: Exception) -> KafkaError:

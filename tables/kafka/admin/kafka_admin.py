@@ -2,13 +2,12 @@
 
 All methods block, so call them in a thread; each has a time limit, and raises what `tables/kafka/errors` makes of
 Kafka's error. One object has one client, and another one for groups, each made at the first request that needs it:
-making one takes up to 55 ms and opens connections.
-When credentials have changed, the next request makes another. What is already as requested is a success where the
-method says so.
+making one takes up to 55 ms and opens connections. What is already as requested is a success where the method says so.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from knative.contract.kafka_names import topic_id
 from tables.kafka.admin.answers import ClusterInfo, TopicAndPartition, TopicInfo
 from tables.kafka.admin.group_admin import GroupAdmin, OnPartition
-from tables.kafka.admin.kept_client import KeptClient
+from tables.kafka.connection import CREATES_NO_TOPICS
 from tables.kafka.connection.probe import refusal
 from tables.kafka.connection.refusals import Refusals
 from tables.kafka.errors import (
@@ -59,17 +58,22 @@ class KafkaAdmin:
         self.bootstrap = str(kafka.get("bootstrap.servers", ""))
         self._refusals = Refusals(kafka)
         self._limit_s = limit_s
-        self._kept = KeptClient(kafka, self._refusals.callback, limit_s + LATER_S)
+        self._settings = {**CREATES_NO_TOPICS, "log_level": 2, **kafka, "error_cb": self._refusals.callback}
+        self._made: AdminClient | None = None  # None: the next request makes one
+        self._making = threading.Lock()
         self.groups = GroupAdmin(kafka, limit_s)
 
     def close(self) -> None:
         """Drop the clients. A request under way may end without an answer."""
-        self._kept.close()
+        self._made = None
         self.groups.close()
 
     @property
     def _client(self) -> AdminClient:
-        return self._kept.get()
+        with self._making:
+            if self._made is None:
+                self._made = AdminClient(self._settings)
+            return self._made
 
     # -- the cluster
 
@@ -267,8 +271,7 @@ class KafkaAdmin:
             raise (unanswered(doing, refused) if refused else found) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
-        client = self._kept.made
-        if client is not None:
+        if (client := self._made) is not None:
             self._refusals.reported(client)  # what was refused before does not matter any more
         return answer
 

@@ -12,8 +12,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tables.kafka.connection.live_settings import present
-
 _CONNECT_LIMIT_S = 1.0
 _DEFAULT_PORT = 9092
 _HANDSHAKE_LIMIT_S = 3.0
@@ -54,7 +52,6 @@ def split_address(broker: str) -> tuple[str, int]:
 def tls_context(kafka: Mapping[str, Any]) -> ssl.SSLContext:
     """How a client with these librdkafka settings checks the brokers and shows itself. Raises OSError for files that
     cannot be read or used."""
-    kafka = present(kafka)
     context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location"))
     if "ssl.certificate.location" in kafka:
         # An encrypted key is an error, and not a question at the terminal.

@@ -14,7 +14,6 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
 
 from knative.urls import shown_url
-from tables.kafka.connection.live_settings import present
 from tables.kafka.connection.probe import tls_context
 
 _TOKEN_LIMIT_S = 10.0
@@ -24,7 +23,6 @@ _RENEWED_AT = 0.8  # of its life
 
 def aiokafka_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of aiokafka's clients for librdkafka's settings. Reads the files of certificates."""
-    kafka = present(kafka)
     protocol = str(kafka.get("security.protocol", "PLAINTEXT"))
     settings: dict[str, Any] = {"bootstrap_servers": str(kafka["bootstrap.servers"]), "security_protocol": protocol}
     if protocol.endswith("SSL"):

@@ -149,8 +149,7 @@ class Lifecycle:
         # The producer and the internal topics come first: all later parts write to them or read them.
         self._watchdog.start()
         self.memory.start()
-        # Kafka may take so long to store an event, and so long may a connection wait for the right answer.
-        runs = [self.ports.serve(web, lambda: self.readiness()[0], parts.settings.produce_timeout_s)]
+        runs = [self.ports.serve(web, lambda: self.readiness()[0], parts.settings.kafka_wait_s)]
         runs += [watch.run() for watch in (*self.watches, parts.renewal) if watch is not None]
         self._watching = [asyncio.get_running_loop().create_task(run) for run in runs]
         for watching in self._watching:

@@ -132,8 +132,8 @@ class Settings(BaseSettings):
         "worker-1", max_length=128, pattern=r"^[A-Za-z0-9._-]*$",
     )  # fmt: skip
     drain_s: float = _setting(
-        20.0, "seconds", "How long requests in flight may take at SIGTERM, and when a worker starts again in place.", ge=0,
-        le=3600,
+        20.0, "seconds", "How long requests in flight may take at SIGTERM, and when a worker starts again in place.",
+        ge=0, le=3600,
     )  # fmt: skip
     status_interval_s: float = _setting(
         2.0, "seconds", "How often a worker publishes what it serves. That counts for 10 s.", ge=0.2, le=REPORT_MAX_S

@@ -188,7 +188,7 @@ def test_the_build_is_what_runs() -> None:
 
 
 def test_changes_that_are_not_used_are_shown() -> None:
-    metrics, unused = Metrics(), []
+    metrics, unused = Metrics(), list[str]()
     metrics.watch_changes(lambda: bool(unused))
     assert "penstock_changes_not_used 0.0" in generate_latest(metrics.registry).decode()
     unused.append("why")

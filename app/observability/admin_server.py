@@ -83,6 +83,7 @@ class AdminServer:
         await runner.setup()
         try:
             for listener in sockets or open_sockets(bind, port, hint=OTHER_ADMIN_PORT):
+                listener.listen()  # uvloop would not say that the port is taken by now
                 await http.SockSite(runner, listener, ssl_context=self._tls).start()
         except OSError as problem:
             await runner.cleanup()

@@ -69,6 +69,7 @@ class Web(faust_aiohttp.Web):
         await runner.setup()
         try:
             for listener in getattr(self.app, "sockets", None) or open_sockets(conf.web_bind, conf.web_port):
+                listener.listen()  # uvloop would not say that the port is taken by now
                 await SockSite(runner, listener, ssl_context=conf.web_ssl_context).start()
         except OSError as error:
             raise cannot_listen(conf.web_bind, conf.web_port, error) from error

@@ -82,6 +82,8 @@ class Web(base.Web):
         sockets = getattr(self.app, "sockets", None) or open_sockets(conf.web_bind, conf.web_port)
         try:
             for listener in sockets:
+                is_new = not is_passed_on(listener)
+                listener.listen(self.config.backlog)  # uvloop would not say that the port is taken by now
                 server = await loop.create_server(
                     lambda: Connection(self),
                     sock=listener,
@@ -89,7 +91,7 @@ class Web(base.Web):
                     ssl=conf.web_ssl_context,
                     ssl_handshake_timeout=_HANDSHAKE_S if conf.web_ssl_context else None,
                     ssl_shutdown_timeout=_SHUTDOWN_S if conf.web_ssl_context else None,
-                    start_serving=not is_passed_on(listener),
+                    start_serving=is_new,
                 )
                 self._servers.append(server)
         except OSError as error:

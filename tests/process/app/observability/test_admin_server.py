@@ -129,7 +129,7 @@ async def test_a_busy_port_is_an_error_with_a_hint() -> None:
         server = AdminServer(AdminConfig("127.0.0.1", port), Metrics(), _Health(), _Health(), PAGE)
 
         with pytest.raises(
-            PenstockError, match=f"127.0.0.1:{port} : address already in use. Choose another with PENSTOCK_ADMIN_PORT"
+            PenstockError, match=f"127.0.0.1:{port}: address already in use. Choose another with PENSTOCK_ADMIN_PORT"
         ):
             await server.start()
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from tests.support.installation import Installation
 from tests.support.ledger.checker import check
 from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.support.resources import NAMESPACE, ORDERS, Wanted
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.support.worker_faults import WorkerFaults
+from tests.system.sending import post
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("started_from_scratch")]  # the command line is executed again
 
@@ -74,3 +79,58 @@ def test_sighup_under_load_refuses_no_connection(kafka: EmbeddedKafka, tmp_path:
             worker.wait_ready()
 
     load_meanwhile(Installation(kafka.bootstrap, tmp_path, PARTITIONS), hang_up)
+
+
+def test_sighup_of_workers_of_all_roles_repeats_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """An ingress and a dispatcher beside a worker of all roles, all at once."""
+    installation = Installation(kafka.bootstrap, tmp_path, PARTITIONS)
+    with ExitStack() as stack:
+        others = [
+            stack.enter_context(installation.worker(role, controller=False)).wait_ready()
+            for role in ("ingress", "dispatcher")
+        ]
+
+        def hang_up_all(worker: Worker) -> None:
+            for each in (worker, *others):
+                os.kill(each.process.pid, signal.SIGHUP)
+            for each in (worker, *others):
+                wait_until("it has started again", lambda: starts(each) == 2, LIMIT_S)  # noqa: B023
+                each.wait_ready()
+
+        load_meanwhile(installation, hang_up_all)
+        for other in others:
+            assert other.terminate() == 0, other.tail()
+
+
+def test_sigterm_while_a_restart_drains_is_a_stop(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """The ingress takes events until the deliveries in flight are done, and refuses connections after SIGTERM."""
+    installation, answer = Installation(kafka.bootstrap, tmp_path), threading.Event()
+
+    def held(connection: socket.socket) -> bool:
+        answer.wait(LIMIT_S)
+        return says(200)(connection)
+
+    with ScriptedSubscriber() as subscriber:
+        installation.write([Wanted("held", subscriber.script("/held", held))])
+        with installation.worker(env={"PENSTOCK_DRAIN_S": str(LIMIT_S)}) as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, 1)
+            path = installation.resources.path
+            assert post(worker.port, path, "first", b"x").status == 202
+            wait_until("it is under way", lambda: len(subscriber.requests("/held")) == 1, LIMIT_S)
+            os.kill(worker.process.pid, signal.SIGHUP)
+            wait_until("it drains", lambda: "draining" in worker.log.read_text(), LIMIT_S)
+            assert post(worker.port, path, "second", b"x").status == 202
+            worker.process.send_signal(signal.SIGTERM)
+
+            def refused() -> bool:
+                try:
+                    socket.create_connection(("127.0.0.1", worker.port), LIMIT_S).close()
+                except ConnectionRefusedError:
+                    return True
+                return False
+
+            answer.set()
+            wait_until("connections are refused", refused, LIMIT_S)
+            assert worker.wait(LIMIT_S) == 0, worker.tail()
+            assert starts(worker) == 1

@@ -28,7 +28,6 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "proxied": (
         "test_kafka_failures",
         "test_handover",
-        "test_new_clients",
         "test_group_admin",
         "test_group_client",
         "test_late_commit",
@@ -67,6 +66,7 @@ _ORDER = (
     "test_urls_are_secret",
     "test_seek_failover",
     "test_graceful_shutdown",
+    "test_restart",
     "test_subscriber_answers",
     "test_ledger_triggers",
     "test_idle_worker",

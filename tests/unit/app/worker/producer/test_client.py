@@ -77,7 +77,7 @@ def test_a_slow_client_gets_a_grace_period_then_its_records_fail() -> None:
 
 
 @pytest.mark.parametrize(("waited_s", "rest_s"), [(0.0, 9.0), (6.0, 3.0), (20.0, 0.0)])
-def test_a_client_with_outdated_credentials_gets_the_rest_of_the_time(waited_s: float, rest_s: float) -> None:
+def test_a_client_that_has_used_up_its_epochs_gets_the_rest_of_the_time(waited_s: float, rest_s: float) -> None:
     it, kafka = client()
     if waited_s:
         it.ages.generation[0] += 1
@@ -129,7 +129,7 @@ def test_clients_that_fail_at_once_follow_each_other_slowly(now_s: float, wait_s
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(("fail", "wait", "wind up", "send", "outdated", "slow")), st.floats(0.0, 40.0)))
+    st.lists(st.tuples(st.sampled_from(("fail", "wait", "wind up", "send", "used up", "slow")), st.floats(0.0, 40.0)))
 )
 def test_a_replaced_client_always_ends_with_nothing_left(steps: list[tuple[str, float]]) -> None:
     it, kafka = client()
@@ -148,7 +148,7 @@ def test_a_replaced_client_always_ends_with_nothing_left(steps: list[tuple[str, 
             it.fail("by a test")
         elif step == "send" and it.state is not CLOSED:
             kafka.produce()
-        elif step in ("outdated", "slow") and not was_replaced:
+        elif step in ("used up", "slow") and not was_replaced:
             was_replaced = True
             it.replaced(now, slow=step == "slow")
         elif step == "wind up" and was_replaced and it.state is not CLOSED:

@@ -35,7 +35,7 @@ from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
 from app.settings.fields import MIB
-from app.settings.kafka import worker_kafka_without_secret
+from app.settings.kafka import secrets_folder, worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
@@ -44,10 +44,8 @@ from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.producer.config import producer_config
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.renewal import Renewal
-from app.worker.secrets.broker_secret import BrokerSecret
-from app.worker.secrets.broker_secrets import BrokerSecrets
+from app.worker.secrets.broker_secrets import BrokerSecret, BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
-from app.worker.secrets.kafka_secret import read_kafka, secrets_folder
 from app.worker.secrets.own_token import own_ingress
 from app.worker.secrets.tls import ServerTls
 from app.worker.secrets.token_file import read_tokens
@@ -135,7 +133,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
     given, settings = settings, settings or load_settings()
     prevent_core_dumps(settings)  # before anything is read
     lifecycle = Lifecycle()
-    keys, kafka = read_kafka(settings)
+    keys, kafka = worker_kafka(settings)
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.fields import Settings
-from tables.kafka.connection.secret import read_secret
+from knative.contract import kafka_names
+from tables.kafka.connection.broker_secrets import Found
+from tables.kafka.connection.secret import read_keys, read_secret, secret_settings
 
 
 def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:
@@ -19,11 +22,33 @@ def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:
     return {"bootstrap.servers": bootstrap or settings.kafka, **secret}
 
 
-def worker_kafka(settings: Settings) -> dict[str, Any]:
-    """The same for a process that logs: librdkafka's own lines go through logging, and not to standard error."""
-    return {**kafka_client(settings), **worker_kafka_without_secret(settings)}
+def worker_kafka(settings: Settings) -> Found:
+    """The same for a process that logs: librdkafka's own lines go through logging, and not to standard error. Keys of
+    the secret, none without one, and settings with copies of its certificates: what becomes of the folder does not
+    matter to a client that is made later."""
+    prevent_core_dumps(settings)
+    others = worker_kafka_without_secret(settings)
+    if not settings.kafka_secret:
+        return {}, others
+    folder = Path(settings.kafka_secret)
+    keys = read_keys(folder)
+    return keys, {**others, **secret_settings(keys, folder, in_memory=True)}
 
 
 def worker_kafka_without_secret(settings: Settings) -> dict[str, Any]:
     """What of this is not in the Kafka secret."""
     return {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
+
+
+def secrets_folder(settings: Settings) -> Path | None:
+    """Where the Secrets of Brokers are; None = they have none."""
+    return Path(settings.kafka_secrets) if settings.kafka_secrets else None
+
+
+def worker_needs(settings: Settings) -> Mapping[str, Collection[str]]:
+    """Topic -> what the user of a worker must be allowed to do with it, by Kafka's names."""
+    contract = ("READ", "WRITE") if settings.role in ("all", "controller") and settings.resources else ("READ",)
+    return {
+        kafka_names.contract_topic(settings.instance): contract,
+        kafka_names.status_topic(settings.instance): ("READ", "WRITE"),
+    }

@@ -30,7 +30,7 @@ async def reconcile_once(settings: Settings, limit_s: float) -> None:
     """Lead, act until nothing is left to do, and give up leadership. Raises NotReadyError after `limit_s`, and
     PenstockError if Kafka or the source of the resources cannot be used."""
     configure_logging(settings)
-    kafka = worker_kafka(settings)
+    _, kafka = worker_kafka(settings)
     config = controller_config(settings, kafka)
     await asyncio.to_thread(KafkaAdmin(kafka, config.admin_timeout_s).probe)
     crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()

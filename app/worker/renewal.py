@@ -22,51 +22,32 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from app.settings.kafka import worker_kafka_without_secret
+from app.settings.kafka import secrets_folder, worker_kafka, worker_kafka_without_secret, worker_needs
 from app.settings.load import Settings, load_settings, settings_file
-from app.worker.secrets.broker_secret import AGAIN_S, EVERY_S, TRY_LIMIT_S, BrokerSecret
-from app.worker.secrets.kafka_secret import needs, read_kafka, secrets_folder
+from app.worker.secrets.broker_secrets import AGAIN_S, TRY_LIMIT_S, BrokerSecret
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import SecretProblem
 from knative.errors import UsageError
 from tables.file_signatures import Signature, signature
 from tables.kafka.acceptance import refused
-from tables.kafka.connection.broker_secrets import Found, read_broker_secret
+from tables.kafka.connection.broker_secrets import read_broker_secret
 from tables.kafka.connection.secret import paths
 from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
 
+_EVERY_S = 1.0
 #: Builds the program as the next run of it will be: settings, secrets and certificates are read, nothing is connected.
 _BUILD = (sys.executable, "-P", "-c", "import app; app.app")
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """What the files have now."""
-
-    settings: Settings
-    keys: Mapping[str, str]
-    kafka: Mapping[str, Any]
-    brokers: Mapping[BrokerSecret, Found]
-
-    def changes(self, used: Settings, used_keys: Mapping[str, str]) -> list[str]:
-        """The names of the settings and keys that are others than those in use. Not their values."""
-        before, after = used.model_dump(), self.settings.model_dump()
-        changed = [f"PENSTOCK_{name.upper()}" for name in after if before[name] != after[name]]
-        changed += _different(used_keys, self.keys)
-        for secret, (keys, _) in self.brokers.items():
-            changed += [f"{secret.reference}/{key}" for key in _different(secret.keys, keys)]
-        return changed
-
-
-def _different(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The names whose values are others. Not the values."""
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
@@ -106,7 +87,7 @@ class Renewal:
         """Until the restart, which does not return."""
         while not await self.look():
             with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
+                async with asyncio.timeout(_EVERY_S):
                     await self._asked.wait()
         await self._restart()
 
@@ -146,34 +127,32 @@ class Renewal:
         found = [self._file] if self._file is not None else []
         if self._settings.kafka_secret:
             found += paths(Path(self._settings.kafka_secret))
-        return found + [path for secret in self._secrets() for path in secret.paths]
+        root = secrets_folder(self._settings) or Path()
+        return found + [path for secret in self._secrets() for path in paths(root / secret.reference)]
 
     def _try(self) -> list[str] | None:
         """The names of what has changed, and can be used; None = nothing. In a thread. Raises UsageError."""
-        read = self._read()
-        changes = read.changes(self._settings, self._keys)
-        if not changes and not self._wanted:
-            return None
-        if (refusal := refused(read.kafka, needs(read.settings))) is not None:
-            where = f" in {read.settings.kafka_secret}" if read.settings.kafka_secret else ""
-            raise UsageError(f"The credentials for Kafka{where} are not used yet: {refusal.why}.")
-        for secret, (_, own) in read.brokers.items():
-            problem = secret.refusal({**worker_kafka_without_secret(read.settings), **own})
-            if problem is not None:
-                raise UsageError(f"{problem.message}.")
-        _build()
-        return changes
-
-    def _read(self) -> Read:
         settings = load_settings()
-        keys, kafka = read_kafka(settings)
-        brokers = {}
+        keys, kafka = worker_kafka(settings)
+        before, after = self._settings.model_dump(), settings.model_dump()
+        changes = [f"PENSTOCK_{name.upper()}" for name in _different(before, after)] + _different(self._keys, keys)
+        brokers = []
         for secret in self._secrets():
             found = read_broker_secret(secrets_folder(settings), secret.reference, in_memory=True)
             if isinstance(found, SecretProblem):
                 raise UsageError(f"{found.message}.")
-            brokers[secret] = found
-        return Read(settings, keys, kafka, brokers)
+            changes += [f"{secret.reference}/{key}" for key in _different(secret.keys, found[0])]
+            brokers.append((secret, {**worker_kafka_without_secret(settings), **found[1]}))
+        if not changes and not self._wanted:
+            return None
+        if (refusal := refused(kafka, worker_needs(settings))) is not None:
+            where = f" in {settings.kafka_secret}" if settings.kafka_secret else ""
+            raise UsageError(f"The credentials for Kafka{where} are not used yet: {refusal.why}.")
+        for secret, own in brokers:
+            if (problem := secret.refusal(own)) is not None:
+                raise UsageError(f"{problem.message}.")
+        _build()
+        return changes
 
 
 def _build() -> None:

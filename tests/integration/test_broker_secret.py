@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from app.observability.metrics import Metrics
-from app.worker.producer.config import ProducerConfig
-from app.worker.producer.kafka_producer import KafkaProducer
-from app.worker.secrets.broker_secret import BrokerSecret
-from knative.contract.broker_secrets import INVALID, SecretProblem
+from agents.dispatch.context import OwnKafka
+from app.worker.secrets.broker_secrets import BrokerSecret
+from knative.contract.broker_secrets import INVALID
 from tables.kafka.connection.secret import read_secret
+from tests.support.fakes import MemoryProduce
 from tests.support.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.integration
@@ -37,30 +35,11 @@ def secured(secured_kafka: Callable[[], SecuredKafka]) -> SecuredKafka:
     return kafka
 
 
-def _producer(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:
-    return KafkaProducer(ProducerConfig(kafka, reference), Metrics())
-
-
-def _write(kafka: SecuredKafka, folder: Path, user: str) -> Path:
+def _settings(kafka: SecuredKafka, folder: Path, user: str) -> dict[str, Any]:
+    """How to connect as this user."""
     password = "wrong" if user.startswith("wrong") else PASSWORD
-    return kafka.sasl_secret(folder, "SCRAM-SHA-512", user.removeprefix("wrong "), password)
-
-
-async def _tried(
-    kafka: SecuredKafka, root: Path, first: str, then: str, work: Callable[[BrokerSecret, dict[str, Any]], Any]
-) -> Any:
-    """What `work` returns for a Secret that had the first user, when its folder has the other one."""
-    listener = {"bootstrap.servers": kafka.sasl}
-    secret = BrokerSecret("shop/kafka", root, listener, _producer, lambda: None)
-    secret.topics = (MAIN, CLOSED, "does-not-exist")
-    folder = root / "shop" / "kafka"
-    try:
-        _write(kafka, folder, first)
-        await secret.look()
-        _write(kafka, folder, then)
-        return await work(secret, {**listener, **read_secret(folder)})
-    finally:
-        await secret.stop(5.0)
+    secret = kafka.sasl_secret(folder / user.replace(" ", "-"), "SCRAM-SHA-512", user.removeprefix("wrong "), password)
+    return {"bootstrap.servers": kafka.sasl, **read_secret(secret)}
 
 
 @pytest.mark.parametrize(
@@ -85,26 +64,23 @@ async def _tried(
 def test_a_change_takes_nothing_from_a_broker(
     secured: SecuredKafka, tmp_path: Path, users: tuple[str, str], message: str | None
 ) -> None:
-    async def refusal(secret: BrokerSecret, kafka: dict[str, Any]) -> SecretProblem | None:
-        assert secret.own is not None
-        return await asyncio.to_thread(secret.refusal, kafka)
-
-    problem = asyncio.run(_tried(secured, tmp_path, *users, refusal))
+    before, after = (_settings(secured, tmp_path, user) for user in users)
+    secret = BrokerSecret("shop/kafka", (MAIN, CLOSED, "does-not-exist"))
+    assert secret.refusal(before) is None, "nobody has used it so far"
+    secret.own = OwnKafka(before, MemoryProduce())
+    problem = secret.refusal(after)
     if message is None:
         assert problem is None
     else:
+        assert problem is not None
         assert problem.reason == INVALID
         assert message in problem.message
         assert PASSWORD not in problem.message
 
 
-def test_a_secret_that_was_not_accepted_is_tried_again_when_it_changes(secured: SecuredKafka, tmp_path: Path) -> None:
-    async def used(secret: BrokerSecret, kafka: dict[str, Any]) -> None:
-        assert (secret.own, secret.problem.reason) == (None, INVALID)
-        assert "correct user and password of the Kafka secret" in secret.problem.message
-        assert PASSWORD not in secret.problem.message
-        await secret.look()
-        assert secret.own is not None
-        assert secret.own.kafka["sasl.username"] == secret.keys["user"] == "ann"
-
-    asyncio.run(_tried(secured, tmp_path, "wrong ann", "ann", used))
+def test_a_secret_that_is_not_accepted_at_first(secured: SecuredKafka, tmp_path: Path) -> None:
+    problem = BrokerSecret("shop/kafka", (MAIN,)).refusal(_settings(secured, tmp_path, "wrong ann"))
+    assert problem is not None
+    assert problem.reason == INVALID
+    assert "correct user and password of the Kafka secret" in problem.message
+    assert PASSWORD not in problem.message

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from app.settings.kafka import worker_kafka
 from app.settings.load import load_settings
 from app.worker import renewal as module
 from app.worker.renewal import Renewal
-from app.worker.secrets.kafka_secret import read_kafka
 from tables.kafka.acceptance import Refusal
 from tests.support.secured_kafka import write_secret
 
@@ -32,7 +32,7 @@ class World:
         self.refusal: Refusal | None = None
         patch.setattr(module, "refused", lambda *_: self.refusal)
         settings = load_settings()
-        self.renewal = Renewal(settings, read_kafka(settings)[0], list, lambda: True, self._restart)
+        self.renewal = Renewal(settings, worker_kafka(settings)[0], list, lambda: True, self._restart)
 
     async def _restart(self) -> None:
         raise AssertionError("nobody runs it")

@@ -37,6 +37,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "test_broker_secrets",
         "test_kafka_secret",
         "test_kafka_credentials",
+        "test_rotation",
         "test_broker_secret",
     ),
     "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),

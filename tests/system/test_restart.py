@@ -6,67 +6,22 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
-from tests.support.ledger.checker import check
-from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
-from tests.support.resources import NAMESPACE, ORDERS, Wanted
+from tests.support.processes import Worker, wait_until
+from tests.support.resources import Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
-from tests.support.worker_faults import WorkerFaults
+from tests.system.restarting import LIMIT_S, load_meanwhile, starts
 from tests.system.sending import post
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("started_from_scratch")]  # the command line is executed again
 
-LIMIT_S = 180.0
-RATE, KEYS, PARTITIONS, SEED = 300, 500, 4, 20_261_126
-
-
-def starts(worker: Worker) -> int:
-    """How often the program has started."""
-    return worker.log.read_text().count("worker started")
-
-
-def load_meanwhile(installation: Installation, restart: Callable[[Worker], None]) -> dict[str, Any]:
-    """What the load says of the time around a restart; the ledger is checked."""
-    folder = installation.folder
-    behaviours = {f"{NAMESPACE}/{order}": "delay_s=0.002" for order in ORDERS}
-    with SinkProcess(folder, behaviours, folder / "received") as sink:
-        wanted = [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order) for order in ORDERS]
-        installation.write(wanted)
-        faults = WorkerFaults(installation, sink, 0, SEED)
-        with installation.worker() as worker:
-            worker.wait_ready()
-            installation.wait_subscribers(worker, len(wanted))
-
-            def delivered() -> int:
-                return min((counts["distinct"] for counts in sink.stats().values()), default=0)
-
-            url, ledger = installation.url(worker), folder / "sent"
-            with LoadProcess(
-                folder, url, events=0, keys=KEYS, rate=RATE, seed=SEED, sequential=True, ledger=ledger
-            ) as load:
-                wait_until("events are delivered", lambda: delivered() > RATE, LIMIT_S)
-                restart(worker)
-                before = delivered()
-                wait_until("events are delivered", lambda: delivered() > before + RATE, LIMIT_S)
-                load.process.terminate()
-                result: dict[str, Any] = load.result(LIMIT_S)
-            installation.wait_settled(ORDERS, LIMIT_S)
-            assert worker.terminate() == 0, worker.tail()
-        assert sink.terminate() == 0
-    verdict = check(faults.facts(ORDERS), [installation.rule(one) for one in wanted])
-    assert verdict.violations == (), str(verdict)
-    assert set(result["statuses"]) == {"202"}, result
-    assert result["not_connected"] == 0, result
-    print(result, verdict.report)
-    return result
+PARTITIONS = 4
 
 
 def test_sighup_under_load_refuses_no_connection(kafka: EmbeddedKafka, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -124,3 +126,19 @@ def test_code_that_does_not_start_is_not_used(
     world.renewal.hang_up()
     assert not world.look()
     assert problem in (world.renewal.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("terminals", "stops"), [((True, False), True), ((True, True), False), ((False, False), False)]
+)
+def test_a_terminal_that_is_gone_ends_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminals: tuple[bool, bool], stops: bool
+) -> None:
+    """`terminals`: whether there is one at the start, and at SIGHUP."""
+    answers, raised = iter(terminals), list[int]()
+    monkeypatch.setattr(os, "isatty", lambda _: next(answers))
+    monkeypatch.setattr(signal, "raise_signal", raised.append)
+    world = World(tmp_path, monkeypatch)
+    world.renewal.hang_up()
+    assert raised == ([signal.SIGTERM] if stops else [])
+    assert world.renewal._asked.is_set() is not stops

@@ -271,6 +271,7 @@ class Lifecycle:
         if parts.spans is not None:
             await parts.spans.stop(_SPANS_S)
         if self.ports.are_passed_on:
+            log.info("worker executes its command again")
             self.ports.execute_again()
         await asyncio.gather(parts.contract.stop(), parts.status.stop())
         for watching in self._watching:

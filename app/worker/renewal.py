@@ -32,7 +32,7 @@ from app.settings.load import Settings, load_settings, settings_file
 from app.worker.secrets.broker_secrets import AGAIN_S, TRY_LIMIT_S, BrokerSecret
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import SecretProblem
-from knative.errors import UsageError
+from knative.errors import PenstockError, UsageError
 from tables.file_signatures import Signature, signature
 from tables.kafka.acceptance import refused
 from tables.kafka.connection.broker_secrets import read_broker_secret
@@ -105,7 +105,7 @@ class Renewal:
             changes = await call_in_thread(self._try, TRY_LIMIT_S, "renewal")
         except TimeoutError:
             return self._failed(f"Kafka did not answer, or the program was not built, within {TRY_LIMIT_S:g} s.")
-        except UsageError as problem:
+        except (PenstockError, OSError) as problem:
             return self._failed(str(problem))
         before, self.problem = self.problem, None
         if changes is None:
@@ -114,8 +114,10 @@ class Renewal:
             return False
         if not self._is_alone():
             await asyncio.sleep(random.uniform(0, self._settings.session_timeout_s))
+        if signature(self._paths()) != seen:  # they have changed meanwhile: the next look tries them
+            return False
         log.info("the worker starts again, with what has changed", changes=changes)
-        return signature(self._paths()) == seen
+        return True
 
     def _failed(self, problem: str) -> bool:
         if problem != self.problem:

@@ -101,6 +101,16 @@ def test_what_is_not_valid_is_not_used(world: World, change: Callable[[World], o
     assert [line["event"] for line in logs] == ["the files are again as they were"]
 
 
+def test_files_that_cannot_be_read_end_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(module, "worker_kafka", fails)
+    world.renewal.hang_up()
+    assert not world.look()
+    assert world.renewal.problem == "too many open files"
+
+
 def test_credentials_that_kafka_refuses_are_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AGAIN_S", (0.0, 0.0))
     world.refusal = Refusal("correct user and password")

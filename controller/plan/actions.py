@@ -167,6 +167,12 @@ class World:
     seek_requests: tuple[SeekRequest, ...] = ()
     secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that this process cannot use
     silent: frozenset[str] = frozenset()  #: workers whose record has not changed for so long that they are gone
+    #: uids to decide about, of a world that has only what that depends on (see `parts`); None = everything
+    only: frozenset[str] | None = None
+
+    def decides(self, uid: str) -> bool:
+        """Whether to decide about this one."""
+        return self.only is None or uid in self.only
 
 
 class Action:

@@ -47,7 +47,7 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
         elif not record.unlisted:
             actions.append(_unlist(record))
     keep = alive | world.retained | world.removals.keys()
-    lost = (creation for creation in _unpublished(world).values() if creation.uid not in keep)
+    lost = (one for one in _unpublished(world).values() if one.uid not in keep and world.decides(one.uid))
     actions += [Remember(replace(creation, since=world.now)) for creation in lost]
     used = {
         topic
@@ -55,7 +55,7 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
         if record.uid in alive or record.uid in world.retained
         for topic in (record.topic, record.dlq_topic)
     }
-    for removal in world.removals.values():
+    for removal in filter(lambda one: world.decides(one.uid), world.removals.values()):
         actions.extend(_next_step(removal, world, alive, used, config))
     return actions
 
@@ -64,7 +64,7 @@ def gone(world: World, alive: frozenset[str]) -> Iterator[Channel | Subscription
     """The published resources that nothing serves any more, and whose removal has not begun."""
     keep = alive | world.retained | world.removals.keys()
     records: list[Channel | Subscription] = [*world.subscriptions.values(), *world.channels.values()]
-    return (record for record in records if record.uid not in keep)
+    return (record for record in records if record.uid not in keep and world.decides(record.uid))
 
 
 def _unlist(record: Channel | Subscription) -> Action:

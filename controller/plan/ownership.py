@@ -49,7 +49,7 @@ class Ownership:
 
     def host_problem(self, owner: ClaimOwner, host: str) -> str | None:
         """Why `owner` does not have a host that it claims; None = it has it."""
-        channel = self._channels.get(_short(host))
+        channel = self._channels.get(short_host(host))
         if channel is not None:
             return None if channel.uid == owner.uid else f"belongs to {channel.label}, whose address it is"
         rivals = sorted(other.label for uid, other in self._hosts.get(host, {}).items() if uid != owner.uid)
@@ -65,7 +65,7 @@ def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str])
     return None
 
 
-def _short(host: str) -> str:
+def short_host(host: str) -> str:
     """A cluster host name without its domain."""
     name, svc, _ = f"{host}.".partition(".svc.")
     return f"{name}{svc}".rstrip(".")

@@ -104,11 +104,12 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     # Removals first: a name that is being removed must be free before its next owner's topics are created.
     actions = plan_removals(world, frozenset(alive), config)
     planned = [*(plan.creation for plan in channels), *(plan.creation for plan in subscriptions)]
-    actions[:0] = record_creations(world, [one for one in planned if one is not None], found.channels, config)
+    new = [creation for creation in planned if creation is not None and world.decides(creation.uid)]
+    actions[:0] = record_creations(world, new, found.channels, config)
     for channel in channels:
-        actions.extend(channel.actions)
+        actions.extend(channel.actions if world.decides(channel.object.uid) else ())
     for subscription in subscriptions:
-        actions.extend(subscription.actions)
+        actions.extend(subscription.actions if world.decides(subscription.object.uid) else ())
     actions += follow_secrets(channels, world, alive, _published_by(actions))
     publishing = _published_by(actions)
     wishes = [*map(wish_of, found.resets), *map(wish_of_request, world.seek_requests)]
@@ -116,11 +117,13 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     expected |= world.cluster.expected if world.cluster is not None else set()
     seeks = plan_seeks(wishes, world, config, publishing, frozenset(expected))
     actions.extend(seeks.actions)
-    statuses = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
+    statuses = [
+        channel_status(plan, subscriptions, world, destinations) for plan in channels if world.decides(plan.object.uid)
+    ]
     if world.cluster is None:  # in a cluster, another implementation writes their status
         statuses += [left_alone_status(*one) for one in found.others]
     for plan in subscriptions:
-        if plan.object.uid in found.written:
+        if plan.object.uid in found.written and world.decides(plan.object.uid):
             channel_plan = by_key.get(plan.object.resource.channel_key)
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
     if not world.missing_is_deleted:
@@ -129,7 +132,8 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         statuses += [
             unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys
         ]
-    statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in found.resets]
+    resets = (one for one in found.resets if world.decides(one.uid))
+    statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in resets]
     return [*actions, *(note_unseen(status, world) for status in statuses)]
 
 

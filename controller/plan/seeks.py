@@ -112,7 +112,7 @@ def plan_seeks(
     actions += [
         PublishSubscription(replace(record, stopped=False))
         for record in world.subscriptions.values()
-        if record.stopped and record.uid not in busy and record.uid not in publishing
+        if record.stopped and record.uid not in busy and record.uid not in publishing and world.decides(record.uid)
     ]
     return SeekPlan(tuple(actions), waiting)
 

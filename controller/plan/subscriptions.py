@@ -121,7 +121,8 @@ def follow_secrets(
     return [
         PublishSubscription(replace(record, secret=secrets[record.channel_uid]))
         for record in world.subscriptions.values()
-        if record.uid not in publishing
+        if world.decides(record.uid)
+        and record.uid not in publishing
         and record.uid not in world.removals
         and (record.uid in alive or record.uid in world.retained)
         and secrets.get(record.channel_uid, record.secret) != record.secret

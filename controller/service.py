@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import structlog
 
@@ -21,14 +21,23 @@ from controller.executor import Executor, LeadershipLost
 from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
-from controller.model import FileProblem, Record, Trouble
+from controller.model import Trouble
 from controller.place import Place, directory
-from controller.plan.actions import Action, DeleteTopic, ObservedKafka, RecordCreations, Retract, World, WriteStatus
+from controller.plan.actions import (
+    Action,
+    DeleteTopic,
+    RecordCreations,
+    Retract,
+    World,
+    WriteStatus,
+)
 from controller.plan.reconcile import reconcile, wanted
 from controller.plan.seeks import active
-from controller.source.interface import Scan
 from controller.status.problems import ProblemLog, refused_writes
 from controller.status.reporter import StatusReporter
+from controller.term import Term
+from controller.timing import ABSENT_S
+from controller.view import View
 from knative.backoff import exponential_s
 from knative.contract import kafka_names
 from knative.contract.leader_state import Removal
@@ -42,24 +51,6 @@ from tables.status_table import StatusTable
 log = structlog.get_logger(__name__)
 
 STEPS_MAX = 20  #: rounds of observe, decide, act in one pass; the rest waits for the next pass
-
-
-@dataclass(slots=True)
-class _Term:
-    """The state of one term of leadership, kept from round to round."""
-
-    number: int
-    since: float = field(default_factory=time.time)  #: Unix seconds
-    scan: Scan = field(default_factory=Scan)
-    begun: bool = False  #: the state that an earlier leader recorded is loaded
-    wrong_place: tuple[FileProblem, ...] = ()  #: the problem that the cluster never had some published resources
-    observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
-    scanned_at: float = 0.0
-    observed_at: float = 0.0
-    reported_at: float = 0.0  #: when statuses were last decided
-    retry_at: float = float("inf")
-    failed_tries: int = 0
-    failure: str = ""
 
 
 class Controller:
@@ -81,7 +72,7 @@ class Controller:
         self._status = status
         self._crashed = crashed
         self._wake = asyncio.Event()
-        self._contract_changed = self._status_changed = self._stopping = False
+        self._contract_changed = self._status_changed = self._source_changed = self._stopping = False
         self.settled = asyncio.Event()  #: set when everything was as the resources say, at least once
         self._outage_due_s = 0.0
         self.problem = ""  #: why there was no progress at the last try
@@ -97,6 +88,7 @@ class Controller:
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
         admin = KafkaAdmin(config.kafka, config.admin_timeout_s)
         self._executor = Executor(config, admin, publisher, self._state, self._election)
+        self._view = View(config, contract, status, self._source, self._executor, self._reporter, self._broker_secrets)
         contract.on_change(self._on_contract)
         status.on_change(self._on_status)
 
@@ -130,7 +122,7 @@ class Controller:
         """Check where resources come from and statuses go (UsageError if that cannot be used), then start; returns at
         once."""
         await self._place.open()
-        await self._source.start(self._wake.set)
+        await self._source.start(self._on_source)
         await self._sink.check()
         self._election.start()
         self._task = asyncio.create_task(self._run(), name="controller")
@@ -153,6 +145,10 @@ class Controller:
         if problem is not None:
             self._crashed(problem)
 
+    def _on_source(self) -> None:
+        self._source_changed = True
+        self._wake.set()
+
     def _on_contract(self) -> None:
         self._contract_changed = True
         self._wake.set()
@@ -162,12 +158,12 @@ class Controller:
         self._wake.set()
 
     async def _run(self) -> None:
-        term: _Term | None = None
+        term: Term | None = None
         while not self._stopping:
             if not self._election.held or not self._contract.loaded or not self._status.loaded:
                 term = None
             elif term is None or term.number != self._election.term:
-                term = _Term(self._election.term)
+                term = Term(self._election.term)
             if term is not None:
                 await self._round(term)
             elif self._place.reports_outage():
@@ -186,7 +182,7 @@ class Controller:
         statuses: list[WriteStatus] = []
         if self._contract.loaded and self._status.loaded:  # else it went away before this process knew anything
             await self._source.prepare()
-            world = self._world(_Term(0, scan=scan))
+            world = self._view.world(Term(0, scan=scan))
             world = replace(world, unavailable=why, secrets=await self._broker_secrets.latest(world.objects))
             statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
             statuses += self._source.statuses()
@@ -202,7 +198,7 @@ class Controller:
             return
         self._wake.clear()
 
-    async def _begin(self, term: _Term) -> None:
+    async def _begin(self, term: Term) -> None:
         """Take over what the last leader recorded. Raises LeadershipLost, KafkaFailed, UnreadableRecords."""
         term.begun = False
         await self._executor.confirm()
@@ -216,63 +212,69 @@ class Controller:
         self._source.begin(self._state.state)
         term.begun = True
 
-    async def _round(self, term: _Term) -> None:
+    async def _round(self, term: Term) -> None:
         now = time.monotonic()
-        if now - term.scanned_at >= self._config.poll_s * 0.9:  # two scans must be apart: they decide what was removed
-            term.scanned_at = now
+        if self._scan_is_due(term, now):
+            term.scanned_at, self._source_changed = now, False
             scan = await self._source.scan()
             await self._problems.report((*scan.problems, *term.wrong_place))
             if scan != term.scan:
-                term.observed, term.scan = None, scan
-                term.retry_at, term.failed_tries = 0.0, 0
-        if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
-            term.observed = None
+                term.scan = scan
+                term.retry_at, term.failed_tries = min(term.retry_at, now), 0
+                if term.parts is None:
+                    term.observed = None
         if term.failure and now < term.retry_at:
             return  # Kafka is unavailable: do not ask it after every scan
-        if (
-            term.observed is not None
-            and not self._status_changed
-            and now - term.reported_at < self._config.status_tick_s
-        ):
-            return
-        self._contract_changed = self._status_changed = False
-        term.reported_at = now
         try:
+            await self._view.collect(term, now, contract=self._contract_changed, status=self._status_changed)
+            ticks = now - term.reported_at >= self._config.status_tick_s
+            if term.parts is not None:
+                idle = not term.dirty and term.reported is term.scan and not (ticks and self._source.waits)
+            else:
+                idle = term.observed is not None and not self._status_changed and not ticks
+            if idle:
+                return
+            self._contract_changed = self._status_changed = False
+            term.reported_at = now
             await self._settle(term)
         except LeadershipLost:
-            term.observed = None
+            term.observed = term.parts = None
         except (KafkaFailed, UnreadableRecords, OSError) as problem:
-            term.observed = None
+            term.observed = term.parts = None
             self._retry_later(term, str(problem))
 
-    async def _settle(self, term: _Term) -> None:
+    def _scan_is_due(self, term: Term, now: float) -> bool:
+        if self._source.polled:
+            return now - term.scanned_at >= self._config.poll_s * 0.9  # two must be apart: they decide what was removed
+        return self._source_changed or now - term.scanned_at >= ABSENT_S
+
+    async def _settle(self, term: Term) -> None:
         """Act until only statuses are left, then write them. Raises LeadershipLost, KafkaFailed, UnreadableRecords,
         OSError."""
         if not term.begun or not self._state.holds:
+            term.parts = None
             await self._begin(term)
         if unread := self._contract.problem or self._contract.unsupported_text:
             raise UnreadableRecords(f"the contract contains records that this version cannot read: {unread}")
         await self._source.prepare()
-        self._find_foreign(term)
+        if term.parts is None:
+            self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
-            world = self._world(term)
+            world = self._view.world(term)
             world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
-            if term.observed is None or active(world.seeks.values()):
-                term.observed_at = time.monotonic()
-                term.observed = await self._executor.observe(wanted(world, self._config))
-                # Workers as they were before: one that has reported since may have committed after the observation.
-                before, world = world, self._world(term)
-                world = replace(world, workers=before.workers, silent=before.silent, secrets=before.secrets)
+            if term.observed is None or term.look or active(world.seeks.values()):
+                world = await self._observe(term, world)
             decided = reconcile(world, self._config)
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, RecordCreations | WriteStatus)]
-            self._executor.keep_failures_of(frozenset(action.target for action in actions))
-            await self._record_new(decided)
+            self._view.keep_failures(term, world, actions)
+            await self._record_new(decided, world)
             # Failed actions wait for `retry_at`; the others must not wait for them.
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
             if not actions:
+                term.dirty = set()
                 break
             if due:
                 term.retry_at = float("inf")
@@ -280,23 +282,41 @@ class Controller:
                 # Statuses say that something is no longer served before it is gone.
                 await self._write(term, statuses, world)
             await self._executor.carry_out(actions)
-            term.observed = None
+            term.look = True
+            if term.parts is None:
+                term.observed = None
             self._contract_changed = False  # our own records are not news, and Kafka is observed again anyway
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
-        await self._write(term, statuses, world)
-        published = {record.uid for record in self._published()}
-        held = published | self._executor.removals.keys() | self._executor.creations.keys()
-        await self._source.release(frozenset(held))
+        unwritten = await self._write(term, statuses, world)
+        if self._source.waits:
+            published = {record.uid for record in self._view.published()}
+            held = published | self._executor.removals.keys() | self._executor.creations.keys()
+            await self._source.release(frozenset(held))
         self._schedule(term)
+        term.focus, term.unwritten = set(), unwritten
+        if term.parts is None and not self._source.polled:
+            self._view.take_apart(term, world, statuses)
 
-    async def _record_new(self, decided: list[Action]) -> None:
+    async def _observe(self, term: Term, world: World) -> World:
+        """Ask Kafka about all that the world needs. Raises KafkaFailed."""
+        term.observed_at = term.observed_at if world.only is not None else time.monotonic()
+        before, asked = term.observed, wanted(world, self._config)
+        term.observe(asked, await self._executor.observe(asked))
+        term.look = False
+        if term.parts is not None and before is not None and term.observed is not None:
+            term.dirty |= term.parts.changed_in_kafka(before, term.observed)
+        # Workers as they were before: one that has reported since may have committed after the observation.
+        return replace(self._view.world(term), workers=world.workers, silent=world.silent, secrets=world.secrets)
+
+    async def _record_new(self, decided: list[Action], world: World) -> None:
         """Record the identities and creations of what the contract does not have, before any of it is created."""
-        state = replace(self._state.state, identities=self._source.unpublished(self._published()))
+        state = replace(self._state.state, identities=self._source.unpublished(self._view.published()))
         given_up: tuple[Removal, ...] = ()
         for action in decided:
             if isinstance(action, RecordCreations):
-                state = replace(state, creations={one.uid: one for one in action.creations})
+                others = {uid: one for uid, one in state.creations.items() if uid not in world.creations}
+                state = replace(state, creations={**others, **{one.uid: one for one in action.creations}})
                 given_up = action.given_up
         await self._state.write(state)
         for one in given_up:
@@ -307,21 +327,18 @@ class Controller:
                 topics=", ".join(one.topics),
             )
 
-    def _find_foreign(self, term: _Term) -> None:
+    def _find_foreign(self, term: Term) -> None:
         """Find what is served but not here, and what a person wants to remove."""
         # While a file cannot be read, it may name the resource that a person wants to remove. Requests wait and expire.
         asked = self._reporter.requested(time.time()) if term.scan.complete else frozenset()
         removing = self._executor.removals.keys()
-        published = self._published()
+        published = self._view.published()
         term.wrong_place = self._source.find_foreign(published, removing, asked)
         if term.scan.complete:
             unrecorded = {record.uid for record in published if record.uid not in removing}
             self._reporter.drop_requests(self._source.released & unrecorded)
 
-    def _published(self) -> list[Record]:
-        return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
-
-    def _schedule(self, term: _Term) -> None:
+    def _schedule(self, term: Term) -> None:
         """Decide when to observe Kafka again without a change here."""
         if term.failure:
             log.info("controller has recovered", tries=term.failed_tries)
@@ -338,51 +355,22 @@ class Controller:
             self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 
-    def _world(self, term: _Term) -> World:
-        now = time.time()
-        published = self._published()
-        removals = self._executor.removals
-        retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
-        objects = self._source.objects(published, retracted)
-        complete, cluster = term.scan.complete, self._source.view()
-        retained = self._source.retained(complete, published, objects)
-        retained |= self._source.retained_creations(complete, self._executor.creations)
-        return World(
-            objects=objects,
-            observed=term.observed or ObservedKafka(),
-            channels=dict(self._contract.channels),
-            subscriptions=dict(self._contract.subscriptions),
-            workers=dict(self._status.workers),
-            removals=removals,
-            creations=self._executor.creations,
-            vanished=self._source.vanished(complete, self._executor.creations, now),
-            retained=retained,
-            asked=self._source.released,
-            failures=self._executor.failures,
-            now=now,
-            leads_since=term.since,
-            cluster=cluster,
-            missing_is_deleted=cluster is not None,
-            complete=complete,
-            seeks=self._executor.seeks,
-            moved=self._executor.moved,
-            seek_requests=self._reporter.seek_requests(self._executor.seeks, now),
-            silent=self._reporter.silent(time.monotonic()),
-        )
-
-    async def _write(self, term: _Term, statuses: list[WriteStatus], world: World) -> None:
-        retained = [record for record in self._published() if record.uid in world.retained]
+    async def _write(self, term: Term, statuses: list[WriteStatus], world: World) -> frozenset[str]:
+        """Returns the uids of those that must be tried again."""
+        whole = world.only is None
+        retained = [record for record in self._view.published() if record.uid in world.retained] if whole else []
         statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost
         problems = (*term.scan.problems, *refused_writes(self.troubles()))
-        self._reporter.report(statuses, problems, term.wrong_place, self._source.foreign)
+        term.reported = term.scan
+        self._reporter.report(statuses, problems, term.wrong_place, self._source.foreign, world.only)
         self._reporter.sweep(time.monotonic())
         self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()
-        await self._sink.write(statuses, retained, time.time())
+        return await self._sink.write(statuses, retained, time.time(), whole=whole)
 
-    def _retry_later(self, term: _Term, failure: str) -> None:
+    def _retry_later(self, term: Term, failure: str) -> None:
         """Retry after a pause that grows with each consecutive failure."""
         term.failed_tries += 1
         pause_s = exponential_s(term.failed_tries, self._config.poll_s, self._config.backoff_max_s)

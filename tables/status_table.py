@@ -299,7 +299,7 @@ class StatusTable:
             self._notify()
 
     def _decode(self, key: bytes, value: bytes) -> codec.Status:
-        """A worker repeats every two seconds which subscriptions it serves; read again if they changed."""
+        """A worker repeats every two seconds what it serves, which is read again only if it has changed."""
         head, begin, rest = value.partition(b',"role":')
         body, progress, stats = rest.partition(b',"progress":')
         if begin and (before := self._read.get(key)) is not None and before[0] == body.removesuffix(b"}"):

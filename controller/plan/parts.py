@@ -265,7 +265,8 @@ def _split(token: Token) -> tuple[str, Token]:
 
 
 def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
-    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    names = () if before is after else before.keys() | after.keys()
+    return {name for name in names if before.get(name) != after.get(name)}
 
 
 def _sink(rules: object) -> Destination | None:

@@ -40,6 +40,17 @@ class FileSource:
         self._snapshot = await asyncio.to_thread(self._directory.scan)
         return Scan(self._snapshot, self._snapshot.problems, self._snapshot.complete)
 
+    polled = True
+    waits = False
+
+    def take_dirty(self) -> frozenset[str] | None:
+        """Everything."""
+        return None
+
+    def object_of(self, uid: str) -> AnyObject | None:
+        """Nothing is looked at alone."""
+        return None
+
     def begin(self, state: LeaderState) -> None:
         """Start again from the contract and what the last leader recorded."""
         self._identities.forget(state)
@@ -83,7 +94,7 @@ class FileSource:
         """Those that the contract does not have yet."""
         return self._identities.unpublished(published)
 
-    def view(self) -> ClusterView | None:
+    def view(self, *, whole: bool = True) -> ClusterView | None:
         """There is no cluster."""
         return None
 

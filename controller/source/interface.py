@@ -32,6 +32,20 @@ class Source(Protocol):
     async def scan(self) -> Scan:
         """Look once."""
 
+    @property
+    def polled(self) -> bool:
+        """Whether only a scan finds what has changed, because nothing calls `changed`."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether `prepare` or `release` has something left to do."""
+
+    def take_dirty(self) -> frozenset[str] | None:
+        """Uids of what may be decided in another way since the last call; None = everything."""
+
+    def object_of(self, uid: str) -> AnyObject | None:
+        """One of `objects`; only where `take_dirty` names uids."""
+
     def begin(self, state: LeaderState) -> None:
         """Begin a term with what the last leader recorded."""
 
@@ -68,8 +82,9 @@ class Source(Protocol):
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Identities that nothing else remembers."""
 
-    def view(self) -> ClusterView | None:
-        """What the cluster shows of other objects; None = there is no cluster."""
+    def view(self, *, whole: bool = True) -> ClusterView | None:
+        """What the cluster shows of other objects; None = there is no cluster. `whole`: with what is expected, which
+        takes a look at everything."""
 
     def statuses(self) -> list[WriteStatus]:
         """Statuses of objects that are there and cannot be served."""

@@ -18,9 +18,12 @@ class Sink(Protocol):
     async def begin(self) -> None:
         """Begin a term: other processes may have written."""
 
-    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+    async def write(
+        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+    ) -> frozenset[str]:
         """Write those that have changed. A failure is logged, and tried again at a later call. `retained`: records of
-        objects whose status stays as it is. `now`: Unix seconds."""
+        objects whose status stays as it is. `now`: Unix seconds. `whole`: there are no others. Returns the uids of
+        those that must be tried again."""
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
         """Write the problems of the source. Raises OSError."""

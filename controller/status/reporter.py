@@ -8,7 +8,7 @@ stay forever, so they are removed after ten minutes of silence, measured by this
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import orjson
@@ -123,6 +123,7 @@ class StatusReporter:
         self._table = table
         self._topic = topic
         self._version = version
+        self._open: dict[str, WriteStatus] = {}  #: by uid, those that say that something is wrong
         self._heard: dict[
             str, tuple[float, float]
         ] = {}  #: worker -> (time in its last record, our time when we first saw that)
@@ -133,14 +134,19 @@ class StatusReporter:
         problems: Iterable[FileProblem],
         notes: Iterable[FileProblem] = (),
         foreign: Iterable[str] = (),
+        only: Collection[str] | None = None,
     ) -> None:
         """Publish problems, `notes` on the directory, and the uids of foreign resources, unless the topic has the same
-        report. If it is not stored, the next call sends it again."""
+        report. If it is not stored, the next call sends it again. `only`: uids that `statuses` are about; None: all."""
+        kept = {} if only is None else {uid: one for uid, one in self._open.items() if uid not in only}
+        self._open = kept | {status.uid: status for status in statuses if _on_object(status) is not None}
         if not self._table.loaded:
             return
         uids = tuple(sorted(foreign))[:FOREIGN_MAX]
         # The uids are in the same record: 36 characters each, plus quotes and separator.
-        found, left_out = fitting(resource_problems(statuses, problems, notes), RECORD_BYTES_MAX - 40 * len(uids))
+        found, left_out = fitting(
+            resource_problems(self._open.values(), problems, notes), RECORD_BYTES_MAX - 40 * len(uids)
+        )
         last = self._table.report
         report = ControllerReport(time.time(), found, left_out, uids, self._version)
         if last is None or replace(last, time=report.time) != report:

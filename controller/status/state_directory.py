@@ -25,14 +25,18 @@ class StateDirectory:
         """Read the files again."""
         self._files.forget()
 
-    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+    async def write(
+        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+    ) -> frozenset[str]:
         """One file for each object; those of other objects are removed."""
 
         def write() -> None:
             self._files.write_all(statuses, now)
-            self._files.keep_only([*statuses, *retained])
+            if whole:
+                self._files.keep_only([*statuses, *retained])
 
         await asyncio.to_thread(write)
+        return frozenset()  # all are decided again soon
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
         """problems.json."""

@@ -43,8 +43,8 @@ def _broker(penstock: PenstockInCluster, name: str) -> None:
 
 def _ready(penstock: PenstockInCluster, kind: str) -> int:
     items = penstock.kube.admin.get(penstock.path(kind)).must()["items"]
-    conditions = [one for item in items for one in item.get("status", {}).get("conditions", ())]
-    return sum((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+    conditions = [condition for item in items for condition in item.get("status", {}).get("conditions", ())]
+    return sum((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
 def test_a_tenant_with_many_brokers_does_not_stop_the_others(penstock: PenstockInCluster) -> None:

@@ -40,7 +40,7 @@ def _may_not(penstock: PenstockInCluster, *resources: str) -> None:
 
 def _message(penstock: PenstockInCluster, kind: str, name: str, type_: str) -> str:
     conditions: list[dict[str, Any]] = penstock.read(kind, name)["status"]["conditions"]
-    return next(str(one["message"]) for one in conditions if one["type"] == type_)
+    return next(str(condition["message"]) for condition in conditions if condition["type"] == type_)
 
 
 def test_config_maps_that_may_not_be_read(penstock: PenstockInCluster) -> None:
@@ -130,7 +130,9 @@ def test_a_broker_of_a_class_that_nobody_serves(penstock: PenstockInCluster) -> 
 def _without_verb(penstock: PenstockInCluster, verb: str, resource: str) -> None:
     path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{penstock.name}"
     rules = [
-        {**rule, "verbs": [one for one in rule["verbs"] if one != verb]} if resource in rule["resources"] else rule
+        {**rule, "verbs": [other for other in rule["verbs"] if other != verb]}
+        if resource in rule["resources"]
+        else rule
         for rule in controller_role("ClusterRole")["rules"]
     ]
     penstock.kube.admin.merge(path, {"rules": rules}).must()

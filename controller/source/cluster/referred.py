@@ -7,7 +7,9 @@ read.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import NOT_FOUND, ApiError
@@ -17,22 +19,28 @@ from controller.source.cluster.references import (
     SERVICE,
     ApiKind,
     address_of,
+    config_maps_of,
     find_kind,
     group_path,
+    refs_of,
     trim_addressable,
 )
-from controller.source.cluster.store import metadata_of, version_of
+from controller.source.cluster.store import Name, Raw
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
 from controller.timing import ABSENT_S
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Ref
+from knative.resources.values import Resource
 
 CONFIG_MAP = ("v1", "ConfigMap")
 CONFIG_MAP_PAGE = 50  #: each may have a megabyte, of which little is kept
 
 KindOfRef = tuple[str, str]  #: (apiVersion, kind)
 
+T = TypeVar("T")
+_NOTHING: tuple[frozenset[Ref], frozenset[Name]] = frozenset(), frozenset()
+_ABSENT = object()
 _SERVICE = ApiKind(*SERVICE, "services", namespaced=True)
 
 
@@ -45,26 +53,101 @@ class Referred:
         self._namespaces = namespaces
         self._kinds: dict[KindOfRef, ApiKind] = {SERVICE: _SERVICE}
         self._unknown: dict[KindOfRef, tuple[str, float]] = {}  #: why, and when it was looked up
-        self._refs: frozenset[Ref] = frozenset()
-        self._config_maps: frozenset[tuple[str, str]] = frozenset()
-        self._parsed: dict[tuple[str, str], Known] = {}
+        self._needs: dict[str, tuple[frozenset[Ref], frozenset[Name]]] = {}  #: by uid of ours: refs, ConfigMaps
+        self._by_ref: dict[Ref, set[str]] = {}  #: uids of those that need it
+        self._by_map: dict[Name, set[str]] = {}
+        self._of_kind: Counter[KindOfRef] = Counter()  #: how many refs
+        self._addresses: dict[Ref, Addressable | None] = {}
+        self._maps: dict[Name, Known] = {}
+        self._seen: tuple[object, ...] = ()
 
-    async def need(
-        self, refs: frozenset[Ref], config_maps: frozenset[tuple[str, str]], ours: Mapping[Collection, Trim]
-    ) -> None:
-        """Watch what these need, and `ours`, and nothing else."""
-        self._refs, self._config_maps = refs, config_maps
-        self._parsed = {name: known for name, known in self._parsed.items() if name in config_maps}
-        await self._look_up({(ref.api_version, ref.kind) for ref in refs})
+    def use(self, uid: str, resource: Resource | None) -> None:
+        """What one of our objects refers to now; None = it is not there."""
+        needs = (refs_of([resource]), config_maps_of([resource])) if resource is not None else _NOTHING
+        before = self._needs.pop(uid, _NOTHING)
+        if needs != _NOTHING:
+            self._needs[uid] = needs
+        for ref in before[0] - needs[0]:
+            if _drop(self._by_ref, ref, uid):
+                self._of_kind[ref.api_version, ref.kind] -= 1
+                self._addresses.pop(ref, None)
+        for ref in needs[0] - before[0]:
+            if ref not in self._by_ref:
+                self._of_kind[ref.api_version, ref.kind] += 1
+                self._look_at(ref)
+            self._by_ref.setdefault(ref, set()).add(uid)
+        for name in before[1] - needs[1]:
+            _drop(self._by_map, name, uid)
+        for name in needs[1] - before[1]:
+            self._by_map.setdefault(name, set()).add(uid)
+
+    async def need(self, ours: Mapping[Collection, Trim]) -> None:
+        """Watch what is needed, and `ours`, and nothing else."""
+        await self._look_up({key for key, count in self._of_kind.items() if count})
         wanted: dict[Collection, Trim] = dict(ours)
         for kind in self._used():
             wanted.update((one, trim_addressable) for one in self._lists(kind) if one not in wanted)
         wanted.update((one, trim_config_map) for one in self._config_map_lists())
         self._watches.need(wanted)
 
+    def news(self) -> set[str]:
+        """Uids of our objects for which something has changed, and of ConfigMaps that have, since the last call."""
+        found: set[str] = set()
+        refused = self.refused()
+        seen = (frozenset(self._unknown.items()), self._loading(), frozenset(refused.items()), frozenset(self._kinds))
+        everything = seen != self._seen
+        self._seen = seen
+        for ref in self._changed_refs(everything=everything):
+            before = self._addresses.get(ref, _ABSENT)
+            self._look_at(ref)
+            if everything or self._addresses.get(ref, _ABSENT) != before:
+                found |= self._by_ref[ref]
+        for name in self._changed_maps(everything=everything):
+            before_map, raw = self._maps.pop(name, None), self._raw_map(name)
+            known = None if raw is None else read_object(raw)
+            if known is not None and known.resource is not None:
+                self._maps[name] = known
+            there = {each.uid for each in (before_map, known) if each is not None}
+            if there or everything:
+                found |= there | self._by_map[name]
+        return found
+
+    def _changed_refs(self, *, everything: bool) -> list[Ref]:
+        changed: list[Ref] = []
+        for kind in self._used():
+            for listed in self._lists(kind):
+                for store in self._watches.stores([listed]):
+                    refs = (Ref(kind.api_version, kind.kind, *name) for name in store.take_news())
+                    changed += [ref for ref in refs if ref in self._by_ref]
+            if not kind.namespaced:  # such a ref may have a namespace all the same
+                key = kind.api_version, kind.kind
+                changed += [ref for ref in self._by_ref if (ref.api_version, ref.kind) == key]
+        return list(self._by_ref) if everything else changed
+
+    def _changed_maps(self, *, everything: bool) -> set[Name]:
+        changed = {
+            name for store in self._watches.stores(self._config_map_lists()) for name in store.take_news()
+        } & self._by_map.keys()
+        return set(self._by_map) if everything else changed | {name for name in self._by_map if name not in self._maps}
+
+    def _raw_map(self, name: Name) -> Raw | None:
+        stores = self._watches.stores([self._config_map_list(name[0])])
+        return next((store.objects[name] for store in stores if name in store.objects), None)
+
+    def _look_at(self, ref: Ref) -> None:
+        """Find the address of a ref."""
+        self._addresses.pop(ref, None)
+        kind = self._kinds.get((ref.api_version, ref.kind))
+        if kind is None:
+            return
+        name = (ref.namespace if kind.namespaced else "", ref.name)
+        for store in self._watches.stores(self._lists(kind)):
+            raw = store.objects.get(name)
+            if raw is not None:
+                self._addresses[ref] = address_of(raw)
+
     def _used(self) -> list[ApiKind]:
-        used = {(ref.api_version, ref.kind) for ref in self._refs}
-        return [kind for key, kind in self._kinds.items() if key in used]
+        return [kind for key, kind in self._kinds.items() if self._of_kind[key]]
 
     def _lists(self, kind: ApiKind) -> list[Collection]:
         return [Collection(kind.path(namespace)) for namespace in self._namespaces]
@@ -98,43 +181,32 @@ class Referred:
 
     def config_maps(self) -> list[Known]:
         """The ConfigMaps that Brokers name and that are there."""
-        found = []
-        for namespace, name in sorted(self._config_maps):
-            for store in self._watches.stores([self._config_map_list(namespace)]):
-                raw = store.objects.get((namespace, name))
-                if raw is not None:
-                    before = self._parsed.get((namespace, name))
-                    known = before if before is not None and before.raw is raw else read_object(raw)
-                    self._parsed[namespace, name] = known
-                    found.append(known)
-        return [one for one in found if one.resource is not None]
+        return [self._maps[name] for name in sorted(self._maps.keys() & self._by_map.keys())]
+
+    def config_map(self, uid: str) -> Known | None:
+        """The ConfigMap with this uid, if a Broker names it."""
+        return next((known for known in self.config_maps() if known.uid == uid), None)
 
     def view(self) -> ClusterView:
         """The addresses of all refs whose objects are there."""
-        addresses: dict[Ref, Addressable | None] = {}
-        for ref in self._refs:
-            kind = self._kinds.get((ref.api_version, ref.kind))
-            if kind is None:
-                continue
-            name = (ref.namespace if kind.namespaced else "", ref.name)
-            for store in self._watches.stores(self._lists(kind)):
-                raw = store.objects.get(name)
-                if raw is not None:
-                    addresses[ref] = address_of(raw)
         unknown = {key: why for key, (why, _) in self._unknown.items() if key not in self._kinds}
-        loading = frozenset(
+        return ClusterView(self._addresses, unknown, self._loading(), self.refused())
+
+    def _loading(self) -> frozenset[KindOfRef]:
+        loading = {
             (kind.api_version, kind.kind)
             for kind in self._used()
             if not all(store.synced for store in self._watches.stores(self._lists(kind)))
-        )
-        maps = self._config_map_lists()
-        if not all(store.synced for store in self._watches.stores(maps)):
-            loading |= {CONFIG_MAP}
-        return ClusterView(addresses, unknown, loading, self._refused())
+        }
+        if not all(store.synced for store in self._watches.stores(self._config_map_lists())):
+            loading.add(CONFIG_MAP)
+        return frozenset(loading)
 
-    def _refused(self) -> dict[tuple[str, str, str], str]:
+    def refused(self) -> dict[tuple[str, str, str], str]:
         """Why lists are refused that are needed, by apiVersion, kind and namespace."""
         forbidden = self._watches.forbidden()
+        if not forbidden:
+            return {}
         lists = {
             listed: (kind.api_version, kind.kind, kind.resource)
             for kind in self._used()
@@ -151,18 +223,18 @@ class Referred:
                 found[api_version, kind, namespace] = f"{forbidden[listed]}; {cure}"
         return found
 
-    def facts(self) -> tuple[object, ...]:
-        """What decisions depend on."""
-        view = self.view()
-        maps = frozenset(
-            (one.uid, version_of(one.raw), str(metadata_of(one.raw).get("name"))) for one in self.config_maps()
-        )
-        seen = frozenset(view.addresses.items()), frozenset(view.unknown.items()), view.loading
-        return *seen, frozenset(view.refused.items()), maps
-
     def _config_map_list(self, namespace: str) -> Collection:
         """Where the ConfigMaps of this namespace are: many Brokers share one watch."""
         return Collection(path_of("ConfigMap", namespace if any(self._namespaces) else ""), CONFIG_MAP_PAGE)
 
     def _config_map_lists(self) -> list[Collection]:
-        return sorted({self._config_map_list(namespace) for namespace, _ in self._config_maps}, key=str)
+        return sorted({self._config_map_list(namespace) for namespace, _ in self._by_map}, key=str)
+
+
+def _drop(by: dict[T, set[str]], key: T, uid: str) -> bool:
+    """Whether nothing needs it any more."""
+    by[key].discard(uid)
+    if by[key]:
+        return False
+    del by[key]
+    return True

@@ -32,10 +32,9 @@ from controller.source.cluster.objects import (
     read_object,
     trimmed,
 )
-from controller.source.cluster.references import config_maps_of, refs_of
 from controller.source.cluster.referred import Referred
-from controller.source.cluster.store import ObjectStore, name_of, uid_of, version_of
-from controller.source.cluster.table import OURS, Refusal, Table
+from controller.source.cluster.store import ObjectStore, Raw, name_of, uid_of, version_of
+from controller.source.cluster.table import Refusal, State, Table
 from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
 from controller.source.interface import Scan
@@ -47,6 +46,7 @@ log = structlog.get_logger(__name__)
 
 _HINT = f"it is tried again; {ASK_DOCTOR}"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
+_GOING = (State.DELETING, State.FORMER, State.LEAVING)  #: they lose our finalizer some time
 KINDS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
 
 
@@ -72,6 +72,10 @@ class ClusterSource:
         self._referred = Referred(api, self._watches, self._namespaces)
         self._table = Table(core=subscriptions == "core")
         self.foreign: frozenset[str] = frozenset()
+        self._dirty: set[str] = set()
+        self._all = True  #: everything is dirty
+        self._revision = 0  #: of what decisions depend on
+        self._seen: frozenset[object] = frozenset()  #: lists that were refused
 
     @property
     def released(self) -> frozenset[str]:
@@ -79,6 +83,8 @@ class ClusterSource:
         return frozenset(uid for uid, row in self._table.rows.items() if row.released)
 
     # -- life
+
+    polled = False
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Start the watchers; `api` is open."""
@@ -109,29 +115,66 @@ class ClusterSource:
         await self._find_core()
         table = self._table
         # All of one moment, and whether it was complete: objects may come and go while they are read.
-        stores = self._stores(*KINDS) if self._mode != "auto" else []
-        synced = bool(stores) and all(store.synced for store in stores)
-        raws = [raw for store in stores for raw in store.objects.values()]
-        gone = {uid for store in stores for uid in store.deleted}
+        stores = {kind: self._stores(kind) for kind in KINDS} if self._mode != "auto" else {}
+        every = [store for of_kind in stores.values() for store in of_kind]
+        synced = bool(every) and all(store.synced for store in every)
+        raws, away = self._take_news(stores)
+        gone = {uid for store in every for uid in store.deleted}
         read: dict[str, Known] = {}
         for raw in filter(table.is_new, raws):
             read[uid_of(raw)] = read_object(raw)
             await asyncio.sleep(0)  # large filters take 0.2 s
-        table.read(raws, gone, read)
+        changed = table.update([raw for raw in raws if table.is_new(raw)], away, gone, read)
         absent = self._watches.absent()
         table.lists = frozenset(where for listed, where in self._lists(*KINDS).items() if listed not in absent)
-        table.synced = synced
-        known = table.known()
-        resources = [each.resource for each in known if each.resource is not None]
-        await self._referred.need(refs_of(resources), config_maps_of(resources), self._wanted())
-        table.synced = table.synced and self._referred.synced()
-        facts = (
-            frozenset(each.facts for each in known),
-            self._referred.facts(),
-            self._mode,
-            frozenset(self._refused()),
-        )
-        return Scan(facts, self._problems(), table.synced)
+        for uid in {*read, *away}:
+            row = table.rows.get(uid)
+            self._referred.use(uid, row.known.resource if row is not None and row.known is not None else None)
+        await self._referred.need(self._wanted())
+        changed |= self._referred.news()
+        table.synced = synced and self._referred.synced()
+        refused = frozenset(self._refused())
+        if refused != self._seen:
+            self._seen, self._all = refused, True
+        self._dirty |= changed
+        self._revision += bool(changed)
+        return Scan((self._revision, self._mode, refused), self._problems(), table.synced)
+
+    def _take_news(self, stores: Mapping[str, Sequence[ObjectStore]]) -> tuple[list[Raw], set[str]]:
+        """The objects that have changed, and the uids of those that are not there any more."""
+        raws, away = [], set()
+        for kind, of_kind in stores.items():
+            for store in of_kind:
+                for name, others in store.take_news().items():
+                    raw, before = store.objects.get(name), self._table.named((kind, *name))
+                    if before is not None and (raw is None or uid_of(raw) != before):
+                        away.add(before)
+                    if raw is not None:
+                        raws.append(raw)
+                        if others:
+                            self._dirty.add(uid_of(raw))
+                            self._revision += 1
+        return raws, away
+
+    def take_dirty(self) -> frozenset[str] | None:
+        """Uids of what may be decided in another way since the last call; None = everything."""
+        dirty, everything = frozenset(self._dirty), self._all
+        self._dirty, self._all = set(), False
+        return None if everything else dirty
+
+    def object_of(self, uid: str) -> AnyObject | None:
+        """An object that may be acted on, or a ConfigMap that a Broker names."""
+        found = self._table.object_of(uid)
+        if found is None:
+            known = self._referred.config_map(uid)
+            found = known.as_object() if known is not None else None
+        return found
+
+    @property
+    def waits(self) -> bool:
+        """Whether an object waits for our finalizer, or to lose it."""
+        going = self._table.known(*_GOING)
+        return bool(going or self._table.adoptions() or any(store.deleted for store in self._stores(*KINDS)))
 
     async def _find_core(self) -> None:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
@@ -208,12 +251,11 @@ class ClusterSource:
         """None: the API server remembers the identities."""
         return {}
 
-    def view(self) -> ClusterView | None:
+    def view(self, *, whole: bool = True) -> ClusterView | None:
         """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
         view = self._referred.view()
-        return replace(
-            view, expected=self._table.expected(), core=self._table.core, refused={**view.refused, **self._refused()}
-        )
+        expected = self._table.expected() if whole else frozenset[Key]()
+        return replace(view, expected=expected, core=self._table.core, refused={**view.refused, **self._refused()})
 
     def _refused(self) -> dict[tuple[str, str, str], str]:
         """Why lists of our kinds are refused."""
@@ -226,15 +268,17 @@ class ClusterSource:
 
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid, that may not have our finalizer, or whose class nobody serves."""
-        invalid = [known.invalid_status for known in self._table.known(*OURS) if known.resource is None]
+        ours = self._table.known(State.INVALID, State.DELETING)
+        invalid = [known.invalid_status for known in ours if known.resource is None]
         return [*invalid, *self._table.refused(), *self._table.namespaced()]
 
     def troubles(self) -> list[Trouble]:
         """Lists that are not read, and finalizers that are refused."""
-        refused = [(row.known, row.refused) for row in list(self._table.rows.values())]
+        unsettled = self._table.known(State.LISTED, *_GOING)
+        refused = [(known, self._table.rows[known.uid].refused) for known in unsettled]
         return [
             *self._watches.troubles(self._lists(*KINDS)),
-            *(Trouble("finalizer", str(one), why.since, why.why) for one, why in refused if one and why),
+            *(Trouble("finalizer", str(known), why.since, why.why) for known, why in refused if why is not None),
         ]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:

@@ -38,6 +38,12 @@ class ObjectStore:
         self.synced = False  #: whether everything was listed once
         self.objects: dict[Name, Raw] = {}
         self.deleted: set[str] = set()  #: uids that a watch has said to be deleted
+        self._news: dict[Name, bool] = {}  #: what has changed since `take_news`, and whether others have changed it
+
+    def take_news(self) -> dict[Name, bool]:
+        """The names of what has changed since the last call, and whether somebody else has changed it."""
+        news, self._news = self._news, {}
+        return news
 
     # -- list
 
@@ -65,10 +71,13 @@ class ObjectStore:
             if listed is None:
                 if newer(version_of(before), version):
                     found[name] = before  # created after the list was made
-            elif uid_of(listed) == uid_of(before) and newer(version_of(before), version_of(listed)):
+            elif uid_of(listed) == uid_of(before) and not newer(version_of(listed), version_of(before)):
                 found[name] = before
             elif uid_of(listed) != uid_of(before):
                 self.deleted.add(uid_of(before))  # its name is taken, so it was deleted
+        names = found.keys() | self.objects.keys()
+        others = [name for name in names if not _is_known(self.objects.get(name), found.get(name))]
+        self._news.update(dict.fromkeys(others, True))
         self.objects, self.version, self.synced = found, version, True
 
     # -- watch
@@ -94,6 +103,7 @@ class ObjectStore:
             return False
         if deleted:
             self.deleted.add(uid)
+            self._news[name] = True
             return self.objects.pop(name, None) is not None
         if before is not None:
             if uid_of(before) != uid:
@@ -102,7 +112,9 @@ class ObjectStore:
                 return False
         trimmed = self._trim(item)
         self.objects[name] = trimmed
-        return before is None or not _same(before, trimmed)
+        changed = before is None or not _same(before, trimmed)
+        self._news[name] = self._news.get(name, False) or changed
+        return changed
 
     def put(self, item: Raw) -> bool:
         """Apply the answer to a write. Only objects that are known: a late answer must not bring one back."""
@@ -110,10 +122,12 @@ class ObjectStore:
         if before is None or uid_of(before) != uid_of(item) or not newer(version_of(item), version_of(before)):
             return False
         self.objects[name_of(item)] = self._trim(item)
+        self._news.setdefault(name_of(item), False)
         return True
 
     def absent(self) -> None:
         """The server does not have this list: its kind is not installed."""
+        self._news.update(dict.fromkeys(self.objects, True))
         self.objects, self.version, self.synced, self._page = {}, "", True, None
 
 
@@ -123,6 +137,12 @@ def newer(one: str, other: str) -> bool:
     if one.isdecimal() and other.isdecimal():
         return int(one) > int(other)
     return one != other
+
+
+def _is_known(before: Raw | None, after: Raw | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return (uid_of(before), version_of(before)) == (uid_of(after), version_of(after))
 
 
 def _same(before: Raw, after: Raw) -> bool:

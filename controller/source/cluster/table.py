@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from controller.model import Key
 from controller.plan.actions import AnyObject, WriteStatus
 from controller.source.cluster.objects import (
     FinalizerChange,
@@ -71,6 +72,7 @@ class Row:
     released: bool = False  #: a person wants it removed
     missing_since: float | None = None  #: Unix seconds
     refused: Refusal | None = None  #: of its finalizer
+    seen: bool = False  #: nothing has changed since its state was found
 
 
 @dataclass(slots=True)
@@ -82,36 +84,108 @@ class Table:
     lists: frozenset[tuple[str, str]] = frozenset()  #: (kind, namespace) of what can be listed; "" = all namespaces
     rows: defaultdict[str, Row] = field(default_factory=lambda: defaultdict(Row))
 
+    _in: defaultdict[State, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _named: dict[Key, str] = field(default_factory=dict)
+    _brokers: dict[Name, bool] = field(default_factory=dict)  #: whether it is ours
+    _triggers: defaultdict[Name, set[str]] = field(default_factory=lambda: defaultdict(set))  #: by Broker
+    _listing: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  #: channels by entry
+    _gone: frozenset[str] = frozenset()
+    _missing: set[str] = field(default_factory=set)
+    _entries: frozenset[str] | None = None  #: None = not collected
+
     def is_new(self, raw: Raw) -> bool:
         """Whether this object, as it is, was not read yet."""
         row = self.rows.get(uid_of(raw))
         return row is None or row.known is None or row.known.raw is not raw
 
+    def named(self, key: Key) -> str | None:
+        """The uid of the object of this kind, namespace and name."""
+        return self._named.get(key)
+
     def read(self, raws: Iterable[Raw], gone: Collection[str], read: Mapping[str, Known] | None = None) -> None:
-        """These objects are there now, and no others. `gone`: uids of which a watch has said that they were deleted.
-        `read`: by uid, those that were read already."""
-        before, self.rows = self.rows, defaultdict(Row)
+        """These objects are there now, and no others. See `update`."""
+        present = {uid_of(raw): raw for raw in raws}
+        away = [uid for uid, row in self.rows.items() if row.known is not None and uid not in present]
+        self.update([raw for raw in present.values() if self.is_new(raw)], away, gone, read)
+
+    def update(
+        self,
+        raws: Iterable[Raw],
+        away: Collection[str],
+        gone: Collection[str],
+        read: Mapping[str, Known] | None = None,
+    ) -> set[str]:
+        """These objects have changed, and those that are `away` are not there any more. `gone`: all uids of which a
+        watch has said that they were deleted. `read`: by uid, those that were read already. Returns the uids of what
+        may be decided in another way since."""
+        changed: set[str] = set()
+        for uid in away:
+            changed |= self._replace(uid, None)
         for raw in raws:
-            uid = uid_of(raw)
-            row = self.rows[uid] = before.pop(uid, Row())
-            if row.known is None or row.known.raw is not raw:
-                row.known = (read or {}).get(uid) or read_object(raw)
-        for uid, row in before.items():
-            if row.was_entry or row.released or row.missing_since is not None:
-                row.known, row.state = None, State.MISSING
-                self.rows[uid] = row
-        for uid in gone:
-            self.rows[uid].state = State.GONE
-        brokers = {
-            name_of(known.raw): owns_something(known.resource) or known.finalized
-            for known in self.known()
-            if known.kind == "Broker"
-        }
-        for row in self.rows.values():
-            if row.known is not None:
-                row.state = self._state_of(row.known, brokers)
-        for uid in _entries(self.known()):
-            self.rows[uid].was_entry = True
+            changed |= self._replace(uid_of(raw), (read or {}).get(uid_of(raw)) or read_object(raw))
+        changed |= self._gone.symmetric_difference(gone)
+        self._gone = frozenset(gone)
+        return {uid for uid in changed if self._find_state(uid)}
+
+    def _replace(self, uid: str, known: Known | None) -> set[str]:
+        """The object is another one now; None = it is not there. Returns the uids of those whose state to find."""
+        row = self.rows[uid]
+        before, row.known = row.known, known
+        found = {uid}
+        for one in (before, known):
+            if one is not None and one.kind == "Broker":
+                found |= self._triggers.get(name_of(one.raw), set())
+            if one is not None and one.kind == "Subscription" and (before is None or known is None):
+                for channel in self._listing.get(uid, ()):  # it has a ghost less, or one more
+                    self.rows[channel].seen = False
+                    found.add(channel)
+        if before is not None:
+            self._unlink(uid, before)
+        if known is not None:
+            self._link(uid, known)
+        if known is None or before is None or before.facts != known.facts:
+            row.seen = False
+        return found
+
+    def _link(self, uid: str, known: Known) -> None:
+        name = name_of(known.raw)
+        self._named[known.kind, name[0], name[1]] = uid
+        if known.kind == "Broker":
+            self._brokers[name] = owns_something(known.resource) or known.finalized
+        if known.kind == "Trigger":
+            self._triggers[broker_of(known.raw)].add(uid)
+        for entry in _entries_of(known):
+            self._listing[entry].add(uid)
+            self.rows[entry].was_entry = True
+
+    def _unlink(self, uid: str, known: Known) -> None:
+        name = name_of(known.raw)
+        if self._named.get((known.kind, *name)) == uid:
+            del self._named[known.kind, name[0], name[1]]
+            if known.kind == "Broker":
+                self._brokers.pop(name, None)
+        if known.kind == "Trigger":
+            self._triggers[broker_of(known.raw)].discard(uid)
+        for entry in _entries_of(known):
+            self._listing[entry].discard(uid)
+
+    def _find_state(self, uid: str) -> bool:
+        """Whether it, or what is known of the object, has changed."""
+        row = self.rows[uid]
+        before = row.state
+        if row.known is not None:
+            row.state = self._state_of(row.known, self._brokers)
+        else:
+            row.state = State.GONE if uid in self._gone else State.MISSING
+        self._in[before].discard(uid)
+        self._in[row.state].add(uid)
+        if row.known is None or row.known.kind == "KafkaChannel":
+            self._entries = None
+        seen, row.seen = row.seen, True
+        if row.state is State.MISSING and not (row.was_entry or row.released or row.missing_since is not None):
+            self._in[row.state].discard(uid)
+            del self.rows[uid]
+        return not seen or before is not row.state
 
     def _state_of(self, known: Known, brokers: Mapping[Name, bool]) -> State:
         """With core, Subscriptions are core's. Triggers are their Broker's: if that is of another class, or with core
@@ -132,30 +206,54 @@ class Table:
     def missing(self, uids: Collection[str], now: float) -> Mapping[str, float]:
         """These are missing, and no others; returns since when. `now`: Unix seconds."""
         since = {uid: self.rows[uid].missing_since or now for uid in uids}
-        for uid, row in self.rows.items():
-            row.missing_since = since.get(uid)
+        for uid in self._missing | since.keys():
+            self.rows[uid].missing_since = since.get(uid)
+        self._missing = set(since)
         return since
 
     # -- questions
 
     def known(self, *states: State) -> list[Known]:
         """The objects in these states; without a state all."""
-        rows = (row for row in self.rows.values() if not states or row.state in states)
-        return [row.known for row in rows if row.known is not None]
+        uids = [uid for state in states for uid in sorted(self._in[state])] if states else list(self.rows)
+        return [known for uid in uids if (known := self.rows[uid].known) is not None]
 
     def entries(self) -> frozenset[str]:
         """Uids of the subscribers that the channels list which are served."""
-        return _entries(self.known(State.SERVED))
+        if self._entries is None:
+            self._entries = frozenset(
+                entry
+                for entry, channels in self._listing.items()
+                if any(self.rows[channel].state is State.SERVED for channel in channels)
+            )
+        return self._entries
+
+    def object_of(self, uid: str) -> AnyObject | None:
+        """The object, if it may be acted on. A Broker of another class is not served, but its Triggers must not be
+        taken for ours."""
+        row = self.rows.get(uid)
+        if row is None or row.known is None:
+            return None
+        if row.state is State.SERVED:
+            return (self._without_ghosts(row.known) if self.core else row.known).as_object()
+        return row.known.as_object() if is_of_another_class(row.known) else None
 
     def objects(self) -> list[AnyObject]:
-        """Those that may be acted on. Brokers of other classes are not served, but their Triggers must not be taken for
-        ours."""
-        served = self.known(State.SERVED)
-        if self.core:
-            subscriptions = {known.uid for known in self.known() if known.kind == "Subscription"}
-            served = [_without_ghosts(known, subscriptions) for known in served]
-        others = [known for known in self.known() if is_of_another_class(known)]
-        return [known.as_object() for known in (*served, *others)]
+        """All of them."""
+        return [found for uid in list(self.rows) if (found := self.object_of(uid)) is not None]
+
+    def _without_ghosts(self, known: Known) -> Known:
+        """Knative's core may leave entries of deleted Subscriptions in a channel for ever."""
+        channel = known.resource
+        if not isinstance(channel, KafkaChannel):
+            return known
+        ghosts = tuple(entry for entry in channel.subscribers if not self._is_subscription(entry.uid))
+        served = tuple(entry for entry in channel.subscribers if entry not in ghosts)
+        return replace(known, resource=replace(channel, subscribers=served, ghosts=ghosts)) if ghosts else known
+
+    def _is_subscription(self, uid: str) -> bool:
+        row = self.rows.get(uid)
+        return row is not None and row.known is not None and row.known.kind == "Subscription"
 
     def written(self) -> list[Known]:
         """Ours, without the Triggers whose Broker has another class now: they have our finalizer until they go, and
@@ -173,8 +271,14 @@ class Table:
 
     def namespaced(self) -> list[WriteStatus]:
         """The statuses of Brokers of a class that nobody serves."""
-        statuses = map(namespaced_status, self.known())
+        statuses = map(namespaced_status, self._others())
         return [status for status in statuses if status is not None]
+
+    def _others(self) -> list[Known]:
+        """Brokers of other classes."""
+        uids = [self._named["Broker", namespace, name] for namespace, name in self._brokers]
+        brokers = [known for uid in uids if (known := self.rows[uid].known) is not None]
+        return [known for known in brokers if not owns_something(known.resource)]
 
     def expected(self) -> frozenset[tuple[str, str, str]]:
         """What may be served later: ours, and the Subscriptions that core writes into our channels."""
@@ -195,7 +299,7 @@ class Table:
         entry."""
         over = [
             *self.known(State.DELETING),
-            *(known for known in self.known(State.SERVED) if not owns_something(known.resource)),
+            *(known for known in self._others() if self.rows[known.uid].state is State.SERVED),
         ]
         entries = self.entries()
         cores = self.known(State.FORMER, State.LEAVING)
@@ -204,16 +308,5 @@ class Table:
         return [change_finalizer(known, has=False) for known in free]
 
 
-def _without_ghosts(known: Known, subscriptions: Collection[str]) -> Known:
-    """Knative's core may leave entries of deleted Subscriptions in a channel for ever."""
-    channel = known.resource
-    if not isinstance(channel, KafkaChannel):
-        return known
-    served = tuple(entry for entry in channel.subscribers if entry.uid in subscriptions)
-    ghosts = tuple(entry for entry in channel.subscribers if entry.uid not in subscriptions)
-    return replace(known, resource=replace(channel, subscribers=served, ghosts=ghosts)) if ghosts else known
-
-
-def _entries(known: Iterable[Known]) -> frozenset[str]:
-    channels = (each.resource for each in known if isinstance(each.resource, KafkaChannel))
-    return frozenset(entry.uid for channel in channels for entry in channel.subscribers)
+def _entries_of(known: Known) -> list[str]:
+    return [entry.uid for entry in known.resource.subscribers] if isinstance(known.resource, KafkaChannel) else []

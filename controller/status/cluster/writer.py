@@ -71,6 +71,7 @@ class ClusterStatus:
         #: by uid: (a status, the live object that said so already). Most do, at every look.
         self._said: dict[str, tuple[WriteStatus, Raw]] = {}
         self._no_events = False
+        self._conflicts: set[str] = set()  #: uids of what had changed when it was written
 
     async def check(self) -> None:
         """Nothing to check: an API server that is away comes back."""
@@ -84,7 +85,9 @@ class ClusterStatus:
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
         """They are in the log and in the status topic."""
 
-    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+    async def write(
+        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+    ) -> frozenset[str]:
         """Those that differ from the live objects, some at the same time."""
         limit = asyncio.Semaphore(AT_ONCE)
 
@@ -97,11 +100,14 @@ class ClusterStatus:
             live = self._live(status.kind, status.namespace, status.name)
             if live is not None and (document := self._due(status, live, now)) is not None:
                 due.append(one_by_one(status, live, document))
+        self._conflicts.clear()
         await asyncio.gather(*due)
-        alive = {status.uid for status in statuses}
-        for known in (self._failures, self._written, self._said):
-            for uid in [uid for uid in known if uid not in alive]:
-                known.pop(uid, None)
+        uids = {status.uid for status in statuses}
+        if whole:
+            for known in (self._failures, self._written, self._said):
+                for uid in [uid for uid in known if uid not in uids]:
+                    known.pop(uid, None)
+        return frozenset(uids & (self._failures.keys() | self._conflicts))
 
     def _due(self, status: WriteStatus, live: LiveObject, now: float) -> dict[str, Any] | None:
         """The document to write now, or None."""
@@ -154,6 +160,7 @@ class ClusterStatus:
     def _failed(self, status: WriteStatus, problem: ApiError) -> bool:
         """Whether that is news."""
         if problem.status in (CONFLICT, NOT_FOUND):
+            self._conflicts.add(status.uid)
             return False  # the watch brings what has changed, and then it is decided again
         label = f"{status.kind} {status.namespace}/{status.name}"
         failure = self._failures.setdefault(status.uid, _Failure(object=label, since=time.time()))

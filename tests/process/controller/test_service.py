@@ -43,9 +43,12 @@ class Written(StateDirectory):
         super().__init__(folder)
         self.statuses: asyncio.Queue[WriteStatus] = asyncio.Queue()
 
-    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
-        for one in statuses:
-            self.statuses.put_nowait(one)
+    async def write(
+        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+    ) -> frozenset[str]:
+        for status in statuses:
+            self.statuses.put_nowait(status)
+        return frozenset()
 
 
 @pytest.mark.asyncio

@@ -324,3 +324,45 @@ def _check(cluster: Table, there: dict[str, Any], gone: set[str]) -> None:
     assert adopted.isdisjoint(change.known.uid for change in cluster.releases(()))
     entries = cluster.entries()
     assert {change.known.uid for change in cluster.releases(there)} <= entries
+
+
+#: Objects that may be there, in several states each; those of one name exclude each other.
+CANDIDATES = [
+    broker("Kafka"),
+    broker("MT"),
+    {**broker("Kafka"), "metadata": {**broker("Kafka")["metadata"], "uid": "b2"}},
+    broker("Kafka", **OURS_TOO),
+    TRIGGER,
+    with_(TRIGGER, **OURS_TOO),
+    with_(TRIGGER, **OURS_TOO, **GOING),
+    raw("Trigger", {"broker": "c", "subscriber": {"uri": "http://x/"}}),
+    with_(SUBSCRIPTION, name="sub", uid="s"),
+    with_(SUBSCRIPTION, name="sub", uid="s", **OURS_TOO),
+    raw(uid="c", spec={"subscribers": [{"uid": "s", "generation": 1, "subscriberUri": "http://x/"}]}, **OURS_TOO),
+    raw(uid="c", **OURS_TOO),
+    raw(uid="c", spec=NOT_VALID),
+]
+
+
+@given(st.booleans(), st.lists(st.tuples(st.sampled_from(CANDIDATES), st.booleans()), max_size=15))
+def test_following_changes_ends_where_reading_everything_does(
+    core: bool, steps: list[tuple[dict[str, Any], bool]]
+) -> None:
+    """What is said to be decided in another way is what is seen in another way."""
+    cluster, there = table(core=core), dict[tuple[str, str], dict[str, Any]]()
+    for step, (given_, put) in enumerate(steps):
+        key = given_["kind"], given_["metadata"]["name"]
+        before = {uid: (row.state, cluster.object_of(uid)) for uid, row in cluster.rows.items()}
+        old = there.pop(key, None)
+        away = [uid_of(old)] if old is not None and (not put or uid_of(old) != uid_of(given_)) else []
+        if put:
+            there[key] = with_(given_, resourceVersion=str(step))
+        changed = cluster.update([there[key]] if put else [], away, ())
+        whole = table(*there.values(), core=core)
+        seen = {uid: (row.state, cluster.object_of(uid)) for uid, row in cluster.rows.items() if row.known is not None}
+        assert seen == {uid: (row.state, whole.object_of(uid)) for uid, row in whole.rows.items() if row.known}
+        assert cluster.entries() == whole.entries()
+        for changes in (Table.adoptions, lambda given_: Table.releases(given_, ())):
+            assert {change.known.uid for change in changes(cluster)} == {change.known.uid for change in changes(whole)}
+        assert cluster.expected() == whole.expected()
+        assert {uid for uid in seen if before.get(uid) != seen[uid]} <= changed

@@ -1,0 +1,88 @@
+"""What a leader keeps from round to round of its term, and what has changed since it last decided."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from controller.model import FileProblem
+from controller.plan.actions import ObservedKafka, Wanted
+from controller.plan.parts import Parts
+from controller.source.interface import Scan
+from knative.contract.broker_secrets import SecretProblem
+from knative.contract.records import WorkerStatus
+from tables.status_table import FRESH_S
+
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class Term:
+    """One term of leadership. Times without a unit in their comment are of a clock that never goes back."""
+
+    number: int
+    since: float = field(default_factory=time.time)  #: Unix seconds
+    scan: Scan = field(default_factory=Scan)
+    reported: Scan | None = None  #: whose problems were reported last
+    begun: bool = False  #: the state that an earlier leader recorded is loaded
+    wrong_place: tuple[FileProblem, ...] = ()  #: the problem that the cluster never had some published resources
+    observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
+    topics: frozenset[str] = frozenset()  #: those that were asked about
+    scanned_at: float = 0.0
+    observed_at: float = 0.0
+    reported_at: float = 0.0  #: when statuses were last decided
+    whole_at: float = 0.0  #: when everything was last decided
+    retry_at: float = float("inf")
+    failed_tries: int = 0
+    failure: str = ""
+    parts: Parts | None = None  #: None = the next decision is about everything
+    dirty: set[str] = field(default_factory=set)  #: uids of what the next decision is about
+    focus: set[str] = field(default_factory=set)  #: uids of what is decided about because of these
+    unwritten: frozenset[str] = frozenset()  #: uids whose status could not be written
+    secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: of Brokers, as the last decision saw them
+    ticked_at: float = 0.0  #: when workers and Secrets were last looked at
+    look: bool = False  #: Kafka must be asked about them
+    workers: Mapping[str, WorkerStatus] = field(default_factory=dict)  #: as the last decision saw them
+    fresh: frozenset[str] = frozenset()  #: those that counted then
+
+    def observe(self, asked: Wanted, seen: ObservedKafka) -> None:
+        """Add what Kafka said to what is known already."""
+        known = self.observed or ObservedKafka()
+        groups = {*asked.groups, *(group for group, _ in (*asked.starts, *asked.offsets))}
+        fanouts = {topic for _, topic in asked.fanouts}
+        self.observed = replace(
+            known,
+            topics=_merged(known.topics, asked.topics, seen.topics),
+            committed=_merged(known.committed, groups, seen.committed),
+            groups=_merged(known.groups, groups, seen.groups),
+            offsets=_merged(known.offsets, groups, seen.offsets),
+            unknown=_merged(known.unknown, groups, seen.unknown),
+            fanouts=_merged(known.fanouts, fanouts, seen.fanouts),
+        )
+        self.topics |= asked.topics
+
+    def see_workers(self, workers: Mapping[str, WorkerStatus], now: float) -> bool:
+        """The subscriptions of which workers say something else now, or do not say it any more, are dirty. `now`: Unix
+        seconds. Returns whether something else is."""
+        fresh = frozenset(name for name, worker in workers.items() if now - worker.time <= FRESH_S)
+        secrets = False
+        for name in self.workers.keys() | workers.keys():
+            before, after = self.workers.get(name), workers.get(name)
+            rows, others = (one.subscriptions if one is not None else {} for one in (before, after))
+            if (name in fresh) is not (name in self.fresh):
+                self.dirty |= rows.keys() | others.keys()
+                secrets |= any(one is not None and bool(one.secrets) for one in (before, after))
+            elif rows is not others:
+                self.dirty |= {uid for uid in rows.keys() | others.keys() if rows.get(uid) != others.get(uid)}
+            secrets |= (before.secrets if before is not None else {}) != (after.secrets if after is not None else {})
+        self.workers, self.fresh = dict(workers), fresh
+        return secrets
+
+
+def _merged(known: Mapping[str, V], asked: Collection[str], seen: Mapping[str, V]) -> Mapping[str, V]:
+    if not asked:
+        return known
+    rest = {name: value for name, value in known.items() if name not in asked}
+    return {**rest, **seen}

@@ -1,0 +1,165 @@
+"""The world as the controller sees it now, as a whole or the part of it that has changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from controller.config import ControllerConfig
+from controller.executor import Executor
+from controller.kafka.broker_secrets import BrokerSecretFiles
+from controller.model import Record
+from controller.plan.actions import Action, ObservedKafka, Wanted, World, WriteStatus
+from controller.plan.parts import Parts
+from controller.plan.seeks import active
+from controller.source.interface import Source
+from controller.status.reporter import StatusReporter
+from controller.term import Term
+from knative.resources.conditions import ConditionStatus
+from knative.resources.values import ResetOffset
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
+
+WHOLE_RESYNCS = 20  #: everything is decided again after so many comparisons with Kafka: in ten minutes by default
+
+
+class View:
+    """Reads where the controller's knowledge is. Event loop only."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        contract: ContractTable,
+        status: StatusTable,
+        source: Source,
+        executor: Executor,
+        reporter: StatusReporter,
+        broker_secrets: BrokerSecretFiles,
+    ) -> None:
+        self._config = config
+        self._contract = contract
+        self._status = status
+        self._source = source
+        self._executor = executor
+        self._reporter = reporter
+        self._broker_secrets = broker_secrets
+
+    async def collect(self, term: Term, now: float, *, contract: bool, status: bool) -> None:
+        """Find out what to decide about: what has changed, or everything. `contract` and `status`: whether they have
+        changed. Raises KafkaFailed."""
+        dirty, due = self._source.take_dirty(), now >= term.retry_at
+        whole_is_due = now - term.whole_at >= WHOLE_RESYNCS * self._config.resync_s
+        term.dirty |= dirty or set()
+        if term.parts is not None and (dirty is None or whole_is_due or self.is_about_everything(term)):
+            term.parts = term.observed = None
+            term.topics = frozenset()
+        if term.parts is None:
+            if contract or due or now - term.observed_at >= self._config.resync_s:
+                term.observed = None
+            return
+        term.look |= bool(dirty) or due or contract
+        await self._look_around(term, now, status=status)
+        if contract or due:
+            term.dirty |= term.parts.differences(self._by_uid(), self._executor.removals)
+        if due:
+            term.dirty |= {*self._executor.removals, *term.parts.concerned(self._executor.failures)}
+            term.dirty |= term.parts.of_groups((term.observed or ObservedKafka()).unknown)
+        if now - term.observed_at >= self._config.resync_s:
+            term.observed_at = now
+            before = term.observed or ObservedKafka()
+            asked = Wanted(term.topics, (), frozenset())
+            term.observe(asked, await self._executor.observe(asked))
+            term.dirty |= term.parts.changed_in_kafka(before, term.observed or before)
+
+    async def _look_around(self, term: Term, now: float, *, status: bool) -> None:
+        """Find what is dirty because of workers, of Secrets, and of time."""
+        assert term.parts is not None, "the caller has looked"
+        ticks = now - term.ticked_at >= self._config.status_tick_s
+        if not ticks and not status:
+            return
+        term.ticked_at = now
+        term.dirty |= term.unwritten
+        term.unwritten = frozenset()
+        secrets = await self._broker_secrets.latest(term.parts.objects.values())
+        if term.see_workers(self._status.workers, time.time()) or secrets != term.secrets:
+            term.dirty |= term.parts.brokers()
+        term.secrets = secrets
+
+    def is_about_everything(self, term: Term) -> bool:
+        """Whether a part is not enough: seeks, requests of people, and objects that are not all read."""
+        asked = self._reporter.seek_requests(self._executor.seeks, time.time())
+        resets = [self._source.object_of(uid) for uid in term.dirty] if term.parts is not None else []
+        resets += [term.parts.objects.get(uid) for uid in term.dirty] if term.parts is not None else []
+        return bool(
+            not term.scan.complete
+            or asked
+            or active(self._executor.seeks.values())
+            or self._status.requests
+            or any(one is not None and isinstance(one.resource, ResetOffset) for one in resets)
+        )
+
+    def take_apart(self, term: Term, world: World, statuses: Iterable[WriteStatus]) -> None:
+        """From now on, decide about what changes, if that is enough. `statuses`: as they were decided last."""
+        resets = (status for status in statuses if status.kind == "ResetOffset")
+        waits = any(status.conditions[0].status is ConditionStatus.UNKNOWN for status in resets)  # and time decides
+        if waits or self.is_about_everything(term):
+            return
+        parts = Parts(self._config)
+        for found in world.objects:
+            parts.put_object(found.uid, found)
+        parts.follow({**world.channels, **world.subscriptions}, world.removals)
+        term.see_workers(world.workers, world.now)
+        term.parts, term.whole_at, term.dirty = parts, time.monotonic(), set()
+
+    def keep_failures(self, term: Term, world: World, actions: list[Action]) -> None:
+        """Forget the failures of actions that are not planned any more, among those that were decided about."""
+        keep = {action.target for action in actions}
+        if term.parts is not None and world.only is not None:
+            failures = self._executor.failures
+            keep |= {target for target in failures if not term.parts.concerned([target]) & world.only}
+        self._executor.keep_failures_of(frozenset(keep))
+
+    def published(self) -> list[Record]:
+        """All records of the contract."""
+        return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
+
+    def _by_uid(self) -> dict[str, Record]:
+        return {**self._contract.channels, **self._contract.subscriptions}
+
+    def world(self, term: Term) -> World:
+        """Everything, or what is dirty and what it depends on."""
+        now = time.time()
+        published, parts = self.published(), term.parts
+        creations, complete = self._executor.creations, term.scan.complete
+        removals, cluster = self._executor.removals, self._source.view(whole=parts is None)
+        retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
+        objects = self._source.objects(published, retracted) if parts is None else ()
+        world = World(
+            objects=objects,
+            observed=term.observed or ObservedKafka(),
+            channels=dict(self._contract.channels),
+            subscriptions=dict(self._contract.subscriptions),
+            workers=dict(self._status.workers),
+            removals=removals,
+            creations=creations,
+            vanished=self._source.vanished(complete, creations, now),
+            asked=self._source.released if parts is None else frozenset(),
+            failures=self._executor.failures,
+            now=now,
+            leads_since=term.since,
+            cluster=cluster,
+            missing_is_deleted=cluster is not None,
+            complete=complete,
+            seeks=self._executor.seeks,
+            moved=self._executor.moved,
+            seek_requests=self._reporter.seek_requests(self._executor.seeks, now),
+            silent=self._reporter.silent(time.monotonic()),
+        )
+        if parts is not None:
+            term.dirty |= self._source.take_dirty() or set()
+            term.focus |= parts.renew(world, term.dirty, self._source.object_of)
+            world = parts.world(world, term.focus)
+            published = [*world.channels.values(), *world.subscriptions.values()]
+        retained = self._source.retained(complete, published, world.objects)
+        return replace(world, retained=retained | self._source.retained_creations(complete, world.creations))

@@ -1,0 +1,51 @@
+"""What a leader keeps of workers and of Kafka, and what it finds changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.plan.actions import ObservedKafka, ObservedTopic, Wanted
+from controller.term import Term
+from knative.contract.broker_secrets import SecretProblem
+from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
+
+ROW = WorkerSubscription(1, (0,), WorkerState.RUNNING)
+WORKER = WorkerStatus("w", 100.0, "all", {"a": ROW, "b": ROW})
+BROKEN = replace(WORKER, secrets={"ns/s": SecretProblem("KafkaSecretInvalid", "m")})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "dirty", "secrets"),
+    [
+        (WORKER, WORKER, 110.0, set(), False),
+        (WORKER, replace(WORKER, time=102.0), 111.0, set(), False),
+        (WORKER, WORKER, 110.1, {"a", "b"}, False),
+        (WORKER, None, 100.0, {"a", "b"}, False),
+        (None, WORKER, 100.0, {"a", "b"}, False),
+        (WORKER, replace(WORKER, subscriptions={"a": ROW, "b": replace(ROW, generation=2)}), 100.0, {"b"}, False),
+        (WORKER, replace(WORKER, subscriptions={"a": ROW}), 100.0, {"b"}, False),
+        (WORKER, BROKEN, 100.0, set(), True),
+        (BROKEN, BROKEN, 110.1, {"a", "b"}, True),
+        (BROKEN, None, 100.0, {"a", "b"}, True),
+    ],
+)
+def test_what_workers_say_in_another_way(
+    before: WorkerStatus | None, after: WorkerStatus | None, now: float, dirty: set[str], secrets: bool
+) -> None:
+    term = Term(1)
+    term.see_workers({} if before is None else {"w": before}, 100.0)
+    term.dirty = set()
+    assert term.see_workers({} if after is None else {"w": after}, now) is secrets
+    assert term.dirty == dirty
+
+
+def test_what_kafka_says_of_some_things_leaves_the_others() -> None:
+    term, topic = Term(1), ObservedTopic(1, 1)
+    asked = Wanted(frozenset({"a", "b"}), (("g", "a"),), frozenset())
+    term.observe(asked, ObservedKafka({"a": topic, "b": topic}, {"g": frozenset({0})}))
+    term.observe(Wanted(frozenset({"b", "c"}), (), frozenset()), ObservedKafka({"c": topic}))
+    assert term.observed is not None
+    assert (set(term.observed.topics), set(term.observed.committed)) == ({"a", "c"}, {"g"})
+    assert term.topics == {"a", "b", "c"}

@@ -349,6 +349,10 @@ class TopicFanout:
     def quickest(self, number: int) -> PartitionState | None:
         return next((state for state, _ in self._followers(number, self._ends.get(number, 0))), None)
 
+    def lone(self, number: int) -> PartitionState | None:
+        members = tuple(self._members)
+        return members[0].takes_all(number) if len(members) == 1 else None
+
     def _followers(self, number: int, end: int) -> list[tuple[PartitionState, FanoutMember]]:
         """Who has taken all below `end`, with what it has of the partition; first who holds the least. Any thread."""
         found = [(state, member) for member in tuple(self._members) if (state := member.following(number, end))]

@@ -3,8 +3,7 @@
     Fanout.take(range) -> FanoutMember.take: covers its position? in budget? --> filter --> what passes: to its agent
                                                                          `-------> the rest is settled at once
 
-Takes the place of the `SubscriptionConsumer` of a subscription with its own consumer. An event that does not pass the
-filter costs a call of the filter and nothing else: it is a gap in the log of this member.
+Takes the place of the `SubscriptionConsumer` of a subscription with its own consumer.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from agents.consumer.rebalance import RebalanceListener
 from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
 from agents.fanout.late_commits import Start
 from agents.fanout.ranges import Range, covers
-from agents.ordering.partition import Batch, Delivery, PartitionState
+from agents.fanout.selection import select
+from agents.ordering.partition import Batch, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
 from knative.ports import Headers
@@ -191,27 +191,10 @@ class FanoutMember:
             return False
         if not covers(found.start, end, position) or (self._is_full(state) and not full):
             return True
-        matcher, filtered = self._listener.matcher, self._listener.filtered
-        attempts = state.tracker.attempts
-        deliveries: list[Delivery] = []
-        size = 0
-        for record in found.records:
-            offset = record.offset
-            if offset < position:
-                continue
-            # What is not a CloudEvent passes, and becomes a dead letter. What was attempted before the filter changed
-            # goes through the scheduler, which forgets the attempts.
-            if matcher is None or (attributes := record.attributes) is None or matcher(attributes):
-                judged = matcher
-            elif offset in attempts:
-                judged = None
-            else:
-                if filtered is not None:
-                    filtered(record.headers)
-                continue
-            size += record.size
-            key, value, headers = record.key, record.value, record.headers
-            deliveries.append(Delivery(state, offset, key, value, headers, record.size, record.timestamp_ms, judged))
+        if found.owner is not None and found.owner is not state:
+            return True  # it has joined, or the partition has come back, since the range was read
+        listener = self._listener
+        deliveries, size = select(found, state, position, listener.matcher, listener.filtered)
         self.positions[number] = end
         # With a batch still queued, an empty one queues behind it: `skip_to` would pass the batch, and its events would
         # count as fetched and be lost.
@@ -219,7 +202,7 @@ class FanoutMember:
             state.fetched_count += len(deliveries)
             state.fetched_bytes += size
             self._queued += 1
-            self._listener.enqueue([(state, deliveries, end)])
+            listener.enqueue([(state, deliveries, end)])
         elif end > state.tracker.fetched:
             state.tracker.skip_to(end)
         if len(deliveries) < len(found.records) or not deliveries:
@@ -250,6 +233,10 @@ class FanoutMember:
         if state is None or position is None or position < end or not state.open or state.failure:
             return None
         return state
+
+    def takes_all(self, number: int) -> PartitionState | None:
+        """The partition, if the member wants all events of it. Any thread."""
+        return self.states.get(number) if self._listener.matcher is None else None
 
     def _is_full(self, state: PartitionState) -> bool:
         held, most = state.held_bytes, self._config.buffer_bytes_max

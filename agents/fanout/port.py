@@ -43,6 +43,9 @@ class FanoutPort(Protocol):
         """What that member has of this partition which follows this consumer and holds the least of it; None when all
         are behind. Any thread."""
 
+    def lone(self, number: int) -> PartitionState | None:
+        """What the only member has of this partition, if there is one member, and it wants all events. Any thread."""
+
     def ends(self, heads: Collection[PartitionState]) -> None:
         """The log end offsets of these partitions may have changed."""
 

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from agents.ordering.partition import Delivery, PartitionState
 from knative.filters.attributes import attributes_of
 
 NEAR = 10_000  #: records: members that are no further behind the first one start together with it
@@ -47,7 +48,9 @@ class Range:
     number: int
     start: int
     end: int
-    records: list[Record]
+    records: list[Record] | list[Delivery]
+    size: int  #: of the records, in bytes
+    owner: PartitionState | None = None  #: who alone may take it: the records are its deliveries
 
 
 def covers(start: int, end: int, position: int) -> bool:
@@ -57,11 +60,15 @@ def covers(start: int, end: int, position: int) -> bool:
 
 def parts(found: Range, most: int) -> Iterator[Range]:
     """The range as ranges of at most so many records, one behind the other."""
+    if len(found.records) <= most:
+        yield found
+        return
     start = found.start
-    for first in range(0, max(len(found.records), 1), most):
+    for first in range(0, len(found.records), most):
         rest = found.records[first + most : first + most + 1]
         end = rest[0].offset if rest else found.end
-        yield Range(found.number, start, end, found.records[first : first + most])
+        records = found.records[first : first + most]
+        yield Range(found.number, start, end, records, sum(record.size for record in records), found.owner)
         start = end
 
 

@@ -173,12 +173,12 @@ class SharedConsumer:
     # -- records
 
     def _hand(self, consumer: Consumer, messages: list[Message]) -> None:
-        decoded = decode(messages, self.heads)
+        decoded = decode(messages, self.heads, self._owner.lone)
         if decoded.ranges:
             for one in decoded.ranges:
                 if one.records:
                     self._observe.consumed(self.client_name, self.topic, one.number, len(one.records))
-            self._backpressure.handed(sum(record.size for found in decoded.ranges for record in found.records))
+            self._backpressure.handed(sum(found.size for found in decoded.ranges))
             self._thread.call_soon(self._owner.take, decoded.ranges)
         self._on_message_errors(consumer, decoded)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agents.config import DeliveryConfig
@@ -12,7 +13,7 @@ from agents.fanout.late_commits import Start
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, Record
 from agents.ordering.offset_metadata import read
-from agents.ordering.partition import Batch, Delivery
+from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
 from tables.kafka.admin.answers import GroupOffset
@@ -81,7 +82,7 @@ class World:
 
     def __init__(self, log: Mapping[int, str], starts: Sequence[int]) -> None:
         self.log, self.end = log, max(log, default=-1) + 1
-        self.wants = [*KINDS, ""][: len(starts)]
+        self.wants = [*KINDS, ""][: len(starts)] if len(starts) > 1 else [""]
         self.starts = starts
         self.groups = Groups({f"g{place}": start for place, start in enumerate(starts)})
         config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}, buffer_bytes_max=BUDGET)
@@ -137,17 +138,19 @@ class World:
         found = self.groups.found[f"g{place}"]
         return set(read(found.offset, found.metadata).settled)
 
-    def range(self, start: int, count: int) -> Range:
+    def range(self, start: int, count: int, owner: PartitionState | None = None) -> Range:
+        """`owner`: as the range of a lone Trigger, if there is one."""
         end = min(self.end, start + count)
-        records = [
-            Record(offset, None, b"", _headers(kind), SIZE, 0)
+        make = Record if owner is None else partial(Delivery, owner)
+        records: Any = [
+            make(offset, None, b"", _headers(kind), SIZE, 0)
             for offset, kind in self.log.items()
             if start <= offset < end
         ]
-        return Range(0, start, end, records)
+        return Range(0, start, end, records, SIZE * len(records), owner)
 
     def head(self, count: int) -> None:
-        found = self.range(self.position, count)
+        found = self.range(self.position, count, self.fanout.lone(0))
         if found.end > found.start:
             self.position = found.end
             self.fanout.take([found])

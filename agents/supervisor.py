@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 #: Kafka clients that a process may have: the Python client needs a key of thread-local storage for each, of which there
 #: are 1,024. The rest is for those of the worker itself.
 CLIENTS_MOST = 1_000
-#: Subscriptions of a worker, those in a fan-out not counted. Each has a Kafka client of its own.
+#: Topics that a worker reads. Each needs a Kafka client of its own.
 MOST = 900
 _CLIENTS_OF_SECRET = 2  # a producer, and one for administration
 
@@ -53,14 +53,15 @@ class Contract(Protocol):
         """Call `listener` after each change."""
 
 
-def beyond(wanted: Collection[Subscription], held: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
-    """The subscriptions, by uid, that cannot be started, because the process would have more than `most` clients; those
-    in a fan-out share theirs. `held`: those that run, or have not left yet. Pure."""
-    own = [one.uid for one in wanted if not one.in_fanout and one.is_served]
-    fanouts, secrets = {one.topic for one in wanted if one.in_fanout}, {one.secret for one in wanted} - {""}
-    free = min(MOST, most - len(fanouts) - _CLIENTS_OF_SECRET * len(secrets)) - len(held)
-    new = [uid for uid in own if uid not in held]
-    return set(new[max(free, 0) :])
+def beyond(wanted: Collection[Subscription], read: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
+    """The subscriptions, by uid, that cannot be started, because the process would have more than `most` clients: one
+    for each topic. `read`: the topics that are read now. Pure."""
+    served = [subscription for subscription in wanted if subscription.is_served]
+    secrets = {subscription.secret for subscription in served} - {""}
+    free = min(MOST, most - _CLIENTS_OF_SECRET * len(secrets)) - len(read)
+    new = dict.fromkeys(subscription.topic for subscription in served if subscription.topic not in read)
+    late = set(list(new)[max(free, 0) :])
+    return {subscription.uid for subscription in served if subscription.topic in late}
 
 
 _SECRET_STATES = {NOT_FOUND: WorkerState.SECRET_NOT_FOUND, INVALID: WorkerState.SECRET_INVALID}
@@ -93,7 +94,6 @@ class Supervisor:
         self._without: dict[str, WorkerSubscription] = {}  # those whose Secret cannot be used
         self._runners: dict[str, SubscriptionRunner] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        self._leaving_clients: set[str] = set()  # those of them that have a client of their own
         self._stopped: dict[str, Subscription] = {}  # those that a seek has stopped
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -171,8 +171,7 @@ class Supervisor:
             self._context.changed()
         for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0, deleted=True)
-        own = {uid for uid, runner in self._runners.items() if not runner.subscription.in_fanout}
-        self._report_beyond(beyond(wanted.values(), own | self._leaving_clients))
+        self._report_beyond(beyond(wanted.values(), {runner.subscription.topic for runner in self._uses}))
         without: dict[str, WorkerSubscription] = {}
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
@@ -226,7 +225,7 @@ class Supervisor:
                 "subscriptions are not served: a worker has no clients for more",
                 served=len(self._runners),
                 not_served=len(uids),
-                hint="create channels with penstock.dev/shared-consumer, a broker with Triggers, or several instances",
+                hint="use fewer channels with more subscriptions each, or several instances",
             )
         self._beyond = uids
 
@@ -250,14 +249,11 @@ class Supervisor:
             runner.group_deleted()
         task = asyncio.get_running_loop().create_task(self._leave(runner, drain_s))
         self._leaving[uid] = task
-        if not runner.subscription.in_fanout:
-            self._leaving_clients.add(uid)
         task.add_done_callback(lambda _: self._left(uid))
         self._context.changed()
 
     def _left(self, uid: str) -> None:
         del self._leaving[uid]
-        self._leaving_clients.discard(uid)
         if self._beyond:
             self._wake.set()
         if uid in self._stopped:
@@ -284,8 +280,4 @@ class Supervisor:
 
 
 def _moved(before: Subscription, after: Subscription) -> bool:
-    return _place(before) != _place(after)
-
-
-def _place(one: Subscription) -> tuple[str, str, bool, str]:
-    return one.topic, one.group, one.in_fanout, one.secret
+    return (before.topic, before.group, before.secret) != (after.topic, after.group, after.secret)

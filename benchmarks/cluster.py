@@ -2,9 +2,9 @@
 
     python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30] [--kind Subscription]
 
-Four runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one with a
-shared consumer, and Triggers of one Broker, until a worker in the role all serves them; Triggers of one Broker until a
-dispatcher beside a controller serves them. They are created all at once, rest, and are changed one after the other.
+Four runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one,
+and Triggers of one Broker, until a worker in the role all serves them; Triggers of one Broker until a dispatcher beside
+a controller serves them. They are created all at once, rest, and are changed one after the other.
 CPU and memory are those of the process with the controller. Needs Go, for the API server.
 """
 
@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knative.resources.fields import SHARED_CONSUMER
 from tests.support.kube.audit import Request, service_account
 from tests.support.kube.cluster import KubeCluster, cluster_with_kafka
 from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
@@ -38,13 +37,12 @@ class Scene:
     kind: str
     role: str
     done: str
-    shared: bool = False  #: the channel has a shared consumer
     dispatcher: bool = False  #: in a process beside that of `role`
 
 
 SCENES = (
     Scene("Subscription", "controller", "AddedToChannel"),
-    Scene("Subscription", "all", "Ready", shared=True),
+    Scene("Subscription", "all", "Ready"),
     Scene("Trigger", "all", "Ready"),
     Scene("Trigger", "controller", "Ready", dispatcher=True),
 )
@@ -71,7 +69,6 @@ def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given
         figures: dict[str, Any] = {
             "kind": scene.kind,
             "role": scene.role,
-            "shared_consumer": scene.shared,
             "objects": len(names),
             "created_s": round(time.monotonic() - began_s, 1),
             "of_which_sending_s": round(sent_s, 1),
@@ -95,8 +92,7 @@ def _first(penstock: PenstockInCluster, scene: Scene) -> None:
         penstock.create(EVENTING, "Broker", "main", {}, annotations=KAFKA_CLASS)
         _wait("the Broker is published", lambda: penstock.is_published("main", "Broker"))
     else:
-        annotations = {SHARED_CONSUMER: "true"} if scene.shared else {}
-        penstock.create(CHANNELS, "KafkaChannel", "orders", {}, annotations=annotations)
+        penstock.create(CHANNELS, "KafkaChannel", "orders", {})
         _wait("the channel is published", lambda: penstock.is_published("orders"))
 
 

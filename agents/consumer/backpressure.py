@@ -1,6 +1,6 @@
-"""Slows a consumer down while it holds too much: it waits, or pauses the partitions that make the others wait.
+"""Slows a reader down while too much is held: it waits, or pauses the partitions that make the others wait.
 
-A consumer of many members goes at the pace of the quickest: for each partition, what that one holds counts.
+It goes at the pace of the quickest member: for each partition, what that one holds counts.
 
 Checking the budget is expensive. Every check and every client call takes the GIL from the event loop, and while the
 thread waits for the GIL each event costs the loop one more system call. So it checks only after 1/16 of the budget or
@@ -19,7 +19,6 @@ from confluent_kafka import Consumer, TopicPartition
 from agents.consumer.memory_budget import MemoryBudget
 from agents.ordering.partition import PartitionState
 
-_BATCHES_AHEAD = 48  # handed over and not yet enqueued by the agent; its channel holds 64
 _CHECK_EVERY_S = 0.1  # longest time between two checks
 _CHECK_PART = 16  # also checks after this fraction of the budget
 _AGAIN_S = 0.005  # shortest time between two checks while the budget is full
@@ -27,7 +26,7 @@ _FULL_S = 0.2  # how long it waits without polling; then it pauses partitions an
 
 
 class Backpressure:
-    """Backpressure of one consumer. Its thread only, except `batches_enqueued`. Call `begin` for each new client."""
+    """Backpressure of one reader. Its thread only, except `taken`. Call `begin` for each new client."""
 
     def __init__(
         self,
@@ -35,12 +34,9 @@ class Backpressure:
         stop: threading.Event,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        batches_ahead: int = _BATCHES_AHEAD,
     ) -> None:
-        """`bytes_max`: of all partitions together. `stop` ends a wait early. `batches_ahead`: with so many that the
-        event loop has not taken, it waits. Tests pass in their own clock."""
+        """`bytes_max`: of all partitions together. `stop` ends a wait early. Tests pass in their own clock."""
         self._bytes_max = bytes_max
-        self._batches_ahead = batches_ahead
         self._stop = stop
         self._monotonic, self._sleep = monotonic, sleep
         self._handed = self._taken = 0
@@ -53,29 +49,41 @@ class Backpressure:
         self._check_at = 0.0
 
     def handed(self, size: int) -> None:
-        """Batches of `size` bytes in total were handed to the event loop."""
+        """Records of `size` bytes in total were handed to the event loop."""
         self._handed += 1
         self._unseen_bytes += size
 
-    def batches_enqueued(self) -> None:
-        """The scheduler has the batches of one `handed`. Event loop only."""
+    def taken(self) -> None:
+        """The members have the records of one `handed`. Event loop only."""
         self._taken += 1
-
-    @property
-    def all_enqueued(self) -> bool:
-        """No batch is on its way to the scheduler."""
-        return self._taken == self._handed
 
     @property
     def _due(self) -> bool:
         much = self._unseen_bytes >= self._bytes_max // _CHECK_PART
         return much or self._monotonic() >= self._check_at or bool(self.budget.paused)
 
-    def throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
-        """Wait while too much is held, then pause and resume partitions. True while any is paused: poll often then, so
-        that it is resumed soon."""
+    def throttle(
+        self,
+        quickest: Callable[[int], PartitionState | None],
+        consumer: Consumer,
+        partitions: Collection[PartitionState],
+    ) -> bool:
+        """Wait while too much is held, then pause and resume partitions. `quickest(number)`: what the quickest member
+        holds of a partition; None while nobody takes more of it: then it is paused. True while any is paused: poll
+        often then, so that it is resumed soon."""
         if not self._due:
             return False
+        held = []
+        for partition in partitions:
+            state = quickest(partition.number)
+            if state is not None:
+                held.append(state)
+            elif partition.number not in self.budget.paused:
+                self.budget.paused.add(partition.number)
+                consumer.pause([TopicPartition(partition.topic, partition.number)])
+        return self._throttle(consumer, held)
+
+    def _throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
         budget = self.budget
         self._unseen_bytes, self._check_at = 0, self._monotonic() + _CHECK_EVERY_S
         # Waiting comes first: pausing discards what the client has fetched ahead.
@@ -89,27 +97,6 @@ class Backpressure:
             consumer.resume([TopicPartition(p.topic, p.number) for p in resume])
         return bool(budget.paused)
 
-    def pause(self, consumer: Consumer, partition: PartitionState) -> None:
-        """Read it no more, until `throttle` is called with it and finds that little of it is held."""
-        self.budget.paused.add(partition.number)
-        consumer.pause([TopicPartition(partition.topic, partition.number)])
-
-    def throttle_by(
-        self,
-        quickest: Callable[[int], PartitionState | None],
-        consumer: Consumer,
-        partitions: Collection[PartitionState],
-    ) -> bool:
-        """As `throttle`, by what somebody holds of each of these partitions. `quickest(number)`: what that is; None
-        while nobody takes more of it: then it is paused."""
-        if not self._due:
-            return False
-        held = {partition: quickest(partition.number) for partition in partitions}
-        for partition, state in held.items():
-            if state is None and partition.number not in self.budget.paused:
-                self.pause(consumer, partition)
-        return self.throttle(consumer, [state for state in held.values() if state is not None])
-
     def forget(self, consumer: Consumer, partition: PartitionState) -> None:
         """The partition goes, or is assigned again. Resume it while the client still has it: librdkafka keeps the pause
         over all later assignments, and the partition would never be read again."""
@@ -117,7 +104,8 @@ class Backpressure:
         self.budget.forget(partition.number)
 
     def _ahead(self) -> bool:
-        return self._handed - self._taken >= self._batches_ahead
+        """Records are on their way to the members: nobody holds them yet, so that they must not add up."""
+        return self._handed > self._taken
 
     def _wait(self, partitions: Collection[PartitionState]) -> bool:
         """Wait until there is room; False when there is none after `_FULL_S`."""

@@ -3,9 +3,6 @@
 Every fetch brings the log end offset, so reading the cached one costs nothing. It gets old while the client does not
 fetch: a partition is paused, or the client's queue is full. That is when lag matters, so only then the broker is asked,
 with a short timeout and not often. When it does not answer, the last known offset stays.
-
-A log may end in offsets without records: transaction markers and aborted records. The client skips them without a
-message, and reports only that it has reached the end.
 """
 
 from __future__ import annotations
@@ -19,19 +16,6 @@ from agents.ordering.partition import PartitionState
 REFRESH_S = 1.0
 _ASK_S = 5.0
 _ASK_LIMIT_S = 0.5
-
-
-def read_to_end(partitions: Collection[PartitionState]) -> list[PartitionState]:
-    """Partitions whose reached end is beyond their newest record, with no records in between. Call it only when the
-    scheduler has every record that was handed over."""
-    return [p for p in partitions if p.reached > p.tracker.fetched and not p.failure]
-
-
-def skip_to_end(partition: PartitionState) -> None:
-    """Let the committable offset move to the reached end once everything below is settled. Event loop only. Not for a
-    closed partition: records that were handed over to it have been dropped, not settled."""
-    if partition.open and partition.reached > partition.tracker.fetched:
-        partition.tracker.skip_to(partition.reached)
 
 
 class LogEndOffsets:

@@ -18,12 +18,10 @@ from typing import Any
 import structlog
 from mode import Service
 
-from agents.consumer.consumer import SubscriptionConsumer
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.dispatcher import Dispatcher
 from agents.dispatch.view import SubscriptionView
 from agents.fanout.fanouts import Fanouts
-from agents.fanout.member import FanoutMember
 from agents.listeners.base import DeliveryListener, Hooks
 from agents.listeners.delivery_log import DebugDeliveryLog, DeliveryLog
 from agents.listeners.failures import Failures
@@ -49,7 +47,6 @@ class SubscriptionRunner(Service):
     logger = logging.getLogger("mode.subscription")  # quiet: `agents/supervisor` logs starts and stops
 
     def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext, fanouts: Fanouts) -> None:
-        """Takes part in the fan-out of its topic, or has a consumer of its own."""
         super().__init__(loop=asyncio.get_running_loop())
         self.app = app
         self.fatal = context.fatal
@@ -57,11 +54,7 @@ class SubscriptionRunner(Service):
         failures = Failures()
         self._hooks = Hooks([failures, *_listeners(subscription, context)])
         self.filtered = self._hooks.filtered
-        self._consumer = (
-            fanouts.member(subscription, self)
-            if subscription.in_fanout
-            else SubscriptionConsumer(subscription, context.config, self, context.observe)
-        )
+        self._consumer = fanouts.member(subscription, self)
         self.dispatcher = Dispatcher(subscription, context, self._consumer.commits, self._hooks)
         self.view = SubscriptionView(self.dispatcher, self._consumer, failures, context.clock)
         self._incoming: deque[list[Batch]] = deque()
@@ -98,9 +91,6 @@ class SubscriptionRunner(Service):
         """See `leave`."""
         self._arrived.set()
         await self._consumer.stop(self._drain_s)
-        left = self._consumer.partitions
-        if left:  # the thread hangs in a call to Kafka: nothing is committed any more, so no answer may be evaluated
-            self.dropped(left)
         await self.dispatcher.close()
         if self._agent is not None:
             await self._end_agent()
@@ -141,10 +131,8 @@ class SubscriptionRunner(Service):
         self._consumer.halt(reason)
 
     def group_deleted(self) -> None:
-        """The subscription is deleted, and its group with it: commit nothing more that could create it again. A group
-        with members is not deleted before they have left."""
-        if isinstance(self._consumer, FanoutMember):
-            self._consumer.group_deleted()
+        """The subscription is deleted, and its group with it: commit nothing more that could create it again."""
+        self._consumer.group_deleted()
 
     def update(self, subscription: Subscription) -> bool:
         """Apply a new generation of the same subscription (same uid, topic and group). False: it must start again."""
@@ -183,14 +171,6 @@ class SubscriptionRunner(Service):
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
         """Start nothing more, wait up to `limit_s` for what is in flight, then abandon the rest."""
         await self.dispatcher.drain(partitions, limit_s)
-        self._revoked(partitions)
-
-    def dropped(self, partitions: Sequence[PartitionState]) -> None:
-        """Partitions belong to other workers already."""
-        self.dispatcher.abandon(partitions)
-        self._revoked(partitions)
-
-    def _revoked(self, partitions: Sequence[PartitionState]) -> None:
         numbers = [partition.number for partition in partitions]
         self._context.observe.revoked(self._consumer.client_name, self.subscription.topic, numbers)
         self._context.changed()

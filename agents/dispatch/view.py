@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from agents.consumer.consumer import SubscriptionConsumer
 from agents.dispatch.dispatcher import Dispatcher
 from agents.fanout.member import FanoutMember
 from agents.listeners.failures import Failures
@@ -27,9 +26,7 @@ _MINUTE_S = 60.0
 class SubscriptionView:
     """The view of one subscription. Event loop only, except for `snapshot`."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, consumer: SubscriptionConsumer | FanoutMember, failures: Failures, clock: Clock
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, consumer: FanoutMember, failures: Failures, clock: Clock) -> None:
         self._dispatcher = dispatcher
         self._scheduler = dispatcher.scheduler
         self._consumer = consumer
@@ -79,7 +76,7 @@ class SubscriptionView:
         """Statistics for the status topic. The rate is over the calls of the last minute."""
         partitions, failures = self._consumer.partitions, self._failures
         delivered = self._scheduler.settled - failures.not_delivered
-        committed = self._consumer.confirmed if isinstance(self._consumer, FanoutMember) else ()
+        committed = self._consumer.confirmed
         return SubscriptionStats(
             in_flight=self._scheduler.in_flight,
             retrying=failures.retrying,

@@ -9,7 +9,6 @@ from functools import partial
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from agents.consumer.start_offsets import log_start
 from agents.fanout.late_commits import Reported, Start, start_at
 from knative.contract.records import Subscription
 from knative.ports import Observe
@@ -60,7 +59,7 @@ class GroupOffsets:
             for group, offsets in starts.items():
                 for number in missing - offsets.keys():
                     low, high = bounds[number]
-                    at = log_start(labels[group], number, low, high, self._observe)
+                    at = _log_start(labels[group], number, low, high, self._observe)
                     offsets[number] = Start(at, "", committed=False)
         return starts
 
@@ -137,6 +136,19 @@ class GroupOffsets:
             log.exception("the client for offsets failed", group=group)
             return KafkaError(KafkaError._FAIL, str(problem))
         return None
+
+
+def _log_start(label: str, number: int, low: int, high: int, observe: Observe) -> int:
+    """The start of the log, `low`, for a partition without a committed offset. Logs a warning if it ever had records,
+    and counts those that have expired."""
+    assert high >= low
+    if high > 0:
+        log.warning(
+            "no committed offset; reading from the start of the log", subscription=label, partition=number, offset=low
+        )
+    if low:
+        observe.expired(label, low)
+    return low
 
 
 class GroupCommitter:

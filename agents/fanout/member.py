@@ -1,9 +1,7 @@
 """One Trigger or Subscription in the fan-out of its topic: what it owns, its positions, and its commits.
 
-    Fanout.take(range) -> FanoutMember.take: covers its position? in budget? --> filter --> what passes: to its agent
-                                                                         `-------> the rest is settled at once
-
-Takes the place of the `SubscriptionConsumer` of a subscription with its own consumer.
+Fanout.take(range) -> FanoutMember.take: covers its position? in budget? --> filter --> what passes: to its agent
+                                                                     `-------> the rest is settled at once
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from agents.config import DeliveryConfig
 from agents.consumer.commits import Commits, offsets
 from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.memory_budget import RECORDS_MAX
-from agents.consumer.rebalance import RebalanceListener
 from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
 from agents.fanout.late_commits import Start
 from agents.fanout.ranges import Range, covers
@@ -35,8 +32,14 @@ log = structlog.get_logger(__name__)
 _LEAVE_S = 16.0  # in addition to the drain
 
 
-class MemberListener(RebalanceListener, Protocol):
+class MemberListener(Protocol):
     """Called on the event loop."""
+
+    def opened(self, partitions: Sequence[PartitionState]) -> None:
+        """Partitions were assigned; records of them follow."""
+
+    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
+        """Start nothing more and wait up to `limit_s` for what is in flight. Nothing of them changes afterwards."""
 
     def enqueue(self, batches: list[Batch]) -> None:
         """Deliver these, in order. Call `FanoutMember.batches_enqueued` once per call."""
@@ -125,7 +128,7 @@ class FanoutMember:
         self._losses = 0  # how often partitions were lost
         self._releasing = asyncio.Lock()
 
-    # -- for the runner, as `SubscriptionConsumer`
+    # -- for the runner
 
     def start(self) -> None:
         """Join the fan-out. Returns at once."""

@@ -8,6 +8,14 @@ hold their offsets. Commits to such a group are not fenced. So before they commi
 position, which Kafka refuses when the partitions may belong to another worker (`confirm`).
 
 Does not start at its own committed offset: the offsets of the members decide.
+
+When Kafka was silent until the sessions ended, each worker has lost its partitions, and each knows offsets that are not
+committed. Not every worker can see this: one that is new, or had no partitions, only finds that its join took long.
+
+    worker A   assigned {0, 1}, had {0, 2}   commits what it knows of 2      opens 0 at once, 1 after HANDOVER_S
+    worker B   assigned {2, 3}, had {1, 3}   commits what it knows of 1      opens 3 at once, 2 after HANDOVER_S
+
+The wait costs time only. A worker that commits too late costs duplicates, as a crash does.
 """
 
 from __future__ import annotations
@@ -43,7 +51,6 @@ _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while a commit waits for a confirmation, or records came lately
 _BUSY_S = 1.0
 _PAUSED_POLL_S = 0.01
-_BATCHES_AHEAD = 1  # what the members have not taken they do not hold yet, so it must not add up
 _LOST_DRAIN_S = 0.5
 _LEAVE_S = 4.0
 
@@ -73,7 +80,7 @@ class SharedConsumer:
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._lately: set[int] = set()  # those of which nobody can know more
         self._joining = False  # there may be something to hand over
-        self._backpressure = Backpressure(config.buffer_bytes_max, self._stop, batches_ahead=_BATCHES_AHEAD)
+        self._backpressure = Backpressure(config.buffer_bytes_max, self._stop)
         self._confirmation_wanted = threading.Event()
         self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s, config.join_limit_s)
@@ -107,7 +114,7 @@ class SharedConsumer:
 
     def taken(self) -> None:
         """The fan-out has taken the ranges of one `take`."""
-        self._backpressure.batches_enqueued()
+        self._backpressure.taken()
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `FanoutPort.confirmed` follows if it does."""
@@ -142,7 +149,7 @@ class SharedConsumer:
                 now = self._polled_at = time.monotonic()
                 self._check.ask(consumer, self.heads)
                 self._watch(consumer, now)
-                paused = self._backpressure.throttle_by(self._owner.quickest, consumer, self.heads.values())
+                paused = self._backpressure.throttle(self._owner.quickest, consumer, self.heads.values())
                 busy = self._check.pending or now < self._busy_until
                 wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
                 messages = self._fetcher.fetch(consumer, wait_s)
@@ -256,7 +263,7 @@ class SharedConsumer:
             self._join_watch.expelled()
         self._join_watch.joined(time.monotonic(), handover=self._joining)
         if self._joining and self._lost:
-            # Kafka was silent: see `agents/consumer/rebalance`. What fails is tried again with the next assignment.
+            # Kafka was silent: see the docstring. What fails is tried again with the next assignment.
             member = self._check.ask_now(consumer, self._lost)
             self._joining = not (member and self._await(self._owner.hand_over(numbers), LOOP_S))
         if not numbers:

@@ -35,7 +35,6 @@ class PartitionState:
         "out_of_span",
         "over_limit",
         "owned",
-        "reached",
         "released",
         "released_bytes",
         "requested",
@@ -55,7 +54,6 @@ class PartitionState:
         self.acknowledged = tracker.committable  #: the committed offset that Kafka confirmed last
         self.requested = tracker.committable  #: the offset of the last commit request; Kafka may not have answered it
         self.log_end_offset = -1  #: one past the newest record in the log, as last reported; -1 = not known yet
-        self.reached = -1  #: the client reached the end of the log here; every record below has been handed over
         self.failure = ""  #: why this owned partition is not served
         self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> deliveries that wait behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> further started deliveries (only after a change of order)

@@ -97,7 +97,7 @@ def seek_directly(at: Installation, contract: Contract, one: Subscription, to: S
     moves = planned_moves(at, one, to)
     at.forget(worker.worker for worker in contract.workers)
     try:
-        at.offsets.move(one.group, one.topic, moves)  # Kafka refuses it if a Subscription's group has members
+        at.offsets.move(one.group, one.topic, moves)  # Kafka refuses it if another program is a member
         found = at.offsets.committed(one.group, one.topic, [move.partition for move in moves])
     except KafkaFailed as problem:
         raise NotReadyError(f"The offsets were not moved ({problem}).", "Check `penstock lag`.") from problem
@@ -125,8 +125,8 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
     live = sorted(worker.worker for worker in contract.workers if abs(now - worker.time) <= FRESH_S)
     if live:
         raise NotReadyError(f"Worker {live[0]} runs{when or ', but no controller'}.", f"To seek, {_START}.")
-    # The group of a Trigger never has members. Workers join that of the fan-out, so Kafka would take the commit.
-    for group in (one.group, *([fanout_group(at.instance, one.topic)] if one.in_fanout else [])):
+    # Workers join the group of the fan-out and never this one, so Kafka would take the commit.
+    for group in (one.group, fanout_group(at.instance, one.topic)):
         try:
             found = at.admin.groups.describe(group)
         except KafkaFailed as problem:

@@ -91,7 +91,6 @@ def plan_channel(
         spec_hash=channel.spec_hash,
         kind=channel.resource.kind,
         keep_topic=channel.resource.keep_topic,
-        shared_consumer=channel.resource.shared_consumer,
         config_map=channel.resource.config_map,
         external=channel.resource.external,
         secret=channel.resource.secret,

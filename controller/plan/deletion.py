@@ -130,7 +130,7 @@ def _next_step(
             return [CancelRemoval(removal.uid)]
         # An earlier leader recorded the removal, and this one does not know yet whether the resource is there again.
         return [] if removal.uid in world.retained else [Retract(removal.uid)]
-    # The group of a Trigger has no members. A last commit of a worker that still serves it would create it again.
+    # The group has no members. A last commit of a worker that still serves it would create it again.
     if world.now - removal.since < config.group_wait_s and _is_served(removal, world):
         return []
     state = world.observed.groups.get(removal.group, GroupState.ABSENT)
@@ -156,6 +156,5 @@ def _readers(removal: Removal, world: World, config: ControllerConfig) -> bool:
     if any(record.topic == removal.topic for record in world.subscriptions.values()):
         return True
     return world.now - removal.since < config.group_wait_s and any(
-        other.topic == removal.topic and world.observed.groups.get(other.group, GroupState.ABSENT) is GroupState.LIVE
-        for other in world.removals.values()
+        other.topic == removal.topic and other.group and _is_served(other, world) for other in world.removals.values()
     )

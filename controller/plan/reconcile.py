@@ -79,8 +79,7 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
         groups.add(seek.group)
         if seek.phase is SeekPhase.MOVING:
             moved.append((seek.group, seek.topic))
-        record = world.subscriptions.get(seek.uid)
-        if record is not None and record.in_fanout:
+        if seek.uid in world.subscriptions:
             fanouts.add((kafka_names.fanout_group(config.instance, seek.topic), seek.topic))
     return Wanted(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved), tuple(sorted(fanouts)))
 
@@ -160,7 +159,7 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
         identity, published = (one.uid, one.generation, one.spec_hash), world.channels.get(one.uid)
         match one.resource:
             case KafkaChannel() as channel:
-                channels.append(Object(*identity, of_channel(channel, config, published)))
+                channels.append(Object(*identity, of_channel(channel, config)))
             case Broker() as broker if broker.class_ == KAFKA_CLASS or published is not None:
                 channels.append(
                     Object(*identity, of_broker(broker, config_maps, config, published, world.secrets, world.cluster))

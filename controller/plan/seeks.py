@@ -230,9 +230,9 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
             found.append(f"worker {name} has not stopped it yet")
     if seek.group in world.observed.unknown:
         found.append(world.observed.unknown[seek.group])
-    if not record.in_fanout and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
-        found.append(f"group {seek.group} still has members")
-    if record.in_fanout and (unheard := _unheard_members(record, world)):
+    if world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:  # of another program
+        found.append(f"group {seek.group} has members")
+    if unheard := _unheard_members(record, world):
         found.append(unheard)
     return found
 
@@ -247,7 +247,7 @@ def _unheard_members(record: records.Subscription, world: World) -> str:
     others = [
         one.uid
         for one in world.subscriptions.values()
-        if one.in_fanout and one.topic == record.topic and one.uid != record.uid and not one.stopped
+        if one.topic == record.topic and one.uid != record.uid and not one.stopped
     ]
     heard = sum(
         any(uid in worker.subscriptions and worker.subscriptions[uid].state not in _NOT_SERVED for uid in others)

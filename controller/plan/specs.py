@@ -30,7 +30,6 @@ from knative.resources.brokers import (
 )
 from knative.resources.conditions import Condition, false, unknown
 from knative.resources.destination import Destination
-from knative.resources.fields import SHARED_CONSUMER
 from knative.resources.values import (
     CONCURRENCY,
     RETENTION_S,
@@ -67,7 +66,6 @@ class ChannelSpec:
     ghosts: tuple[Subscriber, ...] = ()
     hosts: tuple[str, ...] = ()
     keep_topic: bool = False
-    shared_consumer: bool = False
     external: bool = False  #: the topic is not ours: it is never created, changed or deleted
     topic_configs: Configs = ()  #: further configs of the topic
     config_map: str = ""  #: `namespace/name` of its ConfigMap
@@ -133,12 +131,8 @@ class SubscriptionSpec:
         return "spec.broker" if self.kind == TRIGGER else "spec.channel.name"
 
 
-def of_channel(one: KafkaChannel, config: ControllerConfig, published: Channel | None = None) -> ChannelSpec:
-    """The spec of a KafkaChannel. With a `problem` if it is `published` with something else that cannot be changed."""
-    problem = None
-    if published is not None and published.shared_consumer != one.shared_consumer:
-        was, now = (str(value).lower() for value in (published.shared_consumer, one.shared_consumer))
-        problem = _immutable(f"the annotation {SHARED_CONSUMER} (was {was}, is {now})", "KafkaChannel")
+def of_channel(one: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
+    """The spec of a KafkaChannel."""
     return ChannelSpec(
         kind=CHANNEL,
         namespace=one.namespace,
@@ -152,8 +146,6 @@ def of_channel(one: KafkaChannel, config: ControllerConfig, published: Channel |
         ghosts=one.ghosts,
         hosts=one.hosts,
         keep_topic=one.keep_topic,
-        shared_consumer=one.shared_consumer,
-        problem=problem,
     )
 
 

@@ -178,9 +178,6 @@ def _record(
         kind=resource.kind,
         spec_hash=one.spec_hash,
         filter=resource.filter,
-        # Not as the channel has it now: an older controller, which does not know the annotation, may have published the
-        # subscription, and workers that serve it in different ways would both deliver.
-        shared_consumer=(published or channel.record).shared_consumer,
         secret=channel.record.secret,
         # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
         # topic: if the topic is deleted and created again, the committed offsets are meaningless (see `_other_topic`).

@@ -22,7 +22,6 @@ class Feature(StrEnum):
     FILTER = "filter"  #: events that do not pass are not delivered
     TRIGGER = "trigger"  #: replies go back into the broker
     JSON_FORMAT = "json-format"  #: deliveries in structured mode
-    SHARED_CONSUMER = "shared-consumer"  #: its group has no members, so a member of its own would be a second reader
     KAFKA_SECRET = "kafka-secret"  #: credentials of its own for Kafka: with others, it is another user who does it
     STOPPED = "stopped"  #: no event is delivered while a seek moves the offsets
     UNLISTED = "unlisted"  #: no event is delivered while no file has it
@@ -41,7 +40,6 @@ def needs(entry: Channel | Subscription) -> list[str]:
             Feature.FILTER: entry.filter != ALL_EVENTS,
             Feature.TRIGGER: entry.kind == TRIGGER,
             Feature.JSON_FORMAT: entry.delivery.format is DeliveryFormat.JSON,
-            Feature.SHARED_CONSUMER: entry.shared_consumer,
             Feature.KAFKA_SECRET: bool(entry.secret),
             Feature.STOPPED: entry.stopped,
             Feature.UNLISTED: entry.unlisted,

@@ -56,7 +56,6 @@ class Channel:
     config_keys: tuple[
         str, ...
     ] = ()  #: configs that its ConfigMap set in the topic; one that is removed there is reset
-    shared_consumer: bool = False  #: its Subscriptions share a consumer in each worker, as the Triggers of a Broker do
     secret: str = ""  #: `namespace/name` of a Broker's own Secret for Kafka; "" = it uses that of the installation
     unlisted: bool = False  #: no file has it any more: it is not served, and keeps its topics until a person removes it
 
@@ -121,7 +120,6 @@ class Subscription:
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known
     seek: str = ""  #: id of the last seek; another one means that offsets which a worker remembers do not count
     stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
-    shared_consumer: bool = False  #: as of its channel
     secret: str = ""  #: as of its channel
     unlisted: bool = False  #: no file has it or its channel any more: it is not served, and keeps its group
     delivery_own: tuple[str, ...] = ()  #: fields of its `delivery` that it has itself; for people
@@ -131,11 +129,6 @@ class Subscription:
     def is_served(self) -> bool:
         """Whether workers deliver its events."""
         return not (self.stopped or self.unlisted)
-
-    @property
-    def in_fanout(self) -> bool:
-        """Whether it shares a consumer with others of its topic. Its group then has no members."""
-        return self.kind == TRIGGER or self.shared_consumer
 
     @property
     def offsets_of(self) -> str:

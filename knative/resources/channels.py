@@ -27,8 +27,6 @@ from knative.resources.fields import (
     KEEP_TOPIC,
     KEEP_TOPIC_ANNOTATION,
     ORDER,
-    SHARED_CONSUMER,
-    SHARED_CONSUMER_ANNOTATION,
     START,
     START_ANNOTATION,
     claimed_hosts,
@@ -127,7 +125,6 @@ _CHANNEL_ANNOTATIONS = Object(
     fields={
         HOSTS: HOSTS_ANNOTATION,
         KEEP_TOPIC: KEEP_TOPIC_ANNOTATION,
-        SHARED_CONSUMER: SHARED_CONSUMER_ANNOTATION,
     }
 )
 
@@ -160,7 +157,6 @@ def read_channel(reader: ObjectReader, namespace: str, name: str, annotations: O
         subscribers=tuple(_subscriber(entry) for entry in spec["subscribers"]),
         hosts=claimed_hosts(notes[HOSTS], namespace, annotations),
         keep_topic=notes[KEEP_TOPIC] == "true",
-        shared_consumer=notes[SHARED_CONSUMER] == "true",
     )
 
 

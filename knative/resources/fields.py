@@ -20,7 +20,6 @@ START = "penstock.dev/start"
 EXHAUSTED = "penstock.dev/exhausted"
 HOSTS = "penstock.dev/hosts"
 KEEP_TOPIC = "penstock.dev/keep-topic"
-SHARED_CONSUMER = "penstock.dev/shared-consumer"
 
 #: Of partitions, of subscribers and of requests at once: more is a mistake.
 COUNT_MAX = 10_000
@@ -148,12 +147,6 @@ EXHAUSTED_ANNOTATION = Choice(
 
 KEEP_TOPIC_ANNOTATION = Choice(
     meaning="`true`: its topics stay when it is deleted.", choices=("true", "false"), default="false"
-)
-
-SHARED_CONSUMER_ANNOTATION = Choice(
-    meaning="`true`: each worker reads the topic once for all Subscriptions of the channel. It cannot be changed.",
-    choices=("true", "false"),
-    default="false",
 )
 
 HOSTS_ANNOTATION = Text(

@@ -24,7 +24,7 @@ from knative.resources.brokers import (
 )
 from knative.resources.channels import KAFKA_CHANNEL, SUBSCRIPTION, read_channel, read_subscription
 from knative.resources.destination import LABEL_PATTERN, NAME_CHARS_MAX, NAME_HINT, NAME_PATTERN, NO_NAME
-from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, ORDER, SHARED_CONSUMER, START
+from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, ORDER, START
 from knative.resources.object_reader import FieldProblem, ObjectReader
 from knative.resources.reset_offsets import RESET_OFFSET, read_reset_offset
 from knative.resources.schema import Kind
@@ -34,7 +34,7 @@ from knative.urls import quoted
 #: Annotations that count as part of the spec. A change of one is a new generation of a resource from a file. In a
 #: cluster, whose generations do not count annotations, the hash shows that it has changed.
 SPEC_ANNOTATIONS = frozenset(
-    (ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, SHARED_CONSUMER, BROKER_CLASS, EXTERNAL_TOPIC, DEPENDENCY)
+    (ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, BROKER_CLASS, EXTERNAL_TOPIC, DEPENDENCY)
 )
 
 #: Fields of `metadata` that are ignored. The API server and tools set most of them.

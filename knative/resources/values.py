@@ -77,7 +77,6 @@ class KafkaChannel:
     ghosts: tuple[Subscriber, ...] = ()  #: entries of `spec.subscribers` whose Subscription is gone; never served
     hosts: tuple[str, ...] = ()  #: further Host values that the user chose, lower-case, without port
     keep_topic: bool = False
-    shared_consumer: bool = False  #: each worker reads the topic once for all of its Subscriptions
     kind: str = "KafkaChannel"
 
 

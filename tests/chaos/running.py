@@ -61,7 +61,6 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
         workers=workers,
         subscriber=subscriber,
         is_broker=scene.broker,
-        shared_consumer=scene.shared_consumer,
         direct=scene.direct,
     ) as whole:
         with load(whole, pace) as sending:

@@ -38,7 +38,6 @@ class Scene:
     disk: str = ""  #: what is on a disk of its own: `kafka` or `state`; such a scene has one broker
     workers: int = 1  #: from the start, in the long form
     broker: bool = False  #: with triggers of a broker instead of subscriptions of a channel
-    shared_consumer: bool = False  #: of the channel
     short_pace: Pace = FIFTH  #: of events, in the short form
     direct: bool = False  #: the workers, but for those that the scene starts, go past the proxies
     slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
@@ -233,7 +232,7 @@ WORKERS = (
 
 
 def _with_triggers(name: str, short: int | None = None) -> Scene:
-    """The same with two triggers of a broker, which share a consumer."""
+    """The same with two triggers of a broker."""
     (scene,) = [one for one in (*KAFKA, *NETWORK, *WORKERS) if one.name == name]
     return replace(scene, name=f"{name}-with-triggers", short=short, broker=True)
 
@@ -248,19 +247,4 @@ TRIGGERS = (
     _with_triggers("30-worker-kills", 3),
     _with_triggers("workers-1-4-2-5-1", 1),
 )
-#: Subscriptions that share a consumer. Triggers go the same way, so few scenes differ.
-_SHORT = {"one-way-cut": 14}
-SHARED = tuple(
-    replace(scene, name=f"{scene.name}-with-shared-consumer", short=_SHORT.get(scene.name), shared_consumer=True)
-    for scene in (*KAFKA, *NETWORK, *WORKERS)
-    if scene.name
-    in (
-        "coordinator-killed",
-        "leader-killed",
-        "blackhole",
-        "one-way-cut",
-        "30-worker-kills",
-        "200-changes-a-minute",
-    )
-)
-SCENES = (*KAFKA, *NETWORK, *WORKERS, *TRIGGERS, *SHARED)
+SCENES = (*KAFKA, *NETWORK, *WORKERS, *TRIGGERS)

@@ -182,7 +182,6 @@ def world(
     workers: int = 1,
     subscriber: str,
     is_broker: bool = False,
-    shared_consumer: bool = False,
     direct: bool = False,
 ) -> Iterator[World]:
     """So many workers, ready, with the subscriptions of a channel, or the triggers of a broker. Statuses are in
@@ -196,7 +195,6 @@ def world(
         env=env,
         replication=replication,
         is_broker=is_broker,
-        shared_consumer=shared_consumer,
     )
     behaviours = {f"{NAMESPACE}/{order}": f"{subscriber},seed={SEED}" for order in ORDERS}
     with SinkProcess(folder, behaviours, folder / "received") as sink:

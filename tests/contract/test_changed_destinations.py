@@ -134,6 +134,6 @@ async def test_a_partition_that_is_lost_meanwhile_is_left_to_its_next_owner() ->
             partition = feed(runner, 0, 2)
             await until(lambda: len(former.requests) == 2)
             runner.update(replace(before, generation=2, subscriber=Addressable(present.url())))
-            runner.dropped([partition])
+            runner.dispatcher.abandon([partition])
             await until(lambda: runner.dispatcher.scheduler.in_flight == 0)
             assert (partition.tracker.committable, present.requests, produce.records) == (0, [], [])

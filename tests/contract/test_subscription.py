@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
@@ -50,24 +49,6 @@ async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None
         await runner.drain([gone], 0.05)
         sender = runner.dispatcher.pool(Addressable(server.url()))
         await until(lambda: sender.in_flight == 0 and runner.dispatcher.scheduler.in_flight == 0)
-
-
-async def test_no_answer_is_evaluated_after_a_hanging_consumer_was_stopped() -> None:
-    """What the stop breaks off has not failed: it must not be dead-lettered."""
-    produce = MemoryProduce()
-    async with (
-        ScriptedServer(silence()) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as runner,
-    ):
-        partition = feed(runner, 0, 30)
-        assert isinstance(runner._consumer, SubscriptionConsumer)
-        runner._consumer._rebalance.partitions[0] = partition
-        await until(lambda: len(server.requests) == 10)
-        await runner.on_stop()
-        await asyncio.sleep(0.05)
-        assert len(server.requests) == 10
-        assert produce.records == []
-        assert partition.tracker.committable == 0
 
 
 async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
@@ -185,7 +166,7 @@ async def test_what_is_let_go_before_its_first_step_gives_its_slot_back(lets_go:
         not_an_event = CheckedDelivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)
         runner.dispatcher.scheduler.enqueue(gone, [not_an_event])
         if lets_go == "lost":
-            runner.dropped([gone])
+            runner.dispatcher.abandon([gone])
         else:
             await runner.drain([gone], 0.0)
         await until(lambda: runner.dispatcher.scheduler.in_flight == 0 and not runner.dispatcher.scheduler.started)
@@ -251,7 +232,7 @@ async def test_what_waits_for_a_slot_and_is_lost_leaves_none_behind() -> None:
         async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
             gone = feed(runner, 0, 20)
             await until(lambda: len(sink.requests) == 2)
-            runner.dropped([gone])
+            runner.dispatcher.abandon([gone])
             await until(lambda: runner.dispatcher.scheduler.in_flight == 0 and not runner.dispatcher.scheduler.started)
             assert not runner.dispatcher.scheduler.ready
             feed(runner, 1, 2)

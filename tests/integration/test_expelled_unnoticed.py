@@ -4,7 +4,7 @@ what others may know. librdkafka reports neither."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,11 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.membership import JoinWatch
-from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tests.integration import consumers
-from tests.integration.consumers import Settler, feeding
 from tests.support import fanout
 from tests.support.fanout import LIMIT_S, Trigger, until, working
 from tests.support.processes import wait_until
@@ -49,54 +46,18 @@ def expelling(kafka: EmbeddedKafka, group: str) -> Callable[[], None]:
     return lambda: asyncio.run(leave())
 
 
-@noticing
-async def test_a_subscription_keeps_nothing(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool
-) -> None:
-    """Others have all partitions meanwhile, and settle what this worker has not settled in the one that it keeps."""
-    topic = make_topic(2)
-
-    class Expelled(Settler):
-        expel: Callable[[], None] | None = None
-
-        async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
-            expel, self.expel = self.expel, None
-            if expel is not None:
-                await asyncio.to_thread(expel)
-                if noticed:
-                    await two.until(lambda: len(two.got) >= 200)
-                (kept,) = (one for one in self.partitions if one not in partitions)
-                kept.tracker.settle(100)
-                self.settle = lambda _: True
-            await super().drain(partitions, limit_s)
-
-    one, two = Expelled(lambda record: record.offset < 100), Settler()
-    consumers.fill(kafka, topic, 400, 2)
-    async with feeding(kafka, topic, one, 2):
-        await one.until(lambda: len(one.got) == 400)
-        async with asyncio.timeout(LIMIT_S):
-            while [consumers.committed(kafka, topic, number)[0] for number in (0, 1)] != [100, 100]:
-                await asyncio.sleep(0.1)
-        one.expel = await asyncio.to_thread(expelling, kafka, f"g-{topic}")
-        async with feeding(kafka, topic, two, 2):
-            await one.until(lambda: one.expel is None)
-            await one.until(lambda: len(one.consumer.partitions) == len(two.consumer.partitions) == 1)
-        consumers.fill(kafka, topic, 20, 2)
-        await one.until(lambda: {(0, 209), (1, 209)} <= {*one.got})
-    assert [consumers.committed(kafka, topic, number)[0] for number in (0, 1)] == [210, 210]
-    assert not noticed or len(one.got) == len({*one.got})
-
-
 async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """librdkafka calls back for an assignment right after a revocation, and again when it has joined again."""
     topic = make_topic(2)
-    one, two = Settler(), Settler()
-    async with feeding(kafka, topic, one, 2):
-        watch = one.consumer._rebalance._join_watch
-        await one.until(lambda: len(one.consumer.partitions) == 2)
-        async with feeding(kafka, topic, two, 2):
-            await two.until(lambda: len(two.consumer.partitions) == 1)
-            await one.until(lambda: watch._client_since is None)
+    first, second = Trigger(kafka, topic, "a"), Trigger(kafka, topic, "a")
+    async with working(kafka) as one:
+        one.add(first)
+        watch = one.consumer(topic)._join_watch
+        await until("it has both", lambda: len(first.member.states) == 2, one)
+        async with working(kafka) as two:
+            two.add(second)
+            await until("one has moved", lambda: len(second.member.states) == 1, one, two)
+            await until("it has joined again", lambda: watch._client_since is None, one, two)
             assert (watch._revoked, watch.handover_until) == (False, 0.0)
 
 
@@ -138,27 +99,32 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
 
     monkeypatch.setattr(JoinWatch, "joined", counted)
     topic = make_topic(1)
-    one, two, three = Settler(), Settler(), Settler()
-    async with feeding(kafka, topic, two):
-        await two.until(lambda: len(two.consumer.partitions) == 1)
-        async with feeding(kafka, topic, one):
-            watch = one.consumer._rebalance._join_watch
-            await one.until(lambda: watch in joins)
+    one, two, three = (Trigger(kafka, topic, "a") for _ in range(3))
+    async with working(kafka) as second:
+        second.add(two)
+        await until("it has the partition", lambda: len(two.member.states) == 1, second)
+        async with working(kafka) as first:
+            first.add(one)
+            watch = first.consumer(topic)._join_watch
+            await until("it has joined", lambda: watch in joins, first, second)
             assert watch.handover_until == 0.0
-            await asyncio.to_thread(await asyncio.to_thread(expelling, kafka, f"g-{topic}"))
-            await one.until(lambda: watch.handover_until > 0.0)
+            expel = await asyncio.to_thread(expelling, kafka, fanout_group("penstock", topic))
+            await asyncio.to_thread(expel)
+            await until("it waits", lambda: watch.handover_until > 0.0, first, second)
             watch.handover_until = 0.0
-            await two.consumer.stop(1.0)
-            consumers.fill(kafka, topic, 10)
-            await one.until(lambda: len(one.got) == 10)
+            await second.remove(two)
+            fanout.fill(kafka, topic, ["a"] * 10)
+            await until("all is read", lambda: len(one.got) == 10, first)
             joins.clear()
-            async with feeding(kafka, topic, three):
-                await one.until(lambda: watch in joins)
+            async with working(kafka) as third:
+                third.add(three)
+                await until("it joins again", lambda: watch in joins, first, third)
             assert watch.handover_until == 0.0
 
 
 @noticing
-async def test_a_trigger_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool) -> None:
+async def test_it_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool) -> None:
+    """Others have all partitions meanwhile, and settle what this worker has not settled in the one that it keeps."""
     topic = make_topic(2)
     async with working(kafka) as one:
         first, second = Trigger(kafka, topic, "a"), Trigger(kafka, topic, "a")

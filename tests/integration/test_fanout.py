@@ -7,14 +7,22 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tests.integration.consumers import add_partitions
-from tests.support.fanout import LIMIT_S, Trigger, commits_reach, committed, fill, offsets_of, until, working
+from tests.support.fanout import (
+    LIMIT_S,
+    Trigger,
+    add_partitions,
+    commits_reach,
+    committed,
+    expire,
+    fill,
+    offsets_of,
+    until,
+    working,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -155,9 +163,7 @@ async def test_retention_is_counted_for_each(kafka: EmbeddedKafka, make_topic: C
     low, high = Trigger(kafka, topic, "low"), Trigger(kafka, topic, "high")
     admin.groups.commit(low.subscription.group, {(topic, 0): 10})
     admin.groups.commit(high.subscription.group, {(topic, 0): 90})
-    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    for removed in client.delete_records([TopicPartition(topic, 0, 50)]).values():
-        removed.result(180)
+    expire(kafka, topic, 50)
     async with working(kafka) as worker:
         worker.add(low, high)
         await until("all that is left is read", lambda: len(low.got) == 50 and len(high.got) == 10, worker)

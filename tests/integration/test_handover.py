@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from agents.config import DeliveryConfig
 from agents.consumer import membership
-from agents.consumer.consumer import SubscriptionConsumer
-from agents.ordering.partition import PartitionState
-from tests.integration import consumers
-from tests.integration.consumers import LIMIT_S, Settler, settings_of, subscription
-from tests.support import fanout
-from tests.support.fanout import Trigger, commits_reach, until, working
-from tests.support.kafka_cluster import Bootstrap, Direct, KafkaCluster
+from tests.support.fanout import Trigger, Worker, commits_reach, fill, settings_of, until, working
+from tests.support.kafka_cluster import Direct, KafkaCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -33,37 +24,21 @@ def topic(proxied: KafkaCluster, topic_name: Callable[[], str]) -> str:
     return name
 
 
-@asynccontextmanager
-async def consuming(
-    topic: str, owner: Settler, kafka: dict[str, Any], session_timeout_s: float
-) -> AsyncIterator[SubscriptionConsumer]:
-    config = DeliveryConfig(kafka, session_timeout_s=session_timeout_s, commit_interval_s=0.1, drain_s=1.0)
-    owner.consumer = SubscriptionConsumer(subscription(topic), config, owner, owner.observe)
-    owner.consumer.start()
-    try:
-        yield owner.consumer
-    finally:
-        await owner.consumer.stop(1.0)
-
-
-async def committed(kafka: Bootstrap, topic: str, offset: int) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while (await asyncio.to_thread(consumers.committed, kafka, topic))[0] != offset:
-            await asyncio.sleep(0.1)
-
-
 async def ten_of_which_one_is_not_committed(
-    owner: Settler, kafka: KafkaCluster, topic: str, away: Callable[[], None]
+    trigger: Trigger, worker: Worker, kafka: KafkaCluster, topic: str, away: Callable[[], None]
 ) -> None:
     """The last is settled when Kafka is out of reach."""
-    owner.settle = lambda record: record.offset != 9
-    consumers.fill(Direct(kafka.direct), topic, 10)
-    await owner.until(lambda: len(owner.got) == 10)
-    await asyncio.wait_for(owner.consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
+    direct = Direct(kafka.direct)
+    worker.add(trigger)
+    fill(direct, topic, ["a"] * 9)
+    await until("nine are read", lambda: len(trigger.got) == 9, worker)  # a new Kafka has coordinators by then
+    await commits_reach(direct, trigger, 9, worker)
+    trigger.slow = True
+    fill(direct, topic, ["a"])
+    await until("all is read", lambda: len(trigger.got) == 10, worker)
     away()
-    owner.partitions[0].tracker.settle(9)
-    owner.consumer.commits.schedule_commit()
-    await owner.until(lambda: owner.consumer.commits.silent)
+    trigger.settle()
+    await until("Kafka is silent", lambda: trigger.member.commits.silent, worker)
 
 
 async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
@@ -71,69 +46,18 @@ async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
 ) -> None:
     """It owned nothing before, so that it has lost nothing, and only the length of its join shows the outage."""
     monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
-    one, two, direct = Settler(), Settler(), Direct(proxied.direct)
-    settings = settings_of(proxied.bootstrap)
-    async with consuming(topic, one, settings, LONG_S):
-        await ten_of_which_one_is_not_committed(one, proxied, topic, proxied.brokers[0].proxy.blackhole)
-        async with consuming(topic, two, settings_of(direct.bootstrap), SHORT_S) as heir:
-            await two.until(lambda: heir.rebalances["assigned"] == 1)
-            proxied.brokers[0].proxy.forward()
-            await committed(direct, topic, 10)
-            assert two.got == []
-            heir._rebalance._join_watch.handover_until = 0.0
-            consumers.fill(direct, topic, 1)
-            await two.until(lambda: bool(two.got))
-    assert two.got == [(0, 10)]
-
-
-async def test_the_next_owner_of_a_fan_out_waits_for_the_former_one(
-    proxied: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     direct = Direct(proxied.direct)
     settings, first, second = settings_of(proxied.bootstrap), Trigger(direct, topic, "a"), Trigger(direct, topic, "a")
     async with working(direct, settings=settings, session_timeout_s=LONG_S) as one:
-        one.add(first)
-        fanout.fill(direct, topic, ["a"] * 9)
-        await until("nine are read", lambda: len(first.got) == 9, one)  # a new Kafka has coordinators by then
-        await commits_reach(direct, first, 9, one)
-        first.slow = True
-        fanout.fill(direct, topic, ["a"])
-        await until("all is read", lambda: len(first.got) == 10, one)
-        proxied.brokers[0].proxy.blackhole()
-        first.settle()
-        await until("Kafka is silent", lambda: first.member.commits.silent, one)
+        await ten_of_which_one_is_not_committed(first, one, proxied, topic, proxied.brokers[0].proxy.blackhole)
         async with working(direct, session_timeout_s=SHORT_S) as two:
             two.add(second)
-            heir = two.fanouts._fanouts[topic]._consumer
+            heir = two.consumer(topic)
             await until("it is assigned", lambda: heir.rebalances["assigned"] == 1, one, two)
             proxied.brokers[0].proxy.forward()
             await commits_reach(direct, first, 10, one, two)
             assert second.got == []
             heir._join_watch.handover_until = 0.0
-            fanout.fill(direct, topic, ["a"])
+            fill(direct, topic, ["a"])
             await until("all is read", lambda: bool(second.got), one, two)
     assert second.got == [(0, 10)]
-
-
-async def test_what_is_settled_is_handed_over_although_the_commit_machine_rests_meanwhile(
-    proxied: KafkaCluster, topic: str
-) -> None:
-    """Nothing is owned while the lost partitions are drained, so nothing waits to be committed. Kafka was silent all
-    the same."""
-
-    class Resting(Settler):
-        async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
-            self.consumer.commits.give_up_flight()  # as if Kafka had refused it
-            await self.until(lambda: not self.consumer.commits.silent)
-            await super().drain(partitions, limit_s)
-
-    one, two, direct = Resting(), Settler(lambda _: False), Direct(proxied.direct)
-    settings = settings_of(proxied.bootstrap)
-    async with consuming(topic, one, settings, SHORT_S) as former:
-        await ten_of_which_one_is_not_committed(one, proxied, topic, proxied.brokers[0].proxy.refuse)
-        await one.until(lambda: former.rebalances["lost"] == 1)
-        async with consuming(topic, two, settings_of(direct.bootstrap), SHORT_S):
-            await two.until(lambda: two.got == [(0, 9)])
-            proxied.brokers[0].proxy.forward()
-            await committed(direct, topic, 10)

@@ -8,13 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from agents.config import DeliveryConfig
 from agents.fanout.fanouts import Fanouts
+from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
+from tables.kafka.admin.answers import GroupOffset
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.fakes import CountingObserve
 from tests.support.fanout_listener import FanoutListener, settle
@@ -25,15 +29,24 @@ SESSION_S = 10.0
 
 
 class Trigger(FanoutListener):
-    """A Trigger whose events are settled at once, or kept while it is `slow`."""
+    """A Trigger whose events are settled at once if it `settles` them, or kept while it is `slow`."""
 
-    def __init__(self, kafka: Bootstrap, topic: str, name: str, type_: str = "") -> None:
+    def __init__(
+        self,
+        kafka: Bootstrap,
+        topic: str,
+        name: str,
+        type_: str = "",
+        settles: Callable[[Delivery], bool] = lambda _: True,
+    ) -> None:
         super().__init__(type_)
         self.slow = False
+        self.settles = settles
         self.got: list[tuple[int, int]] = []
         self.kept: list[Delivery] = []
         self.filtered_count = 0
-        self.opened_count = 0
+        self.opened_states: list[PartitionState] = []
+        self.stopped = 0
         self.problems: list[BaseException] = []
         self.while_draining: Callable[[], None] = lambda: None
         self.subscription = Subscription(
@@ -42,7 +55,14 @@ class Trigger(FanoutListener):
         )  # fmt: skip
 
     def opened(self, partitions: Sequence[PartitionState]) -> None:
-        self.opened_count += len(partitions)
+        self.opened_states.extend(partitions)
+
+    @property
+    def opened_count(self) -> int:
+        return len(self.opened_states)
+
+    def failing(self) -> None:
+        self.stopped += 1
 
     def filtered(self, headers: object) -> None:
         self.filtered_count += 1
@@ -50,7 +70,8 @@ class Trigger(FanoutListener):
     def enqueue(self, batches: list[Batch]) -> None:
         for one in self.take(batches):
             self.got.append((one.partition.number, one.offset))
-            self.kept.append(one)
+            if self.settles(one):
+                self.kept.append(one)
         if not self.slow:
             self.settle()
 
@@ -79,11 +100,13 @@ class Worker:
         settings: Mapping[str, str] | None = None,
         session_timeout_s: float = SESSION_S,
         reported: Mapping[int, int] | None = None,
+        **options: Any,
     ) -> None:
-        """`settings`: how clients connect, if not as usual. `reported`: the offsets of partitions, by former owners."""
+        """`settings`: how clients connect, if not as usual. `reported`: the offsets of partitions, by former owners.
+        `options`: of `DeliveryConfig`."""
         config = DeliveryConfig(
             settings or {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1,
-            session_timeout_s=session_timeout_s, buffer_bytes_max=buffer_bytes,
+            session_timeout_s=session_timeout_s, buffer_bytes_max=buffer_bytes, **options,
         )  # fmt: skip
         self.observe = CountingObserve()
         self.problems: list[BaseException] = []
@@ -97,9 +120,13 @@ class Worker:
             trigger.member.start()
             self.triggers.append(trigger)
 
-    async def remove(self, trigger: Trigger) -> None:
+    def consumer(self, topic: str) -> SharedConsumer:
+        """What reads the topic."""
+        return self.fanouts._fanouts[topic]._consumer
+
+    async def remove(self, trigger: Trigger, drain_s: float = 1.0) -> None:
         self.triggers.remove(trigger)
-        await trigger.member.stop(1.0)
+        await trigger.member.stop(drain_s)
 
     async def stop(self) -> None:
         await asyncio.gather(*(self.remove(trigger) for trigger in list(self.triggers)))
@@ -136,10 +163,38 @@ def fill(kafka: Bootstrap, topic: str, types: Sequence[str], partitions: int = 1
     assert producer.flush(60) == 0
 
 
+def committed_offsets(kafka: Bootstrap, trigger: Trigger) -> dict[int, GroupOffset]:
+    """Partition -> what the Trigger's group has committed."""
+    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
+    return {number: offset for (_, number), offset in admin.groups.committed(trigger.subscription.group).items()}
+
+
 def committed(kafka: Bootstrap, trigger: Trigger) -> int:
     """The sum of what the Trigger's group has committed."""
-    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
-    return sum(one.offset for one in admin.groups.committed(trigger.subscription.group).values())
+    return sum(offset.offset for offset in committed_offsets(kafka, trigger).values())
+
+
+def commit(kafka: Bootstrap, trigger: Trigger, offset: int) -> None:
+    """For partition 0, as somebody else."""
+    groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups
+    groups.commit(trigger.subscription.group, {(trigger.subscription.topic, 0): offset})
+
+
+def expire(kafka: Bootstrap, topic: str, low: int) -> None:
+    """The log of partition 0 begins here from now on."""
+    client, where = AdminClient({"bootstrap.servers": kafka.bootstrap}), TopicPartition(topic, 0, low)
+    client.delete_records([where])[where].result(LIMIT_S)
+
+
+def add_partitions(kafka: Bootstrap, topic: str, partitions: int) -> None:
+    """Until the topic has so many."""
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    client.create_partitions([NewPartitions(topic, partitions)], operation_timeout=120)[topic].result(LIMIT_S)
+
+
+def settings_of(bootstrap: str) -> dict[str, Any]:
+    """How to connect."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0}  # a client that cannot connect tries for ever
 
 
 async def commits_reach(kafka: Bootstrap, trigger: Trigger, offset: int, *workers: Worker) -> None:

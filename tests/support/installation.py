@@ -36,7 +36,6 @@ class Installation:
     channel: str = "ch"
     replication: int = 1
     is_broker: bool = False
-    shared_consumer: bool = False  #: of the channel
     secret: str = ""  #: of the broker
 
     def beside(self, channel: str, partitions: int = 1) -> Installation:
@@ -48,7 +47,7 @@ class Installation:
         """The directory that the worker with the controller watches; no other installation has a channel so named."""
         kind = BrokerResources if self.is_broker else Resources
         name = f"{self.channel}-{self.name}"
-        return kind(self.folder / "resources", name, self.replication, self.shared_consumer, self.secret)
+        return kind(self.folder / "resources", name, self.replication, self.secret)
 
     @property
     def state(self) -> Path:

@@ -48,7 +48,6 @@ class Resources:
     folder: Path
     channel: str = "orders"
     replication: int = 1
-    shared_consumer: bool = False  #: of the channel; a broker always has one
     secret: str = ""  #: of the broker
     kind: ClassVar[str] = "Subscription"  #: of what `write` writes
 
@@ -72,13 +71,12 @@ class Resources:
         spec: dict[str, Any] = {"numPartitions": partitions, "replicationFactor": self.replication}
         if delivery is not None:
             spec["delivery"] = delivery
-        annotations = {"penstock.dev/shared-consumer": "true"} if self.shared_consumer else {}
         self._write(
             f"{self.channel}.yaml",
             "messaging.knative.dev/v1beta1",
             "KafkaChannel",
             self.channel,
-            annotations,
+            {},
             spec,
         )
 

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.running import run_short
-from tests.chaos.scenes import NETWORK, SHARED, Scene
+from tests.chaos.scenes import NETWORK, Scene
 from tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize(
-    "scene", [scene for scene in (*NETWORK, *SHARED) if scene.short is not None], ids=lambda scene: scene.name
-)
+@pytest.mark.parametrize("scene", [scene for scene in NETWORK if scene.short is not None], ids=lambda scene: scene.name)
 def test_nothing_is_lost_or_overtaken(scene: Scene, proxied: KafkaCluster, tmp_path: Path) -> None:
     run_short(scene, proxied, tmp_path)

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.system
 
 LIMIT_S = 180.0
 PARTITIONS = 3
-SHARED = "Subscription with a shared consumer"
 
 
 @dataclass(slots=True)
@@ -62,9 +61,7 @@ class Moving:
 @contextmanager
 def running(kafka: EmbeddedKafka, folder: Path, kind: str, workers: int = 2) -> Iterator[Moving]:
     """Two workers; the first has the controller."""
-    installation = Installation(
-        kafka.bootstrap, folder, PARTITIONS, is_broker=kind == "Trigger", shared_consumer=kind == SHARED
-    )
+    installation = Installation(kafka.bootstrap, folder, PARTITIONS, is_broker=kind == "Trigger")
     with ScriptedSubscriber() as subscriber:
         names = ("moved", "steady")
         installation.write([Wanted(name, subscriber.script(f"/{name}", says(200))) for name in names])
@@ -91,7 +88,7 @@ def _stored(moving: Moving) -> tuple[dict[str, tuple[int, int]], dict[tuple[int,
     return places, stamps
 
 
-@pytest.mark.parametrize("kind", ["Subscription", "Trigger", SHARED])
+@pytest.mark.parametrize("kind", ["Subscription", "Trigger"])
 def test_under_load_delivery_goes_on_exactly_from_the_new_offsets(
     kind: str, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
@@ -178,7 +175,7 @@ def test_a_reset_offset_in_the_directory_is_carried_out_once(kafka: EmbeddedKafk
         assert moving.count("moved") == 80, "a restart does not repeat it"
 
 
-@pytest.mark.parametrize("kind", ["Subscription", "Trigger", SHARED])
+@pytest.mark.parametrize("kind", ["Subscription", "Trigger"])
 def test_where_nothing_runs_offsets_are_moved_directly(kind: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     with running(kafka, tmp_path, kind, workers=1) as moving:
         installation = moving.installation

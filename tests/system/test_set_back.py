@@ -21,12 +21,10 @@ PARTITIONS, EVENTS = 3, 200
 NAME = "a"
 
 
-@pytest.mark.parametrize("kind", ["Trigger", "Subscription with a shared consumer"])
+@pytest.mark.parametrize("kind", ["Trigger", "Subscription"])
 def test_nothing_comes_again(kafka: EmbeddedKafka, tmp_path: Path, kind: str) -> None:
     client = {"bootstrap.servers": kafka.bootstrap}
-    installation = Installation(
-        kafka.bootstrap, tmp_path, PARTITIONS, is_broker=kind == "Trigger", shared_consumer=kind != "Trigger"
-    )
+    installation = Installation(kafka.bootstrap, tmp_path, PARTITIONS, is_broker=kind == "Trigger")
     with SinkProcess(tmp_path, {NAME: ""}) as sink:
         installation.write([Wanted(NAME, sink.url(NAME))])
 

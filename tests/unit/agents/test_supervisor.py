@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from agents.supervisor import beyond
+from agents.supervisor import MOST, beyond
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
 
 WANTED = [
-    Subscription(uid, 1, "ns", uid, "c", "ch", "t", "t.dlq", 1, f"g-{uid}", Addressable("http://x/")) for uid in "abcd"
+    Subscription(uid, 1, "ns", uid, "c", "ch", f"t-{uid}", "dlq", 1, f"g-{uid}", Addressable("http://x/"))
+    for uid in "abcd"
 ]
-TRIGGERS = [replace(one, uid=f"t-{one.uid}", kind=TRIGGER) for one in WANTED]
-SHARED = [replace(one, uid=f"h-{one.uid}", shared_consumer=True) for one in WANTED]
-STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
-UNLISTED = [replace(wanted, uid=f"u-{wanted.uid}", unlisted=True) for wanted in WANTED]
+SECOND = [replace(wanted, uid=wanted.uid.upper()) for wanted in WANTED]
+STOPPED = [replace(wanted, uid=f"s-{wanted.uid}", topic="s", stopped=True) for wanted in WANTED]
+UNLISTED = [replace(wanted, uid=f"u-{wanted.uid}", topic="u", unlisted=True) for wanted in WANTED]
 
 
 @pytest.mark.parametrize(
-    ("held", "most", "expected"),
+    ("read", "most", "expected"),
     [
         ("", 4, ""),
         ("", 3, "d"),
@@ -31,20 +31,25 @@ UNLISTED = [replace(wanted, uid=f"u-{wanted.uid}", unlisted=True) for wanted in 
         ("axyz", 3, "bcd"),
     ],
 )
-def test_those_that_run_stay_and_the_first_ones_come_next(held: str, most: int, expected: str) -> None:
-    fanouts = 1
-    assert beyond([*WANTED, *TRIGGERS, *SHARED, *STOPPED, *UNLISTED], set(held), most + fanouts) == set(expected)
+def test_topics_that_are_read_stay_and_the_first_ones_come_next(read: str, most: int, expected: str) -> None:
+    late = beyond([*WANTED, *SECOND, *STOPPED, *UNLISTED], {f"t-{uid}" for uid in read}, most)
+    assert late == {*expected, *expected.upper()}
+
+
+def test_many_subscriptions_of_one_topic_take_one_client() -> None:
+    assert beyond([replace(WANTED[0], uid=str(number)) for number in range(2 * MOST)], set()) == set()
 
 
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
         ([], 0),
-        ([replace(TRIGGERS[0], topic=f"t{number}") for number in range(2)], 2),
-        ([replace(one, secret="ns/kafka") for one in TRIGGERS], 3),
-        ([replace(TRIGGERS[0], topic="t2", secret=f"ns/{number}") for number in range(2)], 4),
+        ([replace(WANTED[0], topic="s", secret="ns/kafka")], 2),
+        ([replace(WANTED[0], topic="s", secret=f"ns/{number}") for number in range(2)], 4),
+        ([replace(WANTED[0], topic="s", secret="ns/kafka", stopped=True)], 0),
     ],
-    ids=["none", "two topics of Brokers", "one topic and one Secret", "one topic and two Secrets"],
+    ids=["none", "one Secret", "two Secrets", "one that is not served"],
 )
-def test_brokers_and_their_secrets_take_clients_from_subscriptions(others: list[Subscription], expected: int) -> None:
-    assert len(beyond([*WANTED, *others], set(), len(WANTED))) == min(expected, len(WANTED))
+def test_secrets_of_brokers_take_clients(others: list[Subscription], expected: int) -> None:
+    served = [replace(other, kind=TRIGGER) for other in others]
+    assert len(beyond([*served, *WANTED], {"s"}, len(WANTED) + 1)) == expected

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import pytest
 from confluent_kafka import Consumer
 
 from agents.consumer.backpressure import Backpressure
@@ -27,8 +26,13 @@ def _partition(held_bytes: int, held: int) -> PartitionState:
     return made
 
 
-def _backpressure(clock: VirtualClock, stop: threading.Event | None = None, ahead: int = 48) -> Backpressure:
-    return Backpressure(_BUDGET, stop or threading.Event(), clock.monotonic, clock.sleep, ahead)
+def _backpressure(clock: VirtualClock, stop: threading.Event | None = None) -> Backpressure:
+    return Backpressure(_BUDGET, stop or threading.Event(), clock.monotonic, clock.sleep)
+
+
+def _throttle(pace: Backpressure, consumer: Consumer, *partitions: PartitionState) -> bool:
+    """By what one member holds, which follows all of them."""
+    return pace.throttle(lambda number: partitions[number], consumer, partitions)
 
 
 def _settling(partition: PartitionState, records: int) -> Callable[[], None]:
@@ -45,11 +49,11 @@ def test_full_until_half_of_it_is_settled() -> None:
     consumer, clock, partition = _consumer(), VirtualClock(), _partition(_BUDGET, 64)
     pace = _backpressure(clock)
     pace.handed(_BUDGET)
-    pace.batches_enqueued()
+    pace.taken()
     for turn in range(40):
         clock.at(0.001 * (turn + 1), _settling(partition, 1))
     try:
-        assert not pace.throttle(consumer, [partition]), "nothing is paused"
+        assert not _throttle(pace, consumer, partition), "nothing is paused"
         assert partition.held_bytes <= _BUDGET // 2
         assert partition.held_bytes > 20_000, "and it did not sleep much longer"
     finally:
@@ -61,31 +65,24 @@ def test_full_for_too_long_pauses_what_does_not_move() -> None:
     moving = PartitionState("t", 1, OffsetTracker(0))
     pace = _backpressure(clock)
     pace.handed(_BUDGET)
-    pace.batches_enqueued()
+    pace.taken()
     try:
-        assert pace.throttle(consumer, [partition, moving]), "it is paused"
+        assert _throttle(pace, consumer, partition, moving), "it is paused"
         assert pace.budget.paused == {0}
         partition.released, partition.released_bytes = 64, _BUDGET
-        assert not pace.throttle(consumer, [partition, moving]), "it is resumed"
+        assert not _throttle(pace, consumer, partition, moving), "it is resumed"
     finally:
         consumer.close()
 
 
-@pytest.mark.parametrize("ahead", [48, 1])
-def test_untaken_batches_also_cause_backpressure(ahead: int) -> None:
+def test_records_that_the_members_have_not_taken_also_cause_backpressure() -> None:
     consumer, clock = _consumer(), VirtualClock()
-    pace = _backpressure(clock, ahead=ahead)
-    partition = _partition(10, 1)
-    for _ in range(ahead):
-        pace.handed(_BUDGET)
-    clock.at(0.02, pace.batches_enqueued)
+    pace = _backpressure(clock)
+    pace.handed(_BUDGET)
+    clock.at(0.02, pace.taken)
     try:
-        assert not pace.all_enqueued
-        assert not pace.throttle(consumer, [partition])
+        assert not _throttle(pace, consumer, _partition(10, 1))
         assert clock.monotonic() >= 0.02, "it waited"
-        for _ in range(ahead - 1):
-            pace.batches_enqueued()
-        assert pace.all_enqueued
     finally:
         consumer.close()
 
@@ -94,9 +91,9 @@ def test_a_partition_that_nobody_follows_is_paused_until_one_does() -> None:
     consumer, clock, partition = _consumer(), VirtualClock(), _partition(10, 1)
     pace = _backpressure(clock)
     try:
-        assert pace.throttle_by(lambda number: None, consumer, [partition])
+        assert pace.throttle(lambda number: None, consumer, [partition])
         assert pace.budget.paused == {0}
-        assert not pace.throttle_by(lambda number: partition, consumer, [partition]), "it is resumed"
+        assert not pace.throttle(lambda number: partition, consumer, [partition]), "it is resumed"
     finally:
         consumer.close()
 
@@ -108,7 +105,7 @@ def test_a_stop_ends_waiting() -> None:
     pace = _backpressure(clock, stop)
     pace.handed(_BUDGET)
     try:
-        pace.throttle(consumer, [partition])
+        _throttle(pace, consumer, partition)
         assert clock.monotonic() == 0.0
         assert partition.held_bytes == _BUDGET
     finally:
@@ -119,14 +116,14 @@ def test_small_amounts_are_checked_later() -> None:
     consumer, clock, partition = _consumer(), VirtualClock(), _partition(10, 1)
     pace = _backpressure(clock)
     try:
-        assert not pace.throttle(consumer, [partition])
+        assert not _throttle(pace, consumer, partition)
         partition.fetched_bytes = _BUDGET  # more than it was told of
         pace.handed(100)
-        assert not pace.throttle(consumer, [partition])
+        assert not _throttle(pace, consumer, partition)
         assert partition.held_bytes == _BUDGET, "it was not waited for"
         pace.handed(_BUDGET)
         clock.at(0.02, lambda: setattr(partition, "released_bytes", _BUDGET))
-        assert not pace.throttle(consumer, [partition])
+        assert not _throttle(pace, consumer, partition)
         assert partition.held_bytes == 0, "now it was waited for"
     finally:
         consumer.close()

@@ -110,9 +110,10 @@ def sees(
 
 
 def begin_to_remove(*left: AnyObject) -> Callable[[Kafka], object]:
-    """The removal of all but these is recorded and retracted; a member keeps each group."""
+    """The removal of all but these is recorded and retracted; a worker still reads, and a member keeps each group."""
 
     def change(kafka: Kafka) -> None:
+        kafka.world = replace(kafka.world, workers=serves(kafka))
         kafka.groups = dict.fromkeys(kafka.groups, GroupState.LIVE)
         kafka.settle(*left)
 

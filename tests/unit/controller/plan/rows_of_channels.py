@@ -53,18 +53,6 @@ CHANNELS = [
         topics=CREATED,
     ),
     Row(
-        "its Subscriptions shall share a consumer, and have had their own",
-        "False Immutable: Ready, TopicReady; Unknown OlderGenerationServed: ContractPublished",
-        (channel(generation=2, shared_consumer=True),),
-        (channel(),),
-    ),
-    Row(
-        "its Subscriptions shall have consumers of their own, and share one",
-        "False Immutable: Ready, TopicReady; Unknown OlderGenerationServed: ContractPublished",
-        (channel(generation=2),),
-        (channel(shared_consumer=True),),
-    ),
-    Row(
         "topic refused",
         "False KafkaRefused: Ready, TopicReady; Unknown KafkaRefused: ContractPublished, Addressable",
         (channel(),),

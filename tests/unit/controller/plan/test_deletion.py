@@ -63,15 +63,25 @@ def test_a_removed_subscription_leaves_its_channel_alone() -> None:
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
+def test_a_topic_is_not_deleted_while_a_worker_reads_it() -> None:
+    kafka = settled()
+    served = serving(*kafka.world.subscriptions.values())
+    assert names_of(kafka.settle(workers=served)) == ["Remember", "Remember", "Retract", "Retract"]
+    assert TOPIC in kafka.topics
+    later = NOW + CONFIG.group_wait_s + 1
+    assert [one for one in kafka.decide(now=later, workers=served) if isinstance(one, DeleteTopic)], "but not for ever"
+    kafka.settle(workers={})
+    assert not kafka.world.removals
+    assert not kafka.topics
+
+
 def test_a_group_with_members_is_waited_for() -> None:
+    """Of another program: workers do not join it."""
     kafka = settled()
     kafka.groups["kafka.s-billing"] = GroupState.LIVE
-    assert names_of(kafka.settle()) == ["Remember", "Remember", "Retract", "Retract"]
-    assert TOPIC in kafka.topics, "a topic is not deleted under a reader"
-    later = NOW + CONFIG.group_wait_s + 1
-    assert [one for one in kafka.decide(now=later) if isinstance(one, DeleteTopic)], "but not for ever"
+    assert names_of(kafka.settle(channel())) == ["Remember", "Retract"]
     kafka.groups["kafka.s-billing"] = GroupState.EMPTY
-    kafka.settle()
+    kafka.settle(channel())
     assert not kafka.world.removals
 
 
@@ -124,7 +134,7 @@ def test_a_subscription_of_a_deleted_channel_is_removed_and_starts_again_with_th
 
 def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
     kafka = settled()
-    kafka.groups["kafka.s-billing"] = GroupState.LIVE
+    kafka.world = replace(kafka.world, workers=serving(*kafka.world.subscriptions.values()))
     again = channel(uid="c-again")
     for action in kafka.decide():
         kafka.act(action)
@@ -135,8 +145,7 @@ def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
     status = kafka.statuses(again)["orders"]
     assert condition(status) == (ConditionStatus.UNKNOWN, "TopicBeingRemoved"), "it passes without any action"
     assert "rename" not in message(status)
-    kafka.groups["kafka.s-billing"] = GroupState.EMPTY
-    kafka.settle(again)
+    kafka.settle(again, workers={})
     assert list(kafka.world.channels) == ["c-again"]
 
 

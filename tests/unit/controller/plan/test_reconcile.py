@@ -256,20 +256,6 @@ def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
     assert condition(status) == (ConditionStatus.FALSE, "ChannelImmutable")
 
 
-def test_what_an_older_controller_published_keeps_a_consumer_of_its_own() -> None:
-    """It does not know the annotation. Workers that serve the subscription in two ways would both deliver."""
-    kafka, shared = Kafka(), channel(shared_consumer=True)
-    kafka.settle(shared, sub())
-    published = replace(kafka.world.subscriptions["s-billing"], shared_consumer=False)
-    kafka.world = replace(kafka.world, subscriptions={"s-billing": published})
-    kafka.settle(shared, sub(generation=2), sub("stock", uid="s-stock"))
-    found = kafka.world.subscriptions
-    assert {uid: (one.generation, one.shared_consumer) for uid, one in found.items()} == {
-        "s-billing": (2, False),
-        "s-stock": (1, True),
-    }
-
-
 OWN = DeliveryRules(retry=1)
 SINK = DeliveryRules(dead_letter_sink=Destination(uri="http://own-sink/"))
 CHANNEL_SINK = Addressable("http://channel-sink/")

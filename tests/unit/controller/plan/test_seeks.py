@@ -325,9 +325,9 @@ def test_no_phase_is_followed_by_one_that_is_not_in_the_table(before: SeekPhase,
 
 
 @pytest.mark.parametrize(("members", "moves"), [(0, True), (1, False), (None, False)])
-def test_of_a_shared_consumer_every_member_must_have_stopped_it(members: int | None, moves: bool) -> None:
+def test_every_member_of_the_fan_out_must_have_stopped_it(members: int | None, moves: bool) -> None:
     """A frozen worker is a member of the fan-out, and could commit. The group itself has no members."""
-    objects, kafka = (channel(shared_consumer=True), subscription()), Kafka()
+    objects, kafka = (channel(), subscription()), Kafka()
     kafka.settle(*objects)
     kafka.fanouts[TOPIC] = members
     kafka.settle(*objects, reset())

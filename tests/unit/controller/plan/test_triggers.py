@@ -9,7 +9,6 @@ import pytest
 from controller.plan.actions import (
     AnyObject,
     CommitStart,
-    GroupState,
     ObservedTopic,
     PublishChannel,
     PublishSubscription,
@@ -69,16 +68,6 @@ def test_the_triggers_of_a_deleted_broker_are_removed_with_their_groups_before_i
     assert condition(kafka.status(trigger()), "BrokerReady") == (FALSE, "BrokerNotFound")
     again = kafka.settle(trigger(), broker(uid="b-again"))
     assert names_of(again)[-2:] == ["CommitStart", "PublishSubscription"]
-
-
-def test_topics_wait_for_the_members_of_a_triggers_group() -> None:
-    kafka = settled_kafka()
-    kafka.groups["kafka.t-billing"] = GroupState.LIVE
-    assert names_of(kafka.settle()) == ["Remember", "Remember", "Retract", "Retract"]
-    assert BROKER_TOPIC in kafka.topics
-    kafka.groups["kafka.t-billing"] = GroupState.EMPTY
-    kafka.settle()
-    assert not kafka.topics
 
 
 def test_a_broker_that_was_replaced_gets_its_triggers_again() -> None:

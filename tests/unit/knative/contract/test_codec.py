@@ -75,13 +75,13 @@ STORED: list[tuple[Entry, str]] = [
         '"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
         '"dlq_topic":"t.dlq","partitions":4,"hosts":["a.example","b.example"],"kind":"Broker","spec_hash":"5f",'
         '"keep_topic":true,"config_map":"ns/config","external":true,"config_keys":["segment.ms"],'
-        '"shared_consumer":false,"secret":"","unlisted":false}}',
+        '"secret":"","unlisted":false}}',
     ),
     (
         CHANNEL,
         '{"schema":1,"what":"channel","channel":{"uid":"c2","generation":1,"namespace":"ns","name":"bare",'
         '"topic":"t2","dlq_topic":"t2.dlq","partitions":1,"hosts":[],"kind":"KafkaChannel","spec_hash":"",'
-        '"keep_topic":false,"config_map":"","external":false,"config_keys":[],"shared_consumer":false,"secret":"","unlisted":false}}',
+        '"keep_topic":false,"config_map":"","external":false,"config_keys":[],"secret":"","unlisted":false}}',
     ),
     (
         SUBSCRIPTION,
@@ -91,18 +91,7 @@ STORED: list[tuple[Entry, str]] = [
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
         '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
-        '"shared_consumer":false,"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
-    ),
-    (
-        replace(SUBSCRIPTION, shared_consumer=True),
-        '{"schema":2,"needs":["shared-consumer"],'
-        '"what":"subscription","subscription":{"uid":"u1","generation":3,"namespace":"ns","name":"sub",'
-        '"channel_uid":"c1","channel":"ch","topic":"t","dlq_topic":"t.dlq","partitions":4,"group":"kafka.u1",'
-        '"subscriber":{"uri":"http://s/","ca_certs":""},"reply":null,"delivery":{"retry":0,'
-        '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
-        '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
-        '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
-        '"shared_consumer":true,"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
+        '"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
     ),
     (
         TRIGGER,
@@ -115,7 +104,7 @@ STORED: list[tuple[Entry, str]] = [
         '"order":"key-ordered","concurrency":7,"exhausted":"ignore","kind":"Trigger","spec_hash":"6a",'
         '"filter":"{\\"all\\":[{\\"exact\\":{\\"type\\":\\"ü\\"}},'
         '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id","seek":"","stopped":false,'
-        '"shared_consumer":false,"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
+        '"secret":"","unlisted":false,"delivery_own":[],"delivery_inherited":[]}}',
     ),
 ]
 

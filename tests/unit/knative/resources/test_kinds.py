@@ -293,7 +293,7 @@ def test_the_hash_follows_what_is_asked_for() -> None:
     before = spec_hash(channel())
     assert spec_hash(channel({}, {"example.com/x": "y"}, status={})) == before
     assert spec_hash(channel({"numPartitions": 1})) != before
-    for annotation in ("penstock.dev/hosts", "penstock.dev/shared-consumer", "knative.dev/dependency"):
+    for annotation in ("penstock.dev/hosts", "penstock.dev/keep-topic", "knative.dev/dependency"):
         assert spec_hash(channel({}, {annotation: "a"})) != before
 
 

@@ -1,4 +1,4 @@
-"""A log whose offsets are not all records: transactions leave markers in it, and what was aborted. The feed reads over
+"""A log whose offsets are not all records: transactions leave markers in it, and what was aborted. The reader passes
 them and comes to rest at the end of the log, never past an event that is not settled."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agents.dispatch.view import lag
 from app.local.kafka import EmbeddedKafka
 from app.operations.group_offsets import read_group_offsets
 from app.operations.lag import events_behind
-from tests.integration.consumers import LIMIT_S, Settler, committed, feeding, fill, subscription
+from tests.support.fanout import LIMIT_S, Trigger, Worker, committed, fill, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -44,14 +44,20 @@ class Transactions:
         self._producer.commit_transaction(LIMIT_S)
 
 
-def _behind(kafka: EmbeddedKafka, topic: str) -> int:
+def _behind(kafka: EmbeddedKafka, trigger: Trigger) -> int:
     """What `penstock lag` says."""
-    return sum(map(events_behind, read_group_offsets({"bootstrap.servers": kafka.bootstrap}, [subscription(topic)])))
+    offsets = read_group_offsets({"bootstrap.servers": kafka.bootstrap}, [trigger.subscription])
+    return sum(map(events_behind, offsets))
 
 
-async def _until_at(owner: Settler, mark: int, end: int) -> None:
-    """Until all that can be settled is, and the feed knows where the log ends."""
-    await owner.until(lambda: [(p.tracker.committable, p.log_end_offset) for p in owner.partitions] == [(mark, end)])
+async def _until_at(trigger: Trigger, mark: int, end: int, worker: Worker) -> None:
+    """Until all that can be settled is, the reader knows where the log ends, and its end is committed."""
+
+    def is_there() -> bool:
+        return [(p.tracker.committable, p.log_end_offset) for p in trigger.member.partitions] == [(mark, end)]
+
+    await until(f"it is at {mark} of {end}", is_there, worker)
+    await asyncio.wait_for(trigger.member.commits.barrier(trigger.member.states[0]), LIMIT_S)
 
 
 async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
@@ -59,18 +65,18 @@ async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
 ) -> None:
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
-    owner = Settler()
-    async with feeding(kafka, topic, owner) as consumer:
+    trigger = Trigger(kafka, topic, "t")
+    async with working(kafka) as worker:
+        worker.add(trigger)
         end = 0
         for records, abort in ((3, False), (1, False), (4, True), (0, False), (1, True), (2, False), (2, True)):
             await asyncio.to_thread(transactions.make, records, abort=abort)
             end += records + bool(records)  # a transaction without a record leaves nothing
-            await _until_at(owner, end, end)
-            await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
-            assert committed(kafka, topic)[0] == end
-            assert await asyncio.to_thread(_behind, kafka, topic) == 0
-            assert lag(consumer.partitions) == 0
-    assert [offset for _, offset in owner.got] == [0, 1, 2, 4, 13, 14]
+            await _until_at(trigger, end, end, worker)
+            assert committed(kafka, trigger) == end
+            assert await asyncio.to_thread(_behind, kafka, trigger) == 0
+            assert lag(trigger.member.partitions) == 0
+    assert [offset for _, offset in trigger.got] == [0, 1, 2, 4, 13, 14]
 
 
 async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
@@ -78,38 +84,37 @@ async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
 ) -> None:
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
-    owner = Settler(lambda record: record.offset != 2)
-    async with feeding(kafka, topic, owner) as consumer:
+    first, second = Trigger(kafka, topic, "t", "", lambda delivery: delivery.offset != 2), Trigger(kafka, topic, "t")
+    async with working(kafka) as worker:
+        worker.add(first)
         await asyncio.to_thread(transactions.make, 4)
-        await _until_at(owner, 2, 5)
-        await owner.until(lambda: owner.partitions[0].tracker.fetched == 5)
-        partition = owner.partitions[0]
-        await asyncio.wait_for(consumer.commits.barrier(partition), LIMIT_S)
-        assert committed(kafka, topic)[0] == 2
-        assert lag(consumer.partitions) == 3
-        partition.tracker.settle(2)
-        consumer.commits.schedule_commit()
-        await asyncio.wait_for(consumer.commits.barrier(partition), LIMIT_S)
-        assert committed(kafka, topic)[0] == 5
-    second = Settler()
-    fill(kafka, topic, 1)
-    async with feeding(kafka, topic, second):
-        await second.until(lambda: len(second.got) == 1)
+        await _until_at(first, 2, 5, worker)
+        await until("the end is read", lambda: first.member.states[0].tracker.fetched == 5, worker)
+        assert committed(kafka, first) == 2
+        assert lag(first.member.partitions) == 3
+        first.member.states[0].tracker.settle(2)
+        first.member.commits.schedule_commit()
+        await _until_at(first, 5, 5, worker)
+        assert committed(kafka, first) == 5
+    fill(kafka, topic, ["a"])
+    async with working(kafka) as worker:
+        worker.add(second)
+        await until("what is new is read", lambda: len(second.got) == 1, worker)
     assert second.got == [(0, 5)]
 
 
 async def test_an_open_transaction_is_waited_for(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
-    owner = Settler()
-    async with feeding(kafka, topic, owner) as consumer:
+    trigger = Trigger(kafka, topic, "t")
+    async with working(kafka) as worker:
+        worker.add(trigger)
         await asyncio.to_thread(transactions.make, 1)
-        await _until_at(owner, 2, 2)
+        await _until_at(trigger, 2, 2, worker)
         await asyncio.to_thread(transactions.begin, 2)
-        await _until_at(owner, 2, 4)
-        await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
-        assert committed(kafka, topic)[0] == 2
-        assert await asyncio.to_thread(_behind, kafka, topic) == lag(consumer.partitions) == 2
+        await _until_at(trigger, 2, 4, worker)
+        assert committed(kafka, trigger) == 2
+        assert await asyncio.to_thread(_behind, kafka, trigger) == lag(trigger.member.partitions) == 2
         await asyncio.to_thread(transactions.commit)
-        await _until_at(owner, 5, 5)
-    assert [offset for _, offset in owner.got] == [0, 2, 3]
+        await _until_at(trigger, 5, 5, worker)
+    assert [offset for _, offset in trigger.got] == [0, 2, 3]

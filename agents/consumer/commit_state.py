@@ -1,4 +1,4 @@
-"""The states of a subscription's commits, and which may follow which. No event loop, no thread, no Kafka.
+"""The states of a subscription's commits, and which may follow which. No event loop, no Kafka.
 
     CommitState    is a commit on its way?      NONE ---> REQUESTED ---> SENT ---> NONE
     NextCommit     when is another one due?     NONE ---> SCHEDULED ---> NONE, or ---> DUE while one is on its way
@@ -10,7 +10,7 @@ three tables allow, and the caller makes timers and listeners follow `due_at`, `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -25,7 +25,7 @@ class CommitState(Enum):
     """Where the one commit is that may be on its way."""
 
     NONE = "no commit is on its way"
-    REQUESTED = "it waits for the consumer's thread to send it"
+    REQUESTED = "it waits until Kafka has confirmed the assignment"
     SENT = "it is not answered yet"
 
 
@@ -53,10 +53,9 @@ class Event(Enum):
     REQUESTED = "the timer has ended, and a commit was prepared"
     MISSED = "the timer has ended while another commit was on its way"
     CLEAN = "the timer has ended, and no owned partition has uncommitted changes"
-    SENT = "the consumer's thread has sent the commit"
+    SENT = "the commit is sent"
     SUCCEEDED = "the commit is confirmed"
     REFUSED = "the commit has failed"
-    GIVEN_UP = "the answer will not be seen"
     FORGOTTEN = "partitions were lost, or a new client has joined"
     DETACHED = "the client is about to be closed"
     OVERDUE = "no commit has succeeded for the limit"
@@ -65,12 +64,10 @@ class Event(Enum):
 
 _C, _N, _K, _E = CommitState, NextCommit, Confirmation, Event
 
-#: Who sends makes the transition to SENT: the consumer's thread, in a fan-out the event loop. The event loop makes all
-#: others: in each state only one of them acts.
 COMMIT: Mapping[CommitState, Mapping[Event, CommitState]] = {
     _C.NONE: {_E.REQUESTED: _C.REQUESTED, _E.FORGOTTEN: _C.NONE},
     _C.REQUESTED: {_E.SENT: _C.SENT, _E.FORGOTTEN: _C.NONE},
-    _C.SENT: {_E.SUCCEEDED: _C.NONE, _E.REFUSED: _C.NONE, _E.GIVEN_UP: _C.NONE, _E.FORGOTTEN: _C.NONE},
+    _C.SENT: {_E.SUCCEEDED: _C.NONE, _E.REFUSED: _C.NONE, _E.FORGOTTEN: _C.NONE},
 }
 
 NEXT: Mapping[NextCommit, Mapping[Event, NextCommit]] = {
@@ -135,7 +132,7 @@ class Commit:
 
 
 class CommitMachine:
-    """The commits of one subscription. Event loop only, except `send` (consumer's thread)."""
+    """The commits of one subscription."""
 
     __slots__ = (
         "_interval_s",
@@ -205,9 +202,8 @@ class CommitMachine:
         self.due_at = None
         if self.state is not CommitState.NONE:
             self.next = _after(NEXT, self.next, Event.MISSED)
-        elif wanted := changes(self._owned()):
+        elif wanted := changes(self._partitions.values()):
             self.next = _after(NEXT, self.next, Event.REQUESTED)
-            # First the commit, then the state: the thread takes it as soon as it is REQUESTED.
             self.commit = Commit(wanted)
             self.state = _after(COMMIT, self.state, Event.REQUESTED)
             self._observe(Event.REQUESTED)
@@ -220,10 +216,6 @@ class CommitMachine:
         if late:
             self._observe(Event.WOKEN)
 
-    def _owned(self) -> list[PartitionState]:
-        """Copied in one step, because the consumer's thread changes the mapping."""
-        return list(self._partitions.values())
-
     def _schedule(self, at: float) -> None:
         """Due at this time, or earlier if it is already."""
         if self.due_at is None or at < self.due_at:
@@ -233,46 +225,33 @@ class CommitMachine:
     # -- the commit on its way
 
     def send(self) -> Commit | None:
-        """The consumer's thread is about to send the REQUESTED commit. None: there is none."""
+        """The REQUESTED commit is about to be sent. None: there is none."""
         if self.state is not CommitState.REQUESTED:
             return None
         self.state = _after(COMMIT, self.state, Event.SENT)
         return self.commit
 
-    def answered(self, now: float, refused: Collection[int]) -> list[int]:
-        """The commit on its way is answered; `refused`: the partitions for which it failed. Returns those of them that
-        are still owned."""
+    def answered(self, now: float, confirmed: bool) -> bool:
+        """The commit on its way is answered. True: it has failed, for partitions that are still owned."""
         assert self.commit is not None
         owned = [change for change in self.commit.wanted if self.owns(change.partition)]
-        failed = [change.partition.number for change in owned if change.partition.number in refused]
-        for change in owned:
+        for change in owned if confirmed else ():
             partition = change.partition
-            if partition.number not in refused:
-                # `changes` of the request: what has changed since then is not in this commit.
-                partition.committed = max(partition.committed, change.changes)
-                partition.acknowledged = max(partition.acknowledged, change.offset)
-        # Refused for partitions that have all gone meanwhile: nothing is left to fail, but Kafka has confirmed nothing.
-        succeeded = not failed and any(change.partition.number not in refused for change in self.commit.wanted)
-        event = Event.SUCCEEDED if succeeded else Event.REFUSED
+            # `changes` of the request: what has changed since then is not in this commit.
+            partition.committed = max(partition.committed, change.changes)
+            partition.acknowledged = max(partition.acknowledged, change.offset)
+        event = Event.SUCCEEDED if confirmed else Event.REFUSED
         self.state = _after(COMMIT, self.state, event)
         self.commit = None
-        if succeeded:
+        if confirmed:
             self._confirm(event)
+            if self.next is NextCommit.DUE:
+                self._schedule(now + SOON_S)
+            elif self.next is NextCommit.NONE and any(map(_is_dirty, self._partitions.values())):
+                self._schedule(now + self._interval_s)
         else:  # not soon: a broker that fails would otherwise get a commit every few milliseconds
             self._schedule(now + self._interval_s)
-            return failed
-        if self.next is NextCommit.DUE:
-            self._schedule(now + SOON_S)
-        elif self.next is NextCommit.NONE and any(map(_is_dirty, self._owned())):
-            self._schedule(now + self._interval_s)
-        return failed
-
-    def give_up(self, now: float) -> None:
-        """The thread will not see the answer to the commit that it has sent: other commits must be possible."""
-        if self.state is CommitState.SENT:
-            self.state = _after(COMMIT, self.state, Event.GIVEN_UP)
-            self.commit = None
-            self._schedule(now + SOON_S)
+        return bool(owned) and not confirmed
 
     # -- whether Kafka confirms
 

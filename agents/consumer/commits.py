@@ -1,31 +1,27 @@
 """Commits committable offsets and their metadata: one commit in flight at most, none when nothing has changed.
 
-    loop:    settle / failed -> schedule_commit() -> timer (interval) -> request        result for each partition
-                                             ^                           |                    |            |
-                                             +------- still dirty -------|--------------------+            +-> barriers
-    thread:                                                  commit(async), then on_commit
+    settle / failed -> schedule_commit() -> timer (interval) -> requested -> send_requested()     answer
+                               ^                                                                    |   |
+                               +--------------------------- still dirty ----------------------------+   +-> barriers
 
-What is due, and what an answer means, is decided in `agents/consumer/commit_state`; here are the timers, the thread and
-the client. While Kafka confirms no commits, no first attempts are made: what is delivered now would be delivered again
-if the partition went to another worker. A retry waits at the barrier until the attempts made so far are committed, so
-that a crash costs at most one attempt.
+What is due, and what an answer means, is decided in `agents/consumer/commit_state`; here are the timers. While Kafka
+confirms no commits, no first attempts are made: what is delivered now would be delivered again if the partition went to
+another worker. A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at most
+one attempt.
 
-Only the client's own thread uses the client: a commit from another thread blocks for ever while the first one polls.
-Two checks prevent wrong commits. A request may be older than the release of a partition and its last commit; sent
-after that, it would move the committed offset back. So the thread checks again what is owned when it sends. And a
-commit can succeed for some partitions only, so the result of each one is checked.
+A request may be older than the release of a partition and its last commit; sent after that, it would move the committed
+offset back. So what is owned is checked again when it is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agents.consumer.commit_state import (
     SOON_S,
@@ -38,15 +34,12 @@ from agents.consumer.commit_state import (
     changes,
 )
 from agents.ordering.partition import PartitionState
-from tables.kafka.loop_thread import call_soon
 
 log = structlog.get_logger(__name__)
 
 #: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
 LATE_S = 5.0  #: see `Commits.schedule_late_commit`
-_TRIES = 3  # of a commit that is waited for
-_AGAIN_S = 0.1
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
@@ -71,27 +64,6 @@ def offsets(partitions: Iterable[PartitionState]) -> list[TopicPartition]:
 
 def _place(change: Change) -> TopicPartition:
     return TopicPartition(change.partition.topic, change.partition.number, change.offset, change.metadata)
-
-
-def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str) -> set[int]:
-    """Commit and wait for the result; a consumer's own thread only. Logs and returns the partitions that could not be
-    committed: what was settled in them may be delivered again."""
-    for left in reversed(range(_TRIES)):
-        if not wanted:
-            break
-        if left < _TRIES - 1:
-            time.sleep(_AGAIN_S)
-        try:
-            results = consumer.commit(offsets=wanted, asynchronous=False) or []
-        except KafkaException as problem:
-            reason = problem.args[0].str()
-        else:
-            refused = {(r.topic, r.partition): r.error for r in results if r.error is not None}
-            reason = "; ".join(f"{p}: {error.str()}" for (_, p), error in refused.items())
-            wanted = [w for w in wanted if (w.topic, w.partition) in refused]
-        if wanted and not left:
-            log.error("last commit failed; some events may be delivered again", subscription=label, reason=reason)
-    return {where.partition for where in wanted}
 
 
 class _Alarm:
@@ -146,22 +118,21 @@ class _Barriers:
             self._loop.call_soon(self.release)
 
 
-class Committer(Protocol):
-    """What sends a commit: the consumer, or what commits for a group without members."""
-
-    def commit(self, *, offsets: list[TopicPartition], asynchronous: Any) -> Any:
-        """Commit. The answer comes to `Commits.on_commit`; without `asynchronous` it is returned. Raises
-        KafkaException."""
+#: Answers a commit; None = it is confirmed for all of its partitions.
+Answered = Callable[[KafkaError | None], None]
+#: Sends a commit.
+Send = Callable[[list[TopicPartition], Answered], None]
 
 
 class Commits:
-    """Commits of one subscription. Event loop only, except `send_requested` and `on_commit` (consumer's thread)."""
+    """Commits of one subscription. Event loop only."""
 
     def __init__(
         self,
         label: str,
         interval_s: float,
         fatal: Callable[[BaseException], None],
+        send: Send,
         *,
         timeout_s: float = 2.0,
         waiting: Callable[[bool], None] = lambda _: None,
@@ -172,6 +143,7 @@ class Commits:
         none is needed; `requested()` when `send_requested` has something to send."""
         self._label = label
         self._fatal = fatal
+        self._send = send
         self._timeout_s = timeout_s
         self._listener = waiting
         self._on_requested = requested
@@ -192,24 +164,13 @@ class Commits:
         """No commits while this process was not frozen: so other members could not commit either."""
         return self._machine.confirmation is Confirmation.SILENT
 
-    @property
-    def wanted(self) -> bool:
-        """A commit is due or in flight, so the thread should poll often. May be read from any thread."""
-        machine = self._machine
-        return machine.next is not NextCommit.NONE or machine.state is not CommitState.NONE
-
-    @property
-    def in_flight(self) -> bool:
-        """A commit was sent and is not answered. For the consumer's thread, while it is not sending one."""
-        return self._machine.state is CommitState.SENT
-
     def attach(self, partitions: dict[int, PartitionState]) -> None:
-        """Commit for the partitions in this live mapping from now on: a new client has joined."""
+        """Commit for the partitions in this live mapping from now on."""
         self._machine.attach(self._loop.time(), partitions)
         self._follow()
 
     def detach(self) -> None:
-        """Stop committing: the client is about to be closed."""
+        """Stop committing."""
         self._machine.detach(self._loop.time())
         self._follow()
 
@@ -235,12 +196,6 @@ class Commits:
             self._late = True
             machine.schedule(self._loop.time(), LATE_S)
             self._due.follow(machine.due_at)
-
-    def give_up_flight(self) -> None:
-        """Ignore the commit in flight. Called before the thread stops polling for a while: it would not get the answer,
-        and other commits must be possible meanwhile."""
-        self._machine.give_up(self._loop.time())
-        self._follow()
 
     async def barrier(self, partition: PartitionState) -> None:
         """Return when the present state of this partition is committed. Cancel it when the partition is revoked."""
@@ -279,10 +234,8 @@ class Commits:
         self._machine.overdue(self._loop.time())
         self._follow()
 
-    # -- the consumer's thread
-
-    def send_requested(self, consumer: Committer, wait: bool = False) -> None:
-        """Send the requested commit, from the consumer's thread. `wait`: the thread does not poll for the result."""
+    def send_requested(self) -> None:
+        """Send the requested commit, if there is one."""
         commit = self._machine.send()
         if commit is None:
             return
@@ -291,43 +244,19 @@ class Commits:
             if self._machine.owns(change.partition):
                 change.partition.requested = change.offset
                 wanted.append(_place(change))
-        if not wanted:  # all of it was revoked (with its own last commit) or lost: Kafka confirms nothing
-            nothing = KafkaError(KafkaError._NO_OFFSET)
-            call_soon(self._loop, self._guarded, self._answered, commit, nothing, [])
-            return
-        try:
-            results = consumer.commit(offsets=wanted, asynchronous=not wait)
-            if wait:
-                call_soon(self._loop, self._guarded, self._answered, commit, None, results or [])
-        except KafkaException as problem:
-            call_soon(self._loop, self._guarded, self._answered, commit, problem.args[0], [])
+        if wanted:
+            self._send(wanted, partial(self._guarded, self._answered, commit))
+        else:  # all of it was revoked (with its own last commit) or lost: Kafka confirms nothing
+            self._answered(commit, KafkaError(KafkaError._NO_OFFSET))
 
-    def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """librdkafka's callback, in the consumer's thread."""
-        call_soon(self._loop, self._guarded, self._on_result, error, partitions)
-
-    # -- answers, on the event loop
-
-    def _on_result(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
-        commit = self._machine.commit
-        if commit is None or self._machine.state is not CommitState.SENT:
-            return  # of an earlier one, which was given up
-        # librdkafka does not say which commit it answers; offset and metadata do.
-        mine = {(c.partition.number, c.offset, c.metadata) for c in commit.wanted}
-        if all((r.partition, r.offset, r.metadata or "") in mine for r in results):
-            self._answered(commit, error, results)
-
-    def _answered(self, commit: Commit, error: KafkaError | None, results: list[TopicPartition]) -> None:
+    def _answered(self, commit: Commit, error: KafkaError | None) -> None:
         if commit is not self._machine.commit:
-            return  # given up meanwhile
-        errors = {change.partition.number: error for change in commit.wanted}
-        errors.update((result.partition, result.error or error) for result in results)
-        refused = {number: problem for number, problem in errors.items() if problem is not None}
-        failed = self._machine.answered(self._loop.time(), refused)
-        if failed:
-            self._failed(refused[failed[-1]])
-        elif len(refused) < len(errors):
+            return  # forgotten meanwhile
+        failed = self._machine.answered(self._loop.time(), error is None)
+        if error is None:
             self._succeeded()
+        elif failed:
+            self._failed(error)
         self._barriers.release()
         if self._barriers and not failed:
             self._machine.schedule(self._loop.time(), SOON_S)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from agents.consumer.commits import Answered
 from agents.fanout.late_commits import Reported, Start, start_at
 from knative.contract.records import Subscription
 from knative.ports import Observe
@@ -31,8 +32,6 @@ SET_BACK_HINT = "to move offsets, use penstock seek"
 
 #: Group -> partition -> where it begins.
 Starts = Mapping[str, Mapping[int, Start]]
-#: As `Commits.on_commit`.
-OnCommit = Callable[[KafkaError | None, list[TopicPartition]], None]
 #: Whether the process is known to own, still and without a break, the partitions that it was asked to commit.
 Claim = Callable[[], bool]
 
@@ -95,15 +94,15 @@ class GroupOffsets:
         low, high = self._admin.first_offsets(places), self._admin.end_offsets(places)
         return {number: (low[topic, number], high[topic, number]) for number in numbers}
 
-    def begin_commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: OnCommit) -> None:
+    def begin_commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: Answered) -> None:
         """Commit, unless the process does not own all of it any more when the request is sent; `done` gets the answer.
         Returns at once."""
         task = asyncio.get_running_loop().create_task(self._commit(group, wanted, claim, done))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
 
-    async def _commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: OnCommit) -> None:
-        done(await self._try(group, wanted, claim, _COMMIT_LIMIT_S), wanted)
+    async def _commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: Answered) -> None:
+        done(await self._try(group, wanted, claim, _COMMIT_LIMIT_S))
 
     async def commit_now(self, group: str, wanted: list[TopicPartition], claim: Claim, label: str) -> set[int]:
         """Commit and wait. Logs and returns the partitions that could not be committed."""
@@ -149,21 +148,3 @@ def _log_start(label: str, number: int, low: int, high: int, observe: Observe) -
     if low:
         observe.expired(label, low)
     return low
-
-
-class GroupCommitter:
-    """Commits for one group, as `agents/consumer/commits` wants it."""
-
-    def __init__(
-        self, offsets: GroupOffsets, group: str, claim: Callable[[Iterable[int]], Claim], done: OnCommit
-    ) -> None:
-        self._offsets = offsets
-        self._group = group
-        self._claim = claim
-        self._done = done
-
-    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
-        """See `Committer`."""
-        assert asynchronous, "the event loop does not wait"
-        claim = self._claim([where.partition for where in offsets])
-        self._offsets.begin_commit(self._group, offsets, claim, self._done)

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
+from confluent_kafka import TopicPartition
 
 from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
-from agents.consumer.commits import Commits, offsets
+from agents.consumer.commits import Answered, Commits, offsets
 from agents.consumer.lost_partitions import LostPartitions, handed_over
 from agents.consumer.memory_budget import RECORDS_MAX
-from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
+from agents.fanout.group_offsets import Claim, GroupOffsets
 from agents.fanout.late_commits import Start
 from agents.fanout.ranges import Range, covers
 from agents.fanout.selection import select
@@ -120,11 +121,11 @@ class FanoutMember:
             subscription.label,
             config.commit_interval_s,
             owner.fatal,
+            self._send,
             timeout_s=config.commit_timeout_s,
             waiting=owner.waiting_for_kafka,
             requested=self._on_commit_requested,
         )
-        self._committer = GroupCommitter(group_offsets, subscription.group, self._claim, self.commits.on_commit)
         self._losses = 0  # how often partitions were lost
         self._releasing = asyncio.Lock()
 
@@ -365,7 +366,11 @@ class FanoutMember:
 
     def send_commit(self) -> None:
         """Send the commit that was requested."""
-        self.commits.send_requested(self._committer)
+        self.commits.send_requested()
+
+    def _send(self, wanted: list[TopicPartition], answered: Answered) -> None:
+        claim = self._claim([where.partition for where in wanted])
+        self._group_offsets.begin_commit(self.subscription.group, wanted, claim, answered)
 
     def close(self) -> None:
         """It has left."""

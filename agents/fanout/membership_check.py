@@ -6,18 +6,20 @@ Kafka accepts a commit only from a member of the present generation, and only an
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from agents.consumer.commits import commit_now
 from agents.ordering.partition import PartitionState
 from tables.clock import now_s
 
 log = structlog.get_logger(__name__)
 
 _AGAIN_S = 0.5
+_TRIES = 3  # of a question whose answer is waited for
+_TRY_AGAIN_S = 0.1
 
 
 def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
@@ -69,11 +71,23 @@ class MembershipCheck:
 
     def ask_now(self, consumer: Consumer, places: Mapping[int, int]) -> bool:
         """Ask and wait for the answer, inside a callback too. `places`: partition -> position, of any partition."""
-        asked = now_s()
-        if commit_now(consumer, self._places(places), self._topic):
-            return False
-        self._confirmed(asked)
-        return True
+        wanted, reason = self._places(places), ""
+        for left in reversed(range(_TRIES)):
+            asked = now_s()
+            try:
+                results = consumer.commit(offsets=wanted, asynchronous=False) or []
+            except KafkaException as problem:
+                reason = problem.args[0].str()
+            else:
+                refused = [(result.partition, result.error) for result in results if result.error is not None]
+                if not refused:
+                    self._confirmed(asked)
+                    return True
+                reason = "; ".join(f"{number}: {error.str()}" for number, error in refused)
+            if left:
+                time.sleep(_TRY_AGAIN_S)
+        log.warning("Kafka does not confirm the assignment", topic=self._topic, reason=reason)
+        return False
 
     def _places(self, places: Mapping[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, number, position) for number, position in places.items()]

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from agents.consumer.commit_state import CommitState
 from agents.ordering.partition import PartitionState
 from tests.support.fanout import LIMIT_S, Trigger, Worker, commits_reach, fill, offsets_of, until, working
 from tests.support.kafka_cluster import KafkaCluster
@@ -58,7 +59,8 @@ async def taken_over(proxied: KafkaCluster, topic: str, *, keep: bool) -> AsyncI
         proxy.cut(keep=keep)
         try:
             _settle(first, FIRST, LATE)
-            await until("its commit is on its way", lambda: first.member.commits.in_flight, one)
+            machine = first.member.commits._machine
+            await until("its commit is on its way", lambda: machine.state is CommitState.SENT, one)
             fill(direct, topic, ["a"] * (ALL - READ))
             await until("the other has all", lambda: len(offsets_of(second)) == ALL - FIRST, one, two)
             await commits_reach(direct, second, ALL)

@@ -1,14 +1,13 @@
-"""Commits with a clock that jumps, a consumer that notes what is sent, and a thread that acts when a test says so."""
+"""Commits with a clock that jumps, which are noted and answered when a test says so."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from agents.consumer.commits import Commits
+from agents.consumer.commits import Answered, Commits
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from tests.support.virtual_loop import VirtualLoop
@@ -19,17 +18,16 @@ REBALANCING = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
 
 
 class Notes:
-    """A consumer, as far as commits go."""
+    """What sends commits: it notes them, and whom to answer."""
 
     def __init__(self) -> None:
         self.sent: list[dict[int, int]] = []
-        self.last: list[TopicPartition] = []
+        self.unanswered: list[tuple[list[TopicPartition], Answered]] = []
 
-    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition] | None:
-        """Note it; one that waits for the answer gets it."""
-        self.sent.append({p.partition: p.offset for p in offsets})
-        self.last = offsets
-        return None if asynchronous else offsets
+    def send(self, wanted: list[TopicPartition], answered: Answered) -> None:
+        """Note it."""
+        self.sent.append({place.partition: place.offset for place in wanted})
+        self.unanswered.append((wanted, answered))
 
 
 def settle(partition: PartitionState) -> None:
@@ -66,15 +64,17 @@ def freeze(seconds: float) -> None:
 
 
 class Committing:
-    """Commits whose clock jumps, and the thread that sends them on request."""
+    """Commits whose clock jumps, and what sends them on request."""
 
     def __init__(self, *partitions: PartitionState, fatal: Callable[[BaseException], None] = fail) -> None:
         self.partitions = {partition.number: partition for partition in partitions}
         self.waits: list[bool] = []
         self.silent: list[bool] = []
-        self.commits = Commits("ns/s", INTERVAL_S, fatal, timeout_s=TIMEOUT_S, waiting=lambda on: self._on_waiting(on))
+        self.notes = Notes()
+        self.commits = Commits(
+            "ns/s", INTERVAL_S, fatal, self.notes.send, timeout_s=TIMEOUT_S, waiting=lambda on: self._on_waiting(on)
+        )
         self.commits.attach(self.partitions)
-        self.notes: Any = Notes()
 
     def _on_waiting(self, on: bool) -> None:
         self.waits.append(on)
@@ -82,12 +82,11 @@ class Committing:
 
     @property
     def sent(self) -> list[dict[int, int]]:
-        sent: list[dict[int, int]] = self.notes.sent
-        return sent
+        return self.notes.sent
 
-    def send(self, wait: bool = False) -> None:
-        """What the thread does between two polls."""
-        self.commits.send_requested(self.notes, wait=wait)
+    def send(self) -> None:
+        """What follows when Kafka has confirmed the assignment."""
+        self.commits.send_requested()
 
     async def requested(self) -> None:
         """Something has changed, and the interval is over."""
@@ -95,11 +94,12 @@ class Committing:
         await asyncio.sleep(INTERVAL_S + 0.01)
 
     async def flying(self) -> None:
-        """And the thread has sent the commit."""
+        """And the commit is sent."""
         await self.requested()
         self.send()
 
     async def answered(self, error: KafkaError | None = None) -> None:
-        """Kafka's answer to the last one."""
-        self.commits.on_commit(error, self.notes.last)
+        """Kafka's answer to the oldest one."""
+        _, answered = self.notes.unanswered.pop(0)
+        answered(error)
         await asyncio.sleep(0)

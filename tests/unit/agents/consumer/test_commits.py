@@ -93,7 +93,7 @@ def test_hundreds_that_wait_for_one_commit_go_on_in_several_turns() -> None:
         await it.flying()
         barriers = [asyncio.ensure_future(it.commits.barrier(it.partitions[0])) for _ in range(500)]
         await asyncio.sleep(0)
-        it.commits.on_commit(None, it.notes.last)
+        it.notes.unanswered[0][1](None)
         seen: list[int] = []
         while not seen or seen[-1] < len(barriers):
             await asyncio.sleep(0)
@@ -129,50 +129,6 @@ def test_what_is_denied_for_long_ends_the_process() -> None:
 
     run(main())
     assert [problem.args[0] for problem in problems] == [denied]
-
-
-def test_nothing_waits_for_a_commit_whose_answer_is_not_seen() -> None:
-    """While the thread drains it does not poll: the commit in flight is given up, and its answer counts for nothing."""
-
-    async def main() -> None:
-        it = Committing(moved(0))
-        await it.flying()
-        first = it.notes.last
-        it.commits.give_up_flight()
-        settle(it.partitions[0])
-        barrier = asyncio.ensure_future(it.commits.barrier(it.partitions[0]))
-        await asyncio.sleep(INTERVAL_S)
-        it.send(wait=True)
-        await barrier
-        assert it.sent == [{0: 1}, {0: 2}]
-        it.partitions[0].tracker.failed(2, 1)
-        barrier = asyncio.ensure_future(it.commits.barrier(it.partitions[0]))
-        await asyncio.sleep(INTERVAL_S)
-        it.send()
-        it.commits.on_commit(None, first)
-        await asyncio.sleep(1)
-        assert not barrier.done()
-        await it.answered()
-        await barrier
-
-    run(main())
-
-
-def test_the_late_answer_of_a_commit_that_was_given_up_is_not_that_of_one_which_is_not_sent() -> None:
-    async def main() -> None:
-        it = Committing(moved(0))
-        await it.flying()
-        it.commits.give_up_flight()
-        await asyncio.sleep(0.1)  # the same commit is requested again
-        await it.answered()
-        await it.answered(REBALANCING)
-        assert it.partitions[0].committed == 0
-        it.send()
-        await it.answered()
-        assert it.sent == [{0: 1}, {0: 1}]
-        assert it.partitions[0].committed == 1
-
-    run(main())
 
 
 def test_what_the_broker_will_never_take_ends_the_process() -> None:
@@ -304,11 +260,9 @@ def test_a_lost_group_ends_the_waiting() -> None:
         it = Committing(moved(0))
         await it.flying()
         await asyncio.sleep(TIMEOUT_S)
-        before = it.commits.in_flight
         lost = it.partitions.pop(0)
         it.commits.forget()
         assert it.waits == [True, False]
-        assert (before, it.commits.in_flight) == (True, False)
         await it.answered()
         assert lost.committed == 0
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from agents.consumer.commit_state import CommitState, NextCommit
 from agents.consumer.commits import Commits
 from agents.ordering.partition import PartitionState
 from tests.support.profiles import examples
@@ -17,7 +17,7 @@ from tests.unit.agents.consumer.committing import INTERVAL_S, REBALANCING, TIMEO
 
 
 class AnySequence(RuleBasedStateMachine):
-    """Two partitions, a thread and Kafka, in any order of what may happen to commits."""
+    """Two partitions and Kafka, in any order of what may happen to commits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,19 +25,24 @@ class AnySequence(RuleBasedStateMachine):
         self.partitions = {0: clean(0), 1: clean(1)}
         self.gone: list[PartitionState] = []
         self.barriers: list[tuple[PartitionState, int, asyncio.Task[None]]] = []
-        self.unanswered: list[list[TopicPartition]] = []  # in the order in which they were sent
-        self.notes: Any = Notes()
+        self.notes = Notes()
         self.stored: set[tuple[int, int, str]] = set()  # what Kafka has confirmed
         self.waiting = False
         self.commits = self.loop.run_until_complete(self._made())
         self.commits.attach(self.partitions)
 
     async def _made(self) -> Commits:
-        return Commits("ns/s", INTERVAL_S, fail, timeout_s=TIMEOUT_S, waiting=self._on_waiting)
+        return Commits("ns/s", INTERVAL_S, fail, self.notes.send, timeout_s=TIMEOUT_S, waiting=self._on_waiting)
 
     def _on_waiting(self, on: bool) -> None:
         assert on is not self.waiting, "each change once"
         self.waiting = on
+
+    @property
+    def _wanted(self) -> bool:
+        """A commit is due or in flight."""
+        machine = self.commits._machine
+        return machine.next is not NextCommit.NONE or machine.state is not CommitState.NONE
 
     def _turn(self, seconds: float = 0.0) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
@@ -69,37 +74,23 @@ class AnySequence(RuleBasedStateMachine):
 
     @rule()
     def sent(self) -> None:
-        before, was_in_flight = len(self.notes.sent), self.commits.in_flight
-        self.commits.send_requested(self.notes)
-        if len(self.notes.sent) > before:
-            assert not was_in_flight, "one at a time"
-            self.unanswered.append(self.notes.last)
+        before, was_in_flight = len(self.notes.sent), self.commits._machine.state is CommitState.SENT
+        self.commits.send_requested()
+        assert not (was_in_flight and len(self.notes.sent) > before), "one at a time"
         self._turn()
 
-    @rule()
-    def sent_and_waited_for(self) -> None:
-        before = len(self.notes.sent)
-        self.commits.send_requested(self.notes, wait=True)
-        if len(self.notes.sent) > before:
-            self.stored.update((wanted.partition, wanted.offset, wanted.metadata or "") for wanted in self.notes.last)
-        self._turn()
-
-    @precondition(lambda self: self.unanswered)
+    @precondition(lambda self: self.notes.unanswered)
     @rule(error=st.sampled_from((None, None, REBALANCING, KafkaError(KafkaError._TIMED_OUT))))
     def answered(self, error: KafkaError | None) -> None:
-        """Also those that nothing waits for, because they were given up."""
+        """Also those that nothing waits for, because their partitions were lost."""
         self._answer(error)
 
     def _answer(self, error: KafkaError | None) -> None:
-        results = self.unanswered.pop(0)
+        wanted, answered = self.notes.unanswered.pop(0)
         if error is None:
-            self.stored.update((result.partition, result.offset, result.metadata or "") for result in results)
-        self.commits.on_commit(error, results)
+            self.stored.update((place.partition, place.offset, place.metadata or "") for place in wanted)
+        answered(error)
         self._turn()
-
-    @rule()
-    def given_up(self) -> None:
-        self.commits.give_up_flight()
 
     @rule(number=st.integers(0, 1))
     def revoked(self, number: int) -> None:
@@ -127,17 +118,17 @@ class AnySequence(RuleBasedStateMachine):
     @rule()
     def joined_again(self) -> None:
         self.commits.detach()
-        assert not self.commits.wanted
+        assert not self._wanted
         for partition in self.partitions.values():
             self._go(partition)
         self.partitions = {}
-        self.unanswered.clear()  # the former client is closed
+        self.notes.unanswered.clear()
         self.commits.attach(self.partitions)
 
     @invariant()
     def what_has_changed_is_due(self) -> None:
         dirty = any(p.tracker.changes != p.committed for p in self.partitions.values())
-        assert self.commits.wanted or not dirty
+        assert self._wanted or not dirty
 
     @invariant()
     def what_counts_as_committed_is_stored(self) -> None:
@@ -148,7 +139,7 @@ class AnySequence(RuleBasedStateMachine):
     @invariant()
     def waiting_may_end(self) -> None:
         assert self.commits.waiting is self.waiting
-        assert self.commits.wanted or not self.waiting
+        assert self._wanted or not self.waiting
 
     @invariant()
     def barriers_open_when_their_changes_are_committed(self) -> None:
@@ -162,7 +153,7 @@ class AnySequence(RuleBasedStateMachine):
             for _ in range(4):
                 self._turn(INTERVAL_S)
                 self.sent()
-                while self.unanswered:
+                while self.notes.unanswered:
                     self._answer(None)
             assert all(p.committed == p.tracker.changes for p in self.partitions.values())
             assert not self.commits.waiting

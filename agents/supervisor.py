@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext, OwnKafka, Secrets
 from agents.dispatch.runner import SubscriptionRunner
-from agents.fanout.fanouts import Fanouts
+from agents.reader.readers import Readers
+from agents.reader.topic_identity import TopicIdentity
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
@@ -76,7 +76,7 @@ class _Clients:
             context = replace(context, config=replace(context.config, kafka=own.kafka), produce=own.produce)
         self.own = own
         self.context = context
-        self.fanouts = Fanouts(context.config, context.observe, context.fatal, context.reported)
+        self.readers = Readers(context.config, context.observe, context.fatal, context.reported)
 
 
 class Supervisor:
@@ -120,7 +120,7 @@ class Supervisor:
             self._remove(uid, drain_s)
         if self._leaving:
             await asyncio.wait(set(self._leaving.values()), timeout=drain_s + 20)
-        await asyncio.gather(*(clients.fanouts.stop() for clients in self._clients.values()))
+        await asyncio.gather(*(clients.readers.stop() for clients in self._clients.values()))
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """The status of each subscription in this process, by uid."""
@@ -132,12 +132,12 @@ class Supervisor:
         return {**self._without, **stopped, **{uid: runner.view.status() for uid, runner in self._runners.items()}}
 
     def poll_age_s(self) -> float:
-        """The largest poll age of all consumers, in seconds; 0 without any."""
+        """The largest poll age of all readers, in seconds; 0 without any."""
         return max((runner.view.poll_age_s for runner in self._runners.values()), default=0.0)
 
     @property
     def max_poll_interval_s(self) -> float:
-        """A consumer with this poll age does not recover."""
+        """A reader with this poll age does not recover."""
         return self._context.config.max_poll_interval_s
 
     def snapshots(self) -> list[SubscriptionSnapshot]:
@@ -179,7 +179,7 @@ class Supervisor:
                 if runner is not None:
                     self._remove(uid, self._context.config.revoke_drain_s)
                 continue  # one that is stopped is reported as such once it has left
-            # Another topic or group means other offsets: that needs a new consumer, not an update.
+            # Another topic or group means other offsets: that needs a new member, not an update.
             if runner is not None and _moved(runner.subscription, subscription):
                 self._remove(uid, self._context.config.revoke_drain_s)
                 runner = None
@@ -234,9 +234,9 @@ class Supervisor:
         if leaving is not None:
             leaving.add_done_callback(
                 lambda _: self._wake.set()
-            )  # one consumer at a time: start when the old one has left
+            )  # one member at a time: start when the old one has left
             return
-        runner = SubscriptionRunner(self._app, subscription, clients.context, clients.fanouts)
+        runner = SubscriptionRunner(self._app, subscription, clients.context, clients.readers)
         self._uses[runner] = clients
         self._runners[subscription.uid] = runner
         await self._app.add_runtime_dependency(runner)
@@ -264,7 +264,7 @@ class Supervisor:
         if clients.own is None or clients in self._uses.values():
             return
         self._clients = {secret: one for secret, one in self._clients.items() if one is not clients}
-        await clients.fanouts.stop()
+        await clients.readers.stop()
 
     async def _leave(self, runner: SubscriptionRunner, drain_s: float) -> None:
         try:

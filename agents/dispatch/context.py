@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from agents.config import DeliveryConfig
 from agents.dispatch.hops import OwnAddresses
-from agents.fanout.late_commits import Reported
 from agents.http.egress_guard import EgressGuard
 from agents.http.own_ingress import OwnIngress
 from agents.http.pool import ConnectionPool, PoolConfig
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.late_commits import Reported
+from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import Turns
 from knative.contract.broker_secrets import SecretProblem

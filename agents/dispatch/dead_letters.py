@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative import timefmt
 from knative.cloudevents.kafka_binding import dead_letter_headers
 from knative.contract.records import Subscription

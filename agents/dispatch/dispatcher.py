@@ -25,14 +25,14 @@ from functools import partial
 
 import structlog
 
-from agents.consumer.commits import Commits
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.hops import Hops, TooManyHops
 from agents.dispatch.retry_path import RetryPath
 from agents.dispatch.retrying import Caps
 from agents.http.pool import ConnectionPool, Done, SendError
 from agents.listeners.base import Hooks
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.commits import Commits
+from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from knative.cloudevents.kafka_binding import Unreadable, to_json_request, to_request
 from knative.contract.records import Subscription

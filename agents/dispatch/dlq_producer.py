@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from agents.dispatch.dead_letters import HeaderList
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative.backoff import doubling_s
 from knative.contract.records import Subscription
 from knative.ports import Produce, ProduceProblem

@@ -30,7 +30,7 @@ from agents.dispatch.hops import Hops
 from agents.dispatch.reply_store import headers_of, store, too_deep
 from agents.dispatch.retrying import Caps, rest_s, until_settled
 from agents.listeners.base import Hooks
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.policy import DeliverySpec, OnRetriesExhausted

@@ -1,6 +1,6 @@
-"""Runs one subscription in this process: its consumer, its Faust agent and its dispatcher, from start to stop.
+"""Runs one subscription in this process: its member of the topic, its Faust agent and its dispatcher.
 
-    consumer's thread --batches--> channel --> Faust agent --> Scheduler --> Dispatcher
+    reader, its member --batches--> channel --> Faust agent --> Scheduler --> Dispatcher
            ^                                                                     |
            +------ commits; partitions assigned, revoked, lost ------------------+
 
@@ -21,14 +21,14 @@ from mode import Service
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.dispatcher import Dispatcher
 from agents.dispatch.view import SubscriptionView
-from agents.fanout.fanouts import Fanouts
 from agents.listeners.base import DeliveryListener, Hooks
 from agents.listeners.delivery_log import DebugDeliveryLog, DeliveryLog
 from agents.listeners.failures import Failures
 from agents.listeners.metrics import MetricsListener
 from agents.listeners.tracing import TracingListener
 from agents.listeners.traffic import TrafficListener
-from agents.ordering.partition import Batch, PartitionState
+from agents.offsets.partition import Batch, PartitionState
+from agents.reader.readers import Readers
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import TRIGGER, Subscription
 from knative.filters import Matcher
@@ -46,7 +46,7 @@ class SubscriptionRunner(Service):
     abstract = False
     logger = logging.getLogger("mode.subscription")  # quiet: `agents/supervisor` logs starts and stops
 
-    def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext, fanouts: Fanouts) -> None:
+    def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext, readers: Readers) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self.app = app
         self.fatal = context.fatal
@@ -54,9 +54,9 @@ class SubscriptionRunner(Service):
         failures = Failures()
         self._hooks = Hooks([failures, *_listeners(subscription, context)])
         self.filtered = self._hooks.filtered
-        self._consumer = fanouts.member(subscription, self)
-        self.dispatcher = Dispatcher(subscription, context, self._consumer.commits, self._hooks)
-        self.view = SubscriptionView(self.dispatcher, self._consumer, failures, context.clock)
+        self._member = readers.member(subscription, self)
+        self.dispatcher = Dispatcher(subscription, context, self._member.commits, self._hooks)
+        self.view = SubscriptionView(self.dispatcher, self._member, failures, context.clock)
         self._incoming: deque[list[Batch]] = deque()
         self._arrived = asyncio.Event()
         self._agent: Any = None
@@ -80,7 +80,7 @@ class SubscriptionRunner(Service):
         name = agent_name(self.subscription.namespace, self.subscription.name, self.subscription.uid)
         self._agent = self.app.agent(channel, name=name)(deliver)
         await self._agent.start()
-        self._consumer.start()
+        self._member.start()
 
     async def leave(self, drain_s: float) -> None:
         """Drain, commit and leave the group, then end the agent, in `drain_s` plus some seconds."""
@@ -90,12 +90,12 @@ class SubscriptionRunner(Service):
     async def on_stop(self) -> None:
         """See `leave`."""
         self._arrived.set()
-        await self._consumer.stop(self._drain_s)
+        await self._member.stop(self._drain_s)
         await self.dispatcher.close()
         if self._agent is not None:
             await self._end_agent()
         self._hooks.closed()
-        self._context.observe.closed(self._consumer.client_name)
+        self._context.observe.closed(self._member.client_name)
 
     async def _end_agent(self) -> None:
         """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
@@ -105,7 +105,7 @@ class SubscriptionRunner(Service):
 
     @Service.task
     async def _hand_over(self) -> None:
-        """Pass batches from the consumer's thread through the channel to the agent."""
+        """Pass batches through the channel to the agent."""
         put = self._agent.channel.put
         incoming, arrived = self._incoming, self._arrived
         while not self.should_stop:
@@ -122,21 +122,21 @@ class SubscriptionRunner(Service):
         except Exception as problem:
             self.fatal(problem)
         finally:
-            self._consumer.batches_enqueued()
+            self._member.batches_enqueued()
 
     # -- for the supervisor
 
     def halt(self, reason: str) -> None:
         """Stop delivering events of the topic, and report the reason in the status."""
-        self._consumer.halt(reason)
+        self._member.halt(reason)
 
     def group_deleted(self) -> None:
         """The subscription is deleted, and its group with it: commit nothing more that could create it again."""
-        self._consumer.group_deleted()
+        self._member.group_deleted()
 
     def update(self, subscription: Subscription) -> bool:
         """Apply a new generation of the same subscription (same uid, topic and group). False: it must start again."""
-        pools = self.dispatcher.update(subscription, self._consumer.partitions)
+        pools = self.dispatcher.update(subscription, self._member.partitions)
         if pools is None:
             return False
         for pool in pools:
@@ -145,16 +145,16 @@ class SubscriptionRunner(Service):
         self._context.changed()
         return True
 
-    # -- for the consumer
+    # -- for the member
 
     def opened(self, partitions: Sequence[PartitionState]) -> None:
         """Partitions were assigned."""
         numbers = [partition.number for partition in partitions]
-        self._context.observe.assigned(self._consumer.client_name, self.subscription.topic, numbers)
+        self._context.observe.assigned(self._member.client_name, self.subscription.topic, numbers)
         self._context.changed()
 
     def enqueue(self, batches: list[Batch]) -> None:
-        """Queue records from the consumer's thread for the agent."""
+        """Queue records for the agent."""
         self._incoming.append(batches)
         self._arrived.set()
 
@@ -172,7 +172,7 @@ class SubscriptionRunner(Service):
         """Start nothing more, wait up to `limit_s` for what is in flight, then abandon the rest."""
         await self.dispatcher.drain(partitions, limit_s)
         numbers = [partition.number for partition in partitions]
-        self._context.observe.revoked(self._consumer.client_name, self.subscription.topic, numbers)
+        self._context.observe.revoked(self._member.client_name, self.subscription.topic, numbers)
         self._context.changed()
 
     def waiting_for_kafka(self, waiting: bool) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from agents.dispatch.dispatcher import Dispatcher
-from agents.fanout.member import FanoutMember
 from agents.listeners.failures import Failures
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
+from agents.reader.member import Member
 from knative.contract.records import WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from knative.ports import Clock
@@ -26,26 +26,26 @@ _MINUTE_S = 60.0
 class SubscriptionView:
     """The view of one subscription. Event loop only, except for `snapshot`."""
 
-    def __init__(self, dispatcher: Dispatcher, consumer: FanoutMember, failures: Failures, clock: Clock) -> None:
+    def __init__(self, dispatcher: Dispatcher, member: Member, failures: Failures, clock: Clock) -> None:
         self._dispatcher = dispatcher
         self._scheduler = dispatcher.scheduler
-        self._consumer = consumer
+        self._member = member
         self._failures = failures
         self._clock = clock
         self._rate = Rate()
 
     @property
     def poll_age_s(self) -> float:
-        """Seconds since its consumer last polled."""
-        return self._consumer.poll_age_s
+        """Seconds since its reader last polled."""
+        return self._member.poll_age_s
 
     def status(self) -> WorkerSubscription:
         """The status of this subscription in this process, for the status topic."""
-        partitions = self._consumer.partitions
+        partitions = self._member.partitions
         failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
         if failures:  # outranks a wait for Kafka: it needs an operator, the wait ends by itself
             state = WorkerState.FAILED
-        elif self._consumer.commits.waiting:
+        elif self._member.commits.waiting:
             state = WorkerState.WAITING_FOR_KAFKA
         else:
             state = WorkerState.RUNNING if partitions else WorkerState.STARTING
@@ -55,7 +55,7 @@ class SubscriptionView:
 
     def snapshot(self) -> SubscriptionSnapshot:
         """Current values for the metrics. May be called from any thread."""
-        partitions = self._consumer.partitions
+        partitions = self._member.partitions
         return SubscriptionSnapshot(
             subscription=self._dispatcher.subscription.label,
             partitions=len(partitions),
@@ -65,18 +65,18 @@ class SubscriptionView:
             oldest=oldest(self._scheduler),
             lanes=lanes(partitions),
             buffered_bytes=buffered_bytes(partitions),
-            waiting_for_kafka=self._consumer.commits.waiting,
-            commits=self._consumer.commits.count,
-            commits_failed=self._consumer.commits.failures,
-            rebalances=tuple(self._consumer.rebalances.items()),
+            waiting_for_kafka=self._member.commits.waiting,
+            commits=self._member.commits.count,
+            commits_failed=self._member.commits.failures,
+            rebalances=tuple(self._member.rebalances.items()),
             throttled=self._scheduler.throttled,
         )
 
     def stats(self) -> SubscriptionStats:
         """Statistics for the status topic. The rate is over the calls of the last minute."""
-        partitions, failures = self._consumer.partitions, self._failures
+        partitions, failures = self._member.partitions, self._failures
         delivered = self._scheduler.settled - failures.not_delivered
-        committed = self._consumer.confirmed
+        committed = self._member.confirmed
         return SubscriptionStats(
             in_flight=self._scheduler.in_flight,
             retrying=failures.retrying,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative.delivery.attempt import Outcome, Settlement
 from knative.ports import Headers
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import structlog
 
 from agents.listeners.base import DeliveryListener
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.cloudevents.trace_context import trace_id
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement

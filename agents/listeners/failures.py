@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from agents.listeners.base import DeliveryListener
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement

@@ -7,7 +7,7 @@ describes the spans; `app/observability/tracing` makes and exports them. Without
 from __future__ import annotations
 
 from agents.listeners.base import DeliveryListener
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative.delivery.attempt import Outcome, Settled, Settlement
 from knative.delivery.verdicts import SendProblem
 from knative.ports import Headers

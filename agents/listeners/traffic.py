@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.listeners.base import DeliveryListener
-from agents.ordering.partition import Delivery
+from agents.offsets.partition import Delivery
 from knative.delivery.attempt import Settlement
 from knative.ports import Headers
 from knative.traffic.counters import TrafficCounter

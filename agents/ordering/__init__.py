@@ -1,1 +1,1 @@
-"""Decides what may be delivered next and what may be committed. Pure: no I/O, no clock."""
+"""Decides what may be delivered next. Pure: no I/O, no clock."""

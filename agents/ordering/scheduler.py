@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from agents.ordering.offset_metadata import STARTED_MAX
-from agents.ordering.partition import NO_LANE, WHOLE, Delivery, PartitionState
-from agents.ordering.state import DeliveryState
+from agents.offsets.offset_metadata import STARTED_MAX
+from agents.offsets.partition import NO_LANE, WHOLE, Delivery, PartitionState
+from agents.offsets.state import DeliveryState
 from agents.ordering.throttle import FAILING, score
 from agents.ordering.turns import FEW, Turns, unlimited
 from knative.delivery.policy import DeliveryOrder

@@ -33,7 +33,7 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "authorization", "cred
 _LIBRARIES = ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio")
 
 #: Only the second Faust app uses these, and the clients for groups. What fails there is logged once by
-#: `app/worker/traffic/windows_app`, `agents/consumer/commits` and the controller; these would log it several times a
+#: `app/worker/traffic/windows_app`, `agents/offsets/commits` and the controller; these would log it several times a
 #: second, with tracebacks. So they are silent except at level debug.
 _SECOND_APP = ("aiokafka", "faust.assignor", "faust.tables", "faust.transport", "mode.threads", "mode.windows")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.ordering.offset_metadata import NO_METADATA, read
+from agents.offsets.offset_metadata import NO_METADATA, read
 from app.operations.lag import GroupOffset
 from knative.contract.records import Subscription
 from knative.errors import NotReadyError

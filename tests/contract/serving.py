@@ -10,11 +10,11 @@ from agents.config import DeliveryConfig
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.hops import OwnAddresses
 from agents.dispatch.runner import SubscriptionRunner
-from agents.fanout.fanouts import Fanouts
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import PartitionState
+from agents.reader.readers import Readers
 from app.worker.system_clock import SystemClock
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec
@@ -67,7 +67,7 @@ async def serving(
         counters,
         own_addresses=addresses or OwnAddresses(),
     )
-    runner = SubscriptionRunner(None, subscription, context, Fanouts(config, context.observe, fail))
+    runner = SubscriptionRunner(None, subscription, context, Readers(config, context.observe, fail))
     try:
         yield runner
     finally:

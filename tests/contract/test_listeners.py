@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import PartitionState
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, ReceiveSpan, TracedSubscription

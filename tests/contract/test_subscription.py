@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import PartitionState
+from agents.offsets.offset_metadata import STARTED_MAX, OffsetMetadata, read
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import PartitionState
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
 from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, until, wanted

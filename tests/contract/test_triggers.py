@@ -10,8 +10,8 @@ import pytest
 
 from agents.dispatch.hops import OwnAddresses
 from agents.dispatch.runner import SubscriptionRunner
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.contract.records import BROKER, TRIGGER, Channel, Subscription
 from knative.delivery.policy import Addressable, DeliveryFormat, DeliveryOrder, DeliverySpec

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from agents.dispatch.dead_letters import versions
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.cloudevents.http_binding import REPLY_DEPTH
 from knative.contract.kafka_names import contract_topic, status_topic
 from knative.contract.records import SUBSCRIPTION, Channel, Subscription

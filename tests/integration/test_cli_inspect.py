@@ -18,7 +18,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from agents.ordering.offset_tracker import OffsetTracker
+from agents.offsets.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, ControllerReport, ResourceProblem

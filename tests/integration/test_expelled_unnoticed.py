@@ -13,13 +13,13 @@ from aiokafka.protocol.group import LeaveGroupRequest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents.consumer.group_consumer import GroupConsumer
-from agents.consumer.membership import JoinWatch
+from agents.reader.group_consumer import GroupConsumer
+from agents.reader.membership import JoinWatch
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tests.support import fanout
-from tests.support.fanout import LIMIT_S, Trigger, until, working
+from tests.support import reading
 from tests.support.processes import wait_until
+from tests.support.reading import LIMIT_S, Trigger, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 noticing = pytest.mark.parametrize("noticed", [True, False], ids=["in the callback", "when it joins again"])
@@ -52,7 +52,7 @@ async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, ma
     first, second = Trigger(kafka, topic, "a"), Trigger(kafka, topic, "a")
     async with working(kafka) as one:
         one.add(first)
-        watch = one.consumer(topic)._join_watch
+        watch = one.reader(topic)._join_watch
         await until("it has both", lambda: len(first.member.states) == 2, one)
         async with working(kafka) as two:
             two.add(second)
@@ -105,7 +105,7 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
         await until("it has the partition", lambda: len(two.member.states) == 1, second)
         async with working(kafka) as first:
             first.add(one)
-            watch = first.consumer(topic)._join_watch
+            watch = first.reader(topic)._join_watch
             await until("it has joined", lambda: watch in joins, first, second)
             assert watch.handover_until == 0.0
             expel = await asyncio.to_thread(expelling, kafka, fanout_group("penstock", topic))
@@ -113,7 +113,7 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
             await until("it waits", lambda: watch.handover_until > 0.0, first, second)
             watch.handover_until = 0.0
             await second.remove(two)
-            fanout.fill(kafka, topic, ["a"] * 10)
+            reading.fill(kafka, topic, ["a"] * 10)
             await until("all is read", lambda: len(one.got) == 10, first)
             joins.clear()
             async with working(kafka) as third:
@@ -129,11 +129,11 @@ async def test_it_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., 
     async with working(kafka) as one:
         first, second = Trigger(kafka, topic, "a"), Trigger(kafka, topic, "a")
         one.add(first)
-        fanout.fill(kafka, topic, ["a"] * 200, 2)
+        reading.fill(kafka, topic, ["a"] * 200, 2)
         await until("all is read", lambda: len(first.got) == 200, one)
-        await fanout.commits_reach(kafka, first, 200)
+        await reading.commits_reach(kafka, first, 200)
         first.slow = True
-        fanout.fill(kafka, topic, ["a"] * 200, 2)
+        reading.fill(kafka, topic, ["a"] * 200, 2)
         await until("the rest is in flight", lambda: len(first.kept) == 200, one)
         expel = expelling(kafka, fanout_group("penstock", topic))
 
@@ -152,7 +152,7 @@ async def test_it_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., 
         async with working(kafka) as two:
             two.add(second)
             await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
-        fanout.fill(kafka, topic, ["a"] * 20, 2)
+        reading.fill(kafka, topic, ["a"] * 20, 2)
         await until("all is read", lambda: {(0, 209), (1, 209)} <= {*first.got}, one)
-    assert fanout.committed(kafka, first) == 420
+    assert reading.committed(kafka, first) == 420
     assert not noticed or len(first.got) == len({*first.got})

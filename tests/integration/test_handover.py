@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.consumer import membership
-from tests.support.fanout import Trigger, Worker, commits_reach, fill, settings_of, until, working
+from agents.reader import membership
 from tests.support.kafka_cluster import Direct, KafkaCluster
+from tests.support.reading import Trigger, Worker, commits_reach, fill, settings_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -52,7 +52,7 @@ async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
         await ten_of_which_one_is_not_committed(first, one, proxied, topic, proxied.brokers[0].proxy.blackhole)
         async with working(direct, session_timeout_s=SHORT_S) as two:
             two.add(second)
-            heir = two.consumer(topic)
+            heir = two.reader(topic)
             await until("it is assigned", lambda: heir.rebalances["assigned"] == 1, one, two)
             proxied.brokers[0].proxy.forward()
             await commits_reach(direct, first, 10, one, two)

@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agents.consumer.commit_state import CommitState
-from agents.ordering.partition import PartitionState
-from tests.support.fanout import LIMIT_S, Trigger, Worker, commits_reach, fill, offsets_of, until, working
+from agents.offsets.commit_state import CommitState
+from agents.offsets.partition import PartitionState
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader
+from tests.support.reading import LIMIT_S, Trigger, Worker, commits_reach, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

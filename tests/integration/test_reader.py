@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.ordering.offset_metadata import OffsetMetadata, read
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import PartitionState
+from agents.offsets.offset_metadata import OffsetMetadata, read
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tests.support.fanout import (
+from tests.support.reading import (
     LIMIT_S,
     Trigger,
     add_partitions,
@@ -63,7 +63,7 @@ async def test_a_fenced_client_is_replaced(kafka: EmbeddedKafka, make_topic: Cal
         worker.add(trigger)
         await until("all is read", lambda: len(trigger.got) == 10, worker)
         settings = {"bootstrap.servers": kafka.bootstrap, "partition.assignment.strategy": "cooperative-sticky"}
-        names = {"group.id": fanout_group("penstock", topic), "group.instance.id": worker.consumer(topic)._instance_id}
+        names = {"group.id": fanout_group("penstock", topic), "group.instance.id": worker.reader(topic)._instance_id}
         foreign = Consumer({**settings, **names, "session.timeout.ms": 6000, "enable.auto.commit": False})
         joined = threading.Event()
         foreign.subscribe([topic], on_assign=lambda *_: joined.set())
@@ -202,13 +202,13 @@ async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
     messages += client.consume(1, LIMIT_S)
     assert messages[-1].error() is not None
     trigger = Trigger(kafka, topic, "t")
-    monkeypatch.setattr("agents.fanout.shared_consumer.SharedConsumer.start", lambda _: None)
+    monkeypatch.setattr("agents.reader.topic_reader.TopicReader.start", lambda _: None)
     async with working(kafka) as worker:
         worker.add(trigger)
         commit(kafka, trigger, 0)
-        consumer = worker.consumer(topic)
+        consumer = worker.reader(topic)
         consumer._thread._loop = asyncio.get_running_loop()  # its thread is this test
-        await worker.fanouts._fanouts[topic].open([0])
+        await worker.readers._topics[topic].open([0])
         consumer.heads[0] = PartitionState(topic, 0, OffsetTracker(0))
         await asyncio.to_thread(consumer._hand, client, messages)
         client.close()
@@ -229,7 +229,7 @@ async def test_stopping_needs_no_thread_of_the_loops_pool(kafka: EmbeddedKafka, 
             async with asyncio.timeout(LIMIT_S / 2):
                 worker.triggers.remove(trigger)
                 await asyncio.gather(trigger.member.stop(0.0))
-                await worker.fanouts.stop()
+                await worker.readers.stop()
         finally:
             release.set()
             await asyncio.gather(*occupied)

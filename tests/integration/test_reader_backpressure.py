@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 from structlog.testing import capture_logs
 
 from agents.config import DeliveryConfig
-from agents.consumer import stall_detector
-from agents.consumer.log_end_offsets import LogEndOffsets
+from agents.reader import stall_detector
+from agents.reader.log_end_offsets import LogEndOffsets
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tests.support.fanout import LIMIT_S, Trigger, fill, offsets_of, until, working
 from tests.support.processes import wait_until
+from tests.support.reading import LIMIT_S, Trigger, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -45,7 +45,7 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
     first.slow = second.slow = True
     async with working(kafka, buffer_bytes=BUFFER, fetch_bytes=FETCH) as one:
         one.add(first)
-        await until("both are paused", lambda: len(one.consumer(topic)._backpressure.budget.paused) == 2, one)
+        await until("both are paused", lambda: len(one.reader(topic)._backpressure.budget.paused) == 2, one)
         async with working(kafka, buffer_bytes=BUFFER, fetch_bytes=FETCH) as two:
             two.add(second)
             await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
@@ -76,7 +76,7 @@ async def test_a_partition_without_fetches_is_assigned_again(
         await until("it is paused", lost.is_set, worker)
         fill(kafka, topic, ["a"] * 10)
         # A fetch that was under way brings the new end, but only if the records are stored before it returns.
-        worker.consumer(topic).heads[0].log_end_offset = 20
+        worker.reader(topic).heads[0].log_end_offset = 20
         await until("all is read", lambda: len(trigger.got) == 20, worker)
     assert offsets_of(trigger) == list(range(20))
 

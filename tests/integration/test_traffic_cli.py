@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.ordering.offset_tracker import OffsetTracker
+from agents.offsets.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
 from tests.integration.cli_fixture import Looked
 

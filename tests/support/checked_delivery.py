@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.ordering.partition import Delivery
-from agents.ordering.state import TRANSITIONS
+from agents.offsets.partition import Delivery
+from agents.offsets.state import TRANSITIONS
 from tests.support.checked_state import CheckedState
 
 

@@ -73,7 +73,7 @@ _ORDER = (
     "test_idle_worker",
     "test_wheel",
     "test_cli_inspect",
-    "test_fanout_expelled",
+    "test_expelled",
     "test_cli_beside_worker",
     "test_acceptance",
     "test_tracing",

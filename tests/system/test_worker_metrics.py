@@ -144,7 +144,7 @@ def test_a_worker_dumps_stacks_and_tasks_on_request(kafka: EmbeddedKafka, tmp_pa
             assert b"Lifecycle._publish_status at" in tasks
             status, stacks = get(worker.admin_port, "/debug/stacks")
             assert status == 200
-            assert f"consumer-{NAMESPACE}/good".encode() in stacks
+            assert f"reader-{installation.resources.topic}".encode() in stacks
             status, profile = get(worker.admin_port, "/debug/profile?seconds=0.3")
             assert status == 200
             assert b"execute_from_commandline" in profile

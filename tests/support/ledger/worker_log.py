@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from agents.consumer.commits import WAITING_MESSAGE
+from agents.offsets.commits import WAITING_MESSAGE
 from tests.support.ledger.facts import Paused
 
 

@@ -13,9 +13,9 @@ import pytest
 from agents import supervisor as module
 from agents.config import DeliveryConfig
 from agents.dispatch.context import DeliveryContext, OwnKafka
-from agents.fanout.fanouts import Fanouts
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
+from agents.reader.readers import Readers
 from agents.supervisor import Supervisor
 from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import TRIGGER, Subscription, WorkerState
@@ -37,7 +37,7 @@ class _Runner:
     app: Any
     subscription: Subscription
     context: DeliveryContext
-    fanouts: Fanouts
+    fanouts: Readers
     beacon: object = None
     view: Any = None
 

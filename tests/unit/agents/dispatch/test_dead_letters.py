@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from agents.dispatch.dead_letters import unreadable_versions, versions
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.dispatch import view
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from knative.delivery.policy import DeliveryOrder
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agents.listeners.base import DeliveryListener, Hooks
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.delivery.attempt import Settled, Settlement
 from knative.ports import Headers
 

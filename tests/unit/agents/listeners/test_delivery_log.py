@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from agents.listeners import delivery_log
 from agents.listeners.delivery_log import DebugDeliveryLog, DeliveryLog
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
 from knative.ports import Headers

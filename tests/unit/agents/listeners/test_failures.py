@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agents.listeners.failures import Failures
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.contract.subscription_stats import FailingDelivery, LastError
 from knative.delivery.attempt import Outcome, Settled, Settlement
 from knative.delivery.verdicts import FinalFailure, RetryableFailure

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agents.listeners.tracing import TracingListener
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Settled, Settlement
 from knative.delivery.policy import Addressable

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from agents.ordering.offset_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, OffsetMetadata, read
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, OffsetMetadata, read
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
+from agents.offsets.state import TRANSITIONS, DeliveryState
 from agents.ordering.scheduler import Scheduler
-from agents.ordering.state import TRANSITIONS, DeliveryState
 from knative.delivery.policy import DeliveryOrder
 from tests.support.checked_delivery import CheckedDelivery
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.consumer.lost_partitions import resumed
-from agents.ordering.offset_metadata import read
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.lost_partitions import resumed
+from agents.offsets.offset_metadata import read
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
+from agents.offsets.state import STARTED, DeliveryState
 from agents.ordering.scheduler import Scheduler
-from agents.ordering.state import STARTED, DeliveryState
 from knative.delivery.policy import DeliveryOrder
 from tests.support.checked_delivery import CheckedDelivery
 from tests.support.profiles import share

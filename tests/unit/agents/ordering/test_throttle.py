@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.throttle import FAILING, STARTS_MAX, STARTS_MIN, TICK_S, Throttle, adapted, score
 from agents.ordering.turns import STARTS_MAX as A_TURN

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.partition import Delivery, PartitionState
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import FEW, STARTS_MAX, STARTS_MIN, Turns
 from knative.delivery.policy import DeliveryOrder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.ordering.offset_metadata import read
-from agents.ordering.offset_tracker import OffsetTracker
+from agents.offsets.offset_metadata import read
+from agents.offsets.offset_tracker import OffsetTracker
 from app.cli.lag import rows
 from app.cli.options.time import read_time
 from app.cli.output.time import show_duration, show_time

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 from agents.config import DeliveryConfig
-from agents.consumer.settings import consumer_settings
+from agents.reader.settings import consumer_settings
 from app.settings import reference
 from app.settings.describe import MASK, allowed, is_secret, unit
 from app.settings.load import Settings, describe, load_settings

@@ -1,0 +1,63 @@
+"""Keeps the log end offset of each partition up to date; lag is counted against it.
+
+Every fetch brings the log end offset, so reading the cached one costs nothing. It gets old while the client does not
+fetch: a partition is paused, or the client's queue is full. That is when lag matters, so only then the broker is asked,
+with a short timeout and not often. When it does not answer, the last known offset stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from agents.offsets.partition import PartitionState
+
+REFRESH_S = 1.0
+_ASK_S = 5.0
+_ASK_LIMIT_S = 0.5
+
+
+class LogEndOffsets:
+    """Log end offsets of one consumer's partitions. Consumer's thread only."""
+
+    def __init__(self) -> None:
+        self._refresh_at = self._ask_at = 0.0
+
+    def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> bool:
+        """Update `PartitionState.log_end_offset`, once per REFRESH_S. `now`: monotonic seconds. False: not yet."""
+        if now < self._refresh_at:
+            return False
+        self._refresh_at = now + REFRESH_S
+        unchanged = []
+        for partition in partitions:
+            before = partition.log_end_offset
+            self._read_cached(consumer, partition)
+            # The same end and not all of it read: probably the client is not fetching, and the cached end is old.
+            if partition.log_end_offset == before and partition.tracker.fetched < before:
+                unchanged.append(partition)
+        if unchanged and now >= self._ask_at:
+            self._ask_at = now + _ASK_S
+            self._query(consumer, unchanged)
+        return True
+
+    @staticmethod
+    def _read_cached(consumer: Consumer, partition: PartitionState) -> None:
+        where = TopicPartition(partition.topic, partition.number)
+        try:
+            found = consumer.get_watermark_offsets(where, cached=True)
+        except KafkaException:
+            return
+        if found is not None:
+            partition.log_end_offset = max(partition.log_end_offset, found[1])
+
+    @staticmethod
+    def _query(consumer: Consumer, partitions: list[PartitionState]) -> None:
+        for partition in partitions:
+            where = TopicPartition(partition.topic, partition.number)
+            try:
+                found = consumer.get_watermark_offsets(where, timeout=_ASK_LIMIT_S)
+            except KafkaException:
+                return  # no need to wait for the timeout of each partition
+            if found is not None:
+                partition.log_end_offset = max(partition.log_end_offset, found[1])

@@ -1,0 +1,395 @@
+"""One Subscription or Trigger of a topic: what it owns, its positions, and its commits.
+
+Members.take(range) -> Member.take: covers its position? in budget? --> filter --> what passes: to its agent
+                                                                     `-------> the rest is settled at once
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+from confluent_kafka import TopicPartition
+
+from agents.bounded_wait import at_most
+from agents.config import DeliveryConfig
+from agents.offsets.commits import Answered, Commits, offsets
+from agents.offsets.group_offsets import Claim, GroupOffsets
+from agents.offsets.late_commits import Start
+from agents.offsets.lost_partitions import LostPartitions, handed_over
+from agents.offsets.partition import Batch, PartitionState
+from agents.reader.memory_budget import RECORDS_MAX
+from agents.reader.ranges import Range, covers
+from agents.reader.selection import select
+from knative.contract.records import Subscription
+from knative.filters import Matcher
+from knative.ports import Headers
+from tables.kafka.errors import KafkaFailed
+
+log = structlog.get_logger(__name__)
+
+_LEAVE_S = 16.0  # in addition to the drain
+
+
+class MemberListener(Protocol):
+    """Called on the event loop."""
+
+    def opened(self, partitions: Sequence[PartitionState]) -> None:
+        """Partitions were assigned; records of them follow."""
+
+    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
+        """Start nothing more and wait up to `limit_s` for what is in flight. Nothing of them changes afterwards."""
+
+    def enqueue(self, batches: list[Batch]) -> None:
+        """Deliver these, in order. Call `Member.batches_enqueued` once per call."""
+
+    @property
+    def matcher(self) -> Matcher | None:
+        """Whether an event passes the filter of the present generation; None = every event does."""
+
+    @property
+    def at_once(self) -> int:
+        """How many events the filter may judge before others have their turn."""
+
+    @property
+    def filtered(self) -> Callable[[Headers], None] | None:
+        """Called with the headers of each event that does not pass."""
+
+    def waiting_for_kafka(self, waiting: bool) -> None:
+        """True: Kafka confirms no commits, so start nothing new. False: it does again."""
+
+    def failing(self) -> None:
+        """A partition has been stopped."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """The process must end."""
+
+
+class Joined(Protocol):
+    """What a member needs of the others and their reader."""
+
+    @property
+    def rebalances(self) -> Mapping[str, int]:
+        """How often partitions were assigned, revoked and lost."""
+
+    @property
+    def poll_age_s(self) -> float:
+        """Seconds since the reader last polled."""
+
+    async def leave(self, member: Member, drain_s: float) -> None:
+        """Drain, commit and read no more for it."""
+
+    @property
+    def confirmed_lately(self) -> bool:
+        """Whether the reader is known to own its partitions. Any thread."""
+
+    def when_confirmed(self, member: Member) -> None:
+        """Call `send_commit` when the reader is known to own its partitions."""
+
+
+Join = Callable[["Member"], Joined]  #: reads for this member too, from now on
+
+
+class Member:
+    """Event loop only, except for `following` and the properties."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        client_name: str,
+        config: DeliveryConfig,
+        owner: MemberListener,
+        join: Join,
+        group_offsets: GroupOffsets,
+    ) -> None:
+        self.subscription = subscription
+        self.client_name = client_name
+        self.lost = LostPartitions()
+        self.states: dict[int, PartitionState] = {}
+        self.positions: dict[int, int] = {}  #: partition -> the first offset that it has not taken
+        self._config = config
+        self._listener = owner
+        self._join = join
+        self._joined: Joined | None = None  # once it has joined
+        self._group_offsets = group_offsets
+        self._queued = 0  # calls of `enqueue` that the agent has not seen yet
+        self._halted = ""
+        self._commits_last = True
+        self.commits = Commits(
+            subscription.label,
+            config.commit_interval_s,
+            owner.fatal,
+            self._send,
+            timeout_s=config.commit_timeout_s,
+            waiting=owner.waiting_for_kafka,
+            requested=self._on_commit_requested,
+        )
+        self._losses = 0  # how often partitions were lost
+        self._releasing = asyncio.Lock()
+
+    # -- for the runner
+
+    def start(self) -> None:
+        """Join the others of its topic. Returns at once."""
+        self.commits.attach(self.states)
+        self._joined = self._join(self)
+
+    async def stop(self, drain_s: float) -> None:
+        """Drain, commit and leave the others, in `drain_s` plus some seconds."""
+        if self._joined is not None:
+            await at_most(self._joined.leave(self, drain_s), drain_s + _LEAVE_S)
+
+    def group_deleted(self) -> None:
+        """Commit nothing more."""
+        self._commits_last = False
+        self.commits.detach()
+
+    def halt(self, reason: str) -> None:
+        """Stop serving all partitions, also those assigned later, and report the reason."""
+        self._halted = reason
+        for number in self.states:
+            self.fail(number, reason)
+
+    @property
+    def partitions(self) -> list[PartitionState]:
+        """The partitions that it owns now."""
+        return list(self.states.values())
+
+    @property
+    def confirmed(self) -> tuple[tuple[int, int], ...]:
+        """(partition, committed offset that Kafka has confirmed) of each that it owns."""
+        return tuple((state.number, state.acknowledged) for state in self.states.values())
+
+    @property
+    def rebalances(self) -> Mapping[str, int]:
+        """How often partitions were assigned, revoked and lost."""
+        return self._joined.rebalances if self._joined is not None else {}
+
+    @property
+    def poll_age_s(self) -> float:
+        """Seconds since the reader last polled."""
+        return self._joined.poll_age_s if self._joined is not None else 0.0
+
+    def batches_enqueued(self) -> None:
+        """The scheduler has the batches of one `enqueue`."""
+        self._queued -= 1
+
+    # -- for the reader: records
+
+    @property
+    def at_once(self) -> int:
+        """How many records it may `take` before others have their turn."""
+        return self._listener.at_once
+
+    def take(self, found: Range, *, full: bool = False) -> bool:
+        """Take what the range has for this member, all of it, if it covers its position and the member is not full.
+        `full`: also if it is. True: it has not taken it."""
+        number, end = found.number, found.end
+        state = self.states.get(number)
+        if state is None or not state.open or state.failure:
+            return False
+        position = self.positions[number]
+        if position >= end:
+            return False
+        if not covers(found.start, end, position) or (self._is_full(state) and not full):
+            return True
+        if found.owner is not None and found.owner is not state:
+            return True  # it has joined, or the partition has come back, since the range was read
+        listener = self._listener
+        deliveries, size = select(found, state, position, listener.matcher, listener.filtered)
+        self.positions[number] = end
+        # With a batch still queued, an empty one queues behind it: `skip_to` would pass the batch, and its events would
+        # count as fetched and be lost.
+        if deliveries or self._queued:
+            state.fetched_count += len(deliveries)
+            state.fetched_bytes += size
+            self._queued += 1
+            listener.enqueue([(state, deliveries, end)])
+        elif end > state.tracker.fetched:
+            state.tracker.skip_to(end)
+        if len(deliveries) < len(found.records) or not deliveries:
+            self.commits.schedule_late_commit()
+        return False
+
+    def skip(self, number: int, low: int) -> int:
+        """The log of the partition begins at `low`. Returns how many offsets this member had not read."""
+        state, position = self.states.get(number), self.positions.get(number, low)
+        if state is None or position >= low:
+            return 0
+        self.positions[number] = low
+        self._queued += 1
+        self._listener.enqueue([(state, [], low)])
+        self.commits.schedule_commit()
+        return low - position
+
+    def behind(self, end: int, number: int) -> bool:
+        """Whether it has not taken all below `end`, and may hold more."""
+        state = self.states.get(number)
+        if state is None or not state.open or state.failure or self.positions[number] >= end:
+            return False
+        return state.held_bytes < self._share() // 2 and state.held < RECORDS_MAX // 2
+
+    def following(self, number: int, end: int) -> PartitionState | None:
+        """The partition, if it is served and the member has taken all below `end`. Any thread."""
+        state, position = self.states.get(number), self.positions.get(number)
+        if state is None or position is None or position < end or not state.open or state.failure:
+            return None
+        return state
+
+    def takes_all(self, number: int) -> PartitionState | None:
+        """The partition, if the member wants all events of it. Any thread."""
+        return self.states.get(number) if self._listener.matcher is None else None
+
+    def _is_full(self, state: PartitionState) -> bool:
+        held, most = state.held_bytes, self._config.buffer_bytes_max
+        if state.held >= RECORDS_MAX:
+            return True
+        return held >= self._share() and (
+            held >= most // 2 or sum(partition.held_bytes for partition in self.states.values()) >= most
+        )
+
+    def _share(self) -> int:
+        """The bytes that one partition may hold."""
+        return self._config.buffer_bytes_max // max(1, len(self.states))
+
+    # -- for the reader: partitions
+
+    def open(self, numbers: Sequence[int], starts: Mapping[int, Start]) -> None:
+        """These partitions were assigned."""
+        topic = self.subscription.topic
+        opened = [self.lost.opened(topic, number, starts[number].offset, starts[number].metadata) for number in numbers]
+        self._listener.opened(opened)
+        for state in opened:
+            self.positions[state.number] = state.tracker.committable
+            self.states[state.number] = state
+            if not starts[state.number].committed:
+                state.tracker.changes += 1
+        if any(state.tracker.changes for state in opened):  # this process knows more than Kafka: commit that
+            self.commits.schedule_commit()
+        if self._halted:
+            self.halt(self._halted)
+
+    async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
+        """Drain these partitions for up to `limit_s`. True: `release` will have something to commit."""
+        mine = self._mine(numbers)
+        if mine:
+            await self._listener.drain(mine, limit_s)
+        return self._commits_last and any(state.tracker.changes != state.committed for state in mine)
+
+    async def release(self, numbers: Sequence[int]) -> bool:
+        """Commit these partitions, which are drained, and give them up. True: Kafka was silent, and some could not be
+        committed."""
+        async with self._releasing:  # a second call returns only when the first has committed them
+            mine, silent, left = self._mine(numbers), self.commits.silent, []
+            for state in mine:
+                self._pop(state)
+            # Popped before the commit: a request for a commit that is still waiting is then not sent.
+            if self._commits_last:
+                refused = await self._commit_now(mine)
+                left = [state for state in mine if state.number in refused]
+                silent = silent or self.commits.silent
+                self.lost.keep(left, hand_over=silent)
+            return silent and bool(left)
+
+    async def _commit_now(self, states: list[PartitionState]) -> set[int]:
+        one, losses = self.subscription, self._losses
+        # They are not in `states` any more, or never were. After a loss, a confirmation is one for other partitions.
+        return await self._group_offsets.commit_now(
+            one.group, offsets(states), lambda: self._may_commit and self._losses == losses, one.label
+        )
+
+    async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
+        """Others may own these partitions already: no commit. True: Kafka was silent."""
+        self._losses += 1
+        mine = self._mine(numbers)
+        await self._listener.drain(mine, drain_s)
+        for state in mine:
+            self._pop(state)
+        silent = self.commits.silent
+        self.lost.keep(mine, hand_over=silent)
+        # Only after the drain: it ends `waiting`, and first attempts would start again.
+        if not self.states:
+            self.commits.forget()
+        return silent
+
+    async def hand_over(self, assigned: Sequence[int]) -> None:
+        """Commit what this process knows of lost partitions that others own now, unless others have committed since."""
+        known = self.lost.joined(assigned)
+        if not known:
+            self.lost.handed_over()
+            return
+        label, numbers = self.subscription.label, [state.number for state in known]
+        try:
+            starts = await self._group_offsets.starts(self.subscription, numbers)
+        except KafkaFailed as problem:
+            log.warning("offsets were not handed over", subscription=label, reason=str(problem))
+            return
+        wanted: list[PartitionState] = []
+        for state in known:
+            start = starts.get(state.number)
+            tracker = handed_over(state, start.offset, start.metadata) if start is not None else None
+            if tracker is not None:
+                wanted.append(PartitionState(state.topic, state.number, tracker))
+        refused = await self._commit_now(wanted)
+        done = [state.number for state in wanted if state.number not in refused]
+        log.info("offsets handed over", subscription=label, partitions=done)
+        if not refused:
+            self.lost.handed_over()
+
+    def fail(self, number: int, reason: str) -> None:
+        """Stop serving this partition, although it is owned; the status reports the reason."""
+        state = self.states.get(number)
+        if state is None or state.failure:
+            return
+        state.failure = reason
+        log.error(
+            "partition stopped",
+            subscription=self.subscription.label,
+            partition=number,
+            reason=reason,
+            hint=f"delete the {self.subscription.kind} and add it again, "
+            "with penstock.dev/start: earliest to get all events that the topic has now",
+        )
+        self._listener.failing()
+
+    def _on_commit_requested(self) -> None:
+        if self._joined is not None:
+            self._joined.when_confirmed(self)
+
+    def renew(self) -> None:
+        """Commit all again. Kafka deletes offsets of a group without members that were not committed for some days."""
+        for state in self.states.values():
+            state.tracker.changes += 1
+        self.commits.schedule_late_commit()
+
+    def send_commit(self) -> None:
+        """Send the commit that was requested."""
+        self.commits.send_requested()
+
+    def _send(self, wanted: list[TopicPartition], answered: Answered) -> None:
+        claim = self._claim([where.partition for where in wanted])
+        self._group_offsets.begin_commit(self.subscription.group, wanted, claim, answered)
+
+    def close(self) -> None:
+        """It has left."""
+        self.commits.detach()
+        self.states.clear()
+        self.positions.clear()
+
+    @property
+    def _may_commit(self) -> bool:
+        """Not after its group was deleted: a commit would create it again."""
+        return self._commits_last and self._joined is not None and self._joined.confirmed_lately
+
+    def _claim(self, numbers: Iterable[int]) -> Claim:
+        states = {number: self.states[number] for number in numbers}
+        return lambda: self._may_commit and all(self.states.get(number) is state for number, state in states.items())
+
+    def _mine(self, numbers: Sequence[int]) -> list[PartitionState]:
+        return [self.states[number] for number in numbers if number in self.states]
+
+    def _pop(self, state: PartitionState) -> None:
+        if self.states.get(state.number) is state:
+            del self.states[state.number], self.positions[state.number]

@@ -1,0 +1,53 @@
+"""What the reader of a topic asks of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from agents.offsets.partition import PartitionState
+from agents.reader.ranges import Range
+
+
+class MembersPort(Protocol):
+    """What the reader needs of its members. On the event loop, except `quickest`."""
+
+    async def open(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Open these partitions for all members. Returns the offset to read each from. Raises KafkaFailed."""
+
+    async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
+        """Drain these partitions of all members. True: there is something to commit."""
+
+    async def release(self, numbers: Sequence[int]) -> bool:
+        """Commit them and give them up. True: Kafka was silent, as for `lose`."""
+
+    async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
+        """Drain them, and do not commit. True: Kafka was silent, so other workers know more of some partitions."""
+
+    async def hand_over(self, numbers: Sequence[int]) -> bool:
+        """After a loss, these were assigned: commit what is known of the others. False: that has failed for some."""
+
+    def take(self, ranges: list[Range]) -> None:
+        """What was read, in order."""
+
+    def skip(self, number: int, low: int) -> None:
+        """The log begins at `low`, beyond the reader's position."""
+
+    def truncated(self, number: int, end: int) -> None:
+        """The log ends at `end`, before the reader's position: the topic was created again or truncated."""
+
+    def confirmed(self, at: float) -> None:
+        """At this time, of `tables.clock.now_s`, it was a member of its group, and owned its partitions."""
+
+    def quickest(self, number: int) -> PartitionState | None:
+        """What that member has of this partition which follows the reader and holds the least of it; None when all
+        are behind. Any thread."""
+
+    def lone(self, number: int) -> PartitionState | None:
+        """What the only member has of this partition, if there is one member, and it wants all events. Any thread."""
+
+    def ends(self, heads: Collection[PartitionState]) -> None:
+        """The log end offsets of these partitions may have changed."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """The thread cannot continue."""

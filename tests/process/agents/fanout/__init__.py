@@ -1,1 +1,0 @@
-"""Tests with threads of `agents.fanout`."""

@@ -1,0 +1,1 @@
+"""Tests with threads of `agents.reader`."""

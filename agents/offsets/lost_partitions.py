@@ -4,14 +4,14 @@
     comes back:  found 100 to 140  -> continue at 140, skip 143                  nothing is delivered twice
                  found 160         -> continue at 160                            another owner has been further
                  found 80          -> continue at 80                             an operator reset the group's offset
-    goes to another worker: commit 140 for it, if the committed offset is still the one that this process left
+    goes to another worker: `agents/offsets/hand_over`
 
 A settled event stays settled whichever worker owns the partition. So this knowledge never expires; it is only replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from agents.offsets.offset_metadata import OffsetMetadata, read
 from agents.offsets.offset_tracker import OffsetTracker
@@ -54,52 +54,21 @@ def handed_over(lost: PartitionState, committed: int, metadata: str | None) -> O
 
 
 class LostPartitions:
-    """Partitions that one consumer has lost. Consumer's thread only."""
+    """Partitions of a subscription that this process has lost."""
 
     def __init__(self) -> None:
         self._kept: dict[int, PartitionState] = {}
-        self._lately: set[int] = set()
-        self.joining = False  #: there may be something to hand over
-        self._uncommitted: list[PartitionState] = []
 
-    def keep(self, partitions: Collection[PartitionState], *, hand_over: bool = False) -> None:
-        """Keep partitions that were lost, or whose last commit failed. They no longer change. `hand_over`: commit what
-        is known of them for their next owner. Only if Kafka was silent for all: if just this process was cut off or
-        frozen, others have gone on, and know more than it does."""
+    def keep(self, partitions: Collection[PartitionState]) -> None:
+        """Keep partitions that were lost, or whose last commit failed. They no longer change."""
         self._kept.update((partition.number, partition) for partition in partitions)
-        self._lately.update(partition.number for partition in partitions)
-        if hand_over and partitions:
-            self.joining = True
-            self._uncommitted += [one for one in partitions if one.tracker.changes != one.committed]
-
-    def knows(self, number: int) -> bool:
-        """True for a partition that was lost so lately that no other worker knows more of it."""
-        return number in self._lately
-
-    def rest(self) -> None:
-        """From now on, others may know more of what was lost so far."""
-        self._lately.clear()
 
     def opened(self, topic: str, number: int, start: int, metadata: str | None) -> PartitionState:
         """An assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
         known, kept = read(start, metadata), self._kept.pop(number, None)
-        self._lately.discard(number)
-        self._uncommitted = [partition for partition in self._uncommitted if partition.number != number]
         tracker = (
             OffsetTracker(start, known) if kept is None else resumed(start, known, kept.tracker, kept.acknowledged)
         )
         partition = PartitionState(topic, number, tracker)
         partition.acknowledged = partition.requested = start
         return partition
-
-    def joined(self, assigned: Iterable[int]) -> list[PartitionState]:
-        """After an assignment: the lost partitions with uncommitted changes that went to others. They stay until they
-        were `handed_over`."""
-        mine = set(assigned)
-        elsewhere = {partition.number: partition for partition in self._uncommitted if partition.number not in mine}
-        self._uncommitted = list(elsewhere.values())
-        return self._uncommitted
-
-    def handed_over(self) -> None:
-        """What `joined` has returned is committed, or others have committed since."""
-        self._uncommitted, self.joining = [], False

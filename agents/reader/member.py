@@ -17,8 +17,9 @@ from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.offsets.commits import Answered, Commits, offsets
 from agents.offsets.group_offsets import Claim, GroupOffsets
+from agents.offsets.hand_over import HandOver
 from agents.offsets.late_commits import Start
-from agents.offsets.lost_partitions import LostPartitions, handed_over
+from agents.offsets.lost_partitions import LostPartitions
 from agents.offsets.partition import Batch, PartitionState
 from agents.reader.memory_budget import RECORDS_MAX
 from agents.reader.ranges import Range, covers
@@ -26,7 +27,6 @@ from agents.reader.selection import select
 from knative.contract.records import Subscription
 from knative.filters import Matcher
 from knative.ports import Headers
-from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +106,8 @@ class Member:
     ) -> None:
         self.subscription = subscription
         self.client_name = client_name
-        self.lost = LostPartitions()
+        self._lost = LostPartitions()
+        self._hand_over = HandOver(subscription, group_offsets, owner.fatal)
         self.states: dict[int, PartitionState] = {}
         self.positions: dict[int, int] = {}  #: partition -> the first offset that it has not taken
         self._config = config
@@ -144,6 +145,7 @@ class Member:
     def group_deleted(self) -> None:
         """Commit nothing more."""
         self._commits_last = False
+        self._hand_over.end()
         self.commits.detach()
 
     def halt(self, reason: str) -> None:
@@ -259,9 +261,12 @@ class Member:
     def open(self, numbers: Sequence[int], starts: Mapping[int, Start]) -> None:
         """These partitions were assigned."""
         topic = self.subscription.topic
-        opened = [self.lost.opened(topic, number, starts[number].offset, starts[number].metadata) for number in numbers]
+        opened = [
+            self._lost.opened(topic, number, starts[number].offset, starts[number].metadata) for number in numbers
+        ]
         self._listener.opened(opened)
         for state in opened:
+            self._hand_over.opened(state.number)
             self.positions[state.number] = state.tracker.committable
             self.states[state.number] = state
             if not starts[state.number].committed:
@@ -290,7 +295,9 @@ class Member:
                 refused = await self._commit_now(mine)
                 left = [state for state in mine if state.number in refused]
                 silent = silent or self.commits.silent
-                self.lost.keep(left, hand_over=silent)
+                self._lost.keep(left)
+                if silent:
+                    self._hand_over.begin(left)
             return silent and bool(left)
 
     async def _commit_now(self, states: list[PartitionState]) -> set[int]:
@@ -300,43 +307,19 @@ class Member:
             one.group, offsets(states), lambda: self._may_commit and self._losses == losses, one.label
         )
 
-    async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
-        """Others may own these partitions already: no commit. True: Kafka was silent."""
+    async def lose(self, numbers: Sequence[int], drain_s: float) -> None:
+        """Others may own these partitions already: no commit, unless Kafka was silent and still has what it had."""
         self._losses += 1
         mine = self._mine(numbers)
         await self._listener.drain(mine, drain_s)
         for state in mine:
             self._pop(state)
-        silent = self.commits.silent
-        self.lost.keep(mine, hand_over=silent)
+        self._lost.keep(mine)
+        if self.commits.silent and self._commits_last:
+            self._hand_over.begin(mine)
         # Only after the drain: it ends `waiting`, and first attempts would start again.
         if not self.states:
             self.commits.forget()
-        return silent
-
-    async def hand_over(self, assigned: Sequence[int]) -> None:
-        """Commit what this process knows of lost partitions that others own now, unless others have committed since."""
-        known = self.lost.joined(assigned)
-        if not known:
-            self.lost.handed_over()
-            return
-        label, numbers = self.subscription.label, [state.number for state in known]
-        try:
-            starts = await self._group_offsets.starts(self.subscription, numbers)
-        except KafkaFailed as problem:
-            log.warning("offsets were not handed over", subscription=label, reason=str(problem))
-            return
-        wanted: list[PartitionState] = []
-        for state in known:
-            start = starts.get(state.number)
-            tracker = handed_over(state, start.offset, start.metadata) if start is not None else None
-            if tracker is not None:
-                wanted.append(PartitionState(state.topic, state.number, tracker))
-        refused = await self._commit_now(wanted)
-        done = [state.number for state in wanted if state.number not in refused]
-        log.info("offsets handed over", subscription=label, partitions=done)
-        if not refused:
-            self.lost.handed_over()
 
     def fail(self, number: int, reason: str) -> None:
         """Stop serving this partition, although it is owned; the status reports the reason."""
@@ -374,6 +357,7 @@ class Member:
 
     def close(self) -> None:
         """It has left."""
+        self._hand_over.end()
         self.commits.detach()
         self.states.clear()
         self.positions.clear()

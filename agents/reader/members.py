@@ -31,7 +31,6 @@ from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
-_HANDOVER_LIMIT_S = 2.0  # the next owners wait for `HANDOVER_S`
 _CONFIRM_LIMIT_S = 5.0  # for a member that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
@@ -202,15 +201,10 @@ class Members:
         async with self._lock:
             return any(await asyncio.gather(*(member.release(numbers) for member in self._all())))
 
-    async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
+    async def lose(self, numbers: Sequence[int], limit_s: float) -> None:
         async with self._lock:
             self._gone(numbers)
-            return any(await asyncio.gather(*(member.lose(numbers, limit_s) for member in self._all())))
-
-    async def hand_over(self, numbers: Sequence[int]) -> bool:
-        async with self._lock:
-            await at_most(asyncio.gather(*(one.hand_over(numbers) for one in self._all())), _HANDOVER_LIMIT_S)
-            return not any(one.lost.joining for one in self._all())
+            await asyncio.gather(*(member.lose(numbers, limit_s) for member in self._all()))
 
     def _all(self) -> list[Member]:
         return [*self._members, *self._leaving]

@@ -19,13 +19,10 @@ class MembersPort(Protocol):
         """Drain these partitions of all members. True: there is something to commit."""
 
     async def release(self, numbers: Sequence[int]) -> bool:
-        """Commit them and give them up. True: Kafka was silent, as for `lose`."""
+        """Commit them and give them up. True: Kafka was silent, and some could not be committed."""
 
-    async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
-        """Drain them, and do not commit. True: Kafka was silent, so other workers know more of some partitions."""
-
-    async def hand_over(self, numbers: Sequence[int]) -> bool:
-        """After a loss, these were assigned: commit what is known of the others. False: that has failed for some."""
+    async def lose(self, numbers: Sequence[int], limit_s: float) -> None:
+        """Drain them; others may own them already."""
 
     def take(self, ranges: list[Range]) -> None:
         """What was read, in order."""

@@ -10,12 +10,8 @@ position, which Kafka refuses when the partitions may belong to another worker (
 Does not start at its own committed offset: the offsets of the members decide.
 
 When Kafka was silent until the sessions ended, each worker has lost its partitions, and each knows offsets that are not
-committed. Not every worker can see this: one that is new, or had no partitions, only finds that its join took long.
-
-    worker A   assigned {0, 1}, had {0, 2}   commits what it knows of 2      opens 0 at once, 1 after HANDOVER_S
-    worker B   assigned {2, 3}, had {1, 3}   commits what it knows of 1      opens 3 at once, 2 after HANDOVER_S
-
-The wait costs time only. A worker that commits too late costs duplicates, as a crash does.
+committed. It commits them when Kafka answers (`agents/offsets/hand_over`). So a worker whose session has ended, or
+whose join took longer than one, opens at once only what it has had itself, and the rest after HANDOVER_S.
 """
 
 from __future__ import annotations
@@ -77,9 +73,7 @@ class TopicReader:
         self._log_end_offsets, self._stall_detector = LogEndOffsets(), StallDetector()
         self._polled_at = time.monotonic()
         self._drain_s = 0.0
-        self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
-        self._lately: set[int] = set()  # those of which nobody can know more
-        self._joining = False  # there may be something to hand over
+        self._lately: set[int] = set()  # lost so lately that nobody can know more of them
         self._backpressure = Backpressure(config.buffer_bytes_max, self._stop)
         self._confirmation_wanted = threading.Event()
         self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
@@ -261,11 +255,7 @@ class TopicReader:
         numbers = [where.partition for where in assigned]
         if consumer.expelled_idle:
             self._join_watch.expelled()
-        self._join_watch.joined(time.monotonic(), handover=self._joining)
-        if self._joining and self._lost:
-            # Kafka was silent: see the docstring. What fails is tried again with the next assignment.
-            member = self._check.ask_now(consumer, self._lost)
-            self._joining = not (member and self._await(self._owner.hand_over(numbers), LOOP_S))
+        self._join_watch.joined(time.monotonic())
         if not numbers:
             return
         self.rebalances["assigned"] += 1
@@ -287,9 +277,6 @@ class TopicReader:
             return
         starts = self._await(self._owner.open(numbers), LOOP_S)
         self._lately.difference_update(numbers)
-        for number in numbers:
-            self._lost.pop(number, None)
-        self._joining = self._joining and bool(self._lost)
         for number, start in starts.items():
             self.heads[number] = PartitionState(self.topic, number, OffsetTracker(start))
         consumer.incremental_assign([TopicPartition(self.topic, number, start) for number, start in starts.items()])
@@ -329,9 +316,9 @@ class TopicReader:
         commits = self._drain(consumer, going, drain_s)
         if commits and not self._check.ask_now(consumer, positions(going)):
             self._lose(going, 0.0)
-        else:
-            if self._await(self._owner.release(numbers), LOOP_S):
-                self._keep(going, hand_over=True)
+        elif self._await(self._owner.release(numbers), LOOP_S):
+            self._join_watch.expelled()
+            self._lately.update(numbers)
 
     def _drain(self, consumer: Consumer, going: list[PartitionState], drain_s: float) -> bool:
         """Drain them. What settles meanwhile can only be committed while a confirmation holds: it is renewed, unless
@@ -349,9 +336,5 @@ class TopicReader:
     def _lose(self, going: list[PartitionState], drain_s: float) -> None:
         self._join_watch.expelled()
         numbers = [head.number for head in going]
-        self._keep(going, hand_over=self._await(self._owner.lose(numbers, drain_s), drain_s))
-
-    def _keep(self, going: list[PartitionState], *, hand_over: bool) -> None:
-        self._lately.update(head.number for head in going)
-        self._lost.update(positions(going))
-        self._joining = bool(self._lost) and (hand_over or self._joining)
+        self._lately.update(numbers)
+        self._await(self._owner.lose(numbers, drain_s), drain_s)

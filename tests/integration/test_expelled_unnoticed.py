@@ -93,8 +93,8 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
     joins: list[JoinWatch] = []
     joined = JoinWatch.joined
 
-    def counted(watch: JoinWatch, now: float, *, handover: bool) -> None:
-        joined(watch, now, handover=handover)
+    def counted(watch: JoinWatch, now: float) -> None:
+        joined(watch, now)
         joins.append(watch)
 
     monkeypatch.setattr(JoinWatch, "joined", counted)

@@ -90,58 +90,16 @@ def test_settled_by_either_owner_is_never_delivered_and_nothing_else_is_left_out
     assert read(mark.committable, mark.metadata()).settled == frozenset(mark.settled)
 
 
-def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
+def test_what_was_kept_counts_once() -> None:
     lost = LostPartitions()
-    mine, said, unsaid = (
-        partition(0, {100}, 101),
-        partition(1, {100}, 101, committed=True),
-        partition(2, {100}, 101),
-    )
-    lost.keep([mine, said, unsaid], hand_over=True)
-    assert lost.joined([0]) == [unsaid]
-    assert lost.joined([3]) == [unsaid], "Kafka did not answer the first time"
-    assert lost.joining
-    lost.handed_over()
-    assert (lost.joining, lost.joined([])) == (False, [])
+    lost.keep([partition(0, {100}, 101), partition(1, {100}, 101)])
     assert lost.opened("t", 0, 100, "").tracker.committable == 101
-    assert lost.opened("t", 2, 100, "").tracker.committable == 101, "it may still come back"
-    assert lost.opened("t", 2, 100, "").tracker.committable == 100, "what was kept is used up"
-
-
-def test_what_failed_to_be_handed_over_and_came_back_is_not_handed_over() -> None:
-    lost = LostPartitions()
-    lost.keep([partition(0, {100}, 101), partition(1, {100}, 101)], hand_over=True)
-    assert len(lost.joined([])) == 2
-    assert [one.number for one in lost.joined([0])] == [1]
-    lost.opened("t", 1, 100, "")
-    assert lost.joined([]) == []
-
-
-def test_others_may_know_more_of_what_was_lost_long_ago() -> None:
-    lost = LostPartitions()
-    first, second, third = (partition(number, set(), 100) for number in (0, 1, 2))
-    lost.keep([first, second])
-    lost.keep([third])
-    assert all(map(lost.knows, (0, 1, 2))), "one loss, in two parts"
-    lost.opened("t", 0, 100, "")
-    assert [lost.knows(number) for number in (0, 1, 2)] == [False, True, True]
-    lost.rest()
-    lost.keep([first])
-    assert [lost.knows(number) for number in (0, 1, 2)] == [True, False, False]
-    assert lost.opened("t", 1, 100, "").acknowledged == 100
-
-
-def test_a_process_that_was_frozen_hands_nothing_over() -> None:
-    """Others have been at work since: its position may be beyond theirs, and theirs would then go back."""
-    lost = LostPartitions()
-    lost.keep([partition(0, {100}, 101)])
-    assert (lost.joining, lost.joined([])) == (False, [])
-    assert lost.opened("t", 0, 100, "").tracker.committable == 101
+    assert lost.opened("t", 0, 100, "").tracker.committable == 100, "what was kept is used up"
+    assert lost.opened("t", 1, 100, "").tracker.committable == 101
 
 
 def test_a_partition_that_was_never_owned_starts_where_kafka_says() -> None:
     lost = LostPartitions()
-    assert not lost.knows(3)
     known = OffsetTracker(7, OffsetMetadata(frozenset({9})))
     opened = lost.opened("t", 3, 7, known.metadata())
     assert (opened.tracker.settled, opened.acknowledged, opened.requested) == ({9}, 7, 7)

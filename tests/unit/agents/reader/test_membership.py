@@ -79,10 +79,10 @@ SESSION_S = 8.0
 LIMIT_S = 60.0
 
 
-def joined_after(join_s: float, *, handover: bool = False, protocol: str = "classic") -> JoinWatch:
+def joined_after(join_s: float, *, protocol: str = "classic") -> JoinWatch:
     watch = JoinWatch(protocol, SESSION_S, LIMIT_S)
     watch.joining(100.0)
-    watch.joined(100.0 + join_s, handover=handover)
+    watch.joined(100.0 + join_s)
     return watch
 
 
@@ -94,10 +94,9 @@ def test_who_joins_soon_need_not_wait_for_others() -> None:
     ("watch", "until"),
     [
         (lambda: joined_after(SESSION_S + 0.1), 108.1 + HANDOVER_S),
-        (lambda: joined_after(1.0, handover=True), 101.0 + HANDOVER_S),
         (lambda: joined_after(SESSION_S + 0.1, protocol="consumer"), 0.0),  # without partitions it is not told
     ],
-    ids=["its join took longer than a session", "it has something for others", "it had no partitions"],
+    ids=["its join took longer than a session", "it had no partitions"],
 )
 def test_who_waits_until_others_have_committed(watch: Callable[[], JoinWatch], until: float) -> None:
     assert watch().handover_until == pytest.approx(until)
@@ -107,10 +106,10 @@ def test_who_was_expelled_waits_once() -> None:
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.expelled()
     watch.joining(100.0)
-    watch.joined(101.0, handover=False)
+    watch.joined(101.0)
     assert watch.handover_until == 101.0 + HANDOVER_S
     watch.joining(102.0)
-    watch.joined(103.0, handover=False)
+    watch.joined(103.0)
     assert watch.handover_until == 101.0 + HANDOVER_S, "a later join neither ends it nor begins it again"
 
 
@@ -121,7 +120,7 @@ def test_a_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) 
     watch.joining(100.0)
     assert not watch.failed(100.0 + LIMIT_S)
     assert watch.failed(100.1 + LIMIT_S) is gives_up
-    watch.joined(200.0, handover=False)
+    watch.joined(200.0)
     assert not watch.failed(1_000.0)
 
 
@@ -129,7 +128,7 @@ def test_a_join_lasts_over_all_clients_that_have_tried() -> None:
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.joining(100.0)
     watch.joining(100.0 + SESSION_S)
-    watch.joined(101.0 + SESSION_S, handover=False)
+    watch.joined(101.0 + SESSION_S)
     assert watch.handover_until == 101.0 + SESSION_S + HANDOVER_S
     watch.joining(200.0)
     watch.joining(210.0)
@@ -140,9 +139,9 @@ def test_a_join_lasts_over_all_clients_that_have_tried() -> None:
 def test_after_a_revocation_the_client_joins_again_only_after_the_assignment_that_follows_at_once() -> None:
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.revoked()
-    watch.joined(100.0, handover=False)
+    watch.joined(100.0)
     assert watch.failed(100.1 + LIMIT_S)
-    watch.joined(101.0 + SESSION_S, handover=False)
+    watch.joined(101.0 + SESSION_S)
     assert watch.handover_until == 101.0 + SESSION_S + HANDOVER_S
     assert not watch.failed(1_000.0)
 
@@ -151,7 +150,7 @@ def test_a_client_that_fails_while_partitions_are_revoked_leaves_nothing_to_watc
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.revoked()
     watch.joining(100.0)
-    watch.joined(101.0, handover=False)
+    watch.joined(101.0)
     assert not watch.failed(1_000.0)
 
 
@@ -159,12 +158,13 @@ def test_it_rests_when_the_client_has_joined_and_the_time_for_hand_overs_is_over
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.joining(100.0)
     assert not watch.rests(100.0)
-    watch.joined(101.0, handover=True)
+    watch.expelled()
+    watch.joined(101.0)
     assert not watch.rests(101.0)
     assert watch.rests(101.0 + HANDOVER_S)
     watch.revoked()
     assert not watch.rests(200.0)
-    watch.joined(200.0, handover=False)
+    watch.joined(200.0)
     assert not watch.rests(200.0), "it joins again"
-    watch.joined(201.0, handover=False)
+    watch.joined(201.0)
     assert watch.rests(201.0)

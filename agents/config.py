@@ -16,7 +16,7 @@ class DeliveryConfig:
     kafka: Mapping[str, Any]  #: librdkafka client settings, `bootstrap.servers` among them
     instance: str = "penstock"  #: first part of client names
     buffer_bytes_max: int = 4 * 1_048_576  #: records held by one subscription, in addition to the client's own queue
-    fetch_bytes: int = 2 * 1_048_576  #: the client's queue of one subscription
+    fetch_bytes: int = 1_048_576  #: the client's queue of one topic
     event_bytes_max: int = 1_048_576
     commit_interval_s: float = 0.5
     commit_timeout_s: float = 2.0  #: new events wait when Kafka confirms no commit for this long

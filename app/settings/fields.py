@@ -205,7 +205,7 @@ class Settings(BaseSettings):
         4 * MIB, "bytes", "Records that one subscription may hold in one process.", ge=65_536, le=1024 * MIB
     )
     fetch_bytes: int = _setting(
-        2 * MIB, "bytes", "Records that the Kafka client of one subscription fetches ahead.", ge=65_536, le=1024 * MIB
+        MIB, "bytes", "Records that the Kafka client of one topic fetches ahead.", ge=65_536, le=1024 * MIB
     )
     commit_interval_s: float = _setting(
         0.5,

@@ -102,7 +102,7 @@ class GroupOffsets:
         task.add_done_callback(self._commits.discard)
 
     async def _commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: Answered) -> None:
-        done(await self._try(group, wanted, claim, _COMMIT_LIMIT_S))
+        done(await self.commit(group, wanted, claim))
 
     async def commit_now(self, group: str, wanted: list[TopicPartition], claim: Claim, label: str) -> set[int]:
         """Commit and wait. Logs and returns the partitions that could not be committed."""
@@ -111,7 +111,7 @@ class GroupOffsets:
         loop, problem = asyncio.get_running_loop(), KafkaError(KafkaError._TIMED_OUT)
         end = loop.time() + _COMMIT_LIMIT_S
         for left in reversed(range(_TRIES)):
-            found = await self._try(group, wanted, claim, end - loop.time())
+            found = await self.commit(group, wanted, claim, end - loop.time())
             if found is None:
                 return set()
             problem = found
@@ -120,9 +120,10 @@ class GroupOffsets:
         log.error("last commit failed; some events may be delivered again", subscription=label, reason=problem.str())
         return {where.partition for where in wanted}
 
-    async def _try(
-        self, group: str, wanted: Sequence[TopicPartition], claim: Claim, limit_s: float
+    async def commit(
+        self, group: str, wanted: Sequence[TopicPartition], claim: Claim, limit_s: float = _COMMIT_LIMIT_S
     ) -> KafkaError | None:
+        """Commit once, and wait. None: it is confirmed."""
         try:
             async with asyncio.timeout(limit_s):
                 await self._client.commit(group, wanted, claim)

@@ -20,12 +20,13 @@ from agents.offsets.commits import offsets
 from agents.offsets.group_offsets import GroupOffsets
 from agents.offsets.lost_partitions import handed_over
 from agents.offsets.partition import PartitionState
+from knative.backoff import doubling_s
 from knative.contract.records import Subscription
 from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_S = 0.05
+_AGAIN_S = (0.05, 2.0)  # soon, unless Kafka refuses it for good
 
 
 class HandOver:
@@ -58,9 +59,10 @@ class HandOver:
 
     async def _run(self) -> None:
         try:
+            waits_s = doubling_s(*_AGAIN_S)
             while self._left:
                 if not await self._try(dict(self._left)):
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(next(waits_s))
         except Exception as problem:
             self._fatal(problem)
         finally:
@@ -83,11 +85,13 @@ class HandOver:
         def claim() -> bool:
             return all(self._left.get(number) is states[number] for number in known)
 
-        refused = await self._group_offsets.commit_now(
-            subscription.group, offsets(known.values()), claim, subscription.label
-        )
+        wanted = offsets(known.values())
+        refused = await self._group_offsets.commit(subscription.group, wanted, claim) if wanted else None
+        if refused is not None:
+            log.debug("offsets are not handed over yet", subscription=subscription.label, reason=refused.str())
+            return False
         for number, state in states.items():
-            if number not in refused and self._left.get(number) is state:
+            if self._left.get(number) is state:
                 del self._left[number]
-        log.info("offsets handed over", subscription=subscription.label, partitions=sorted(known.keys() - refused))
-        return not refused
+        log.info("offsets handed over", subscription=subscription.label, partitions=sorted(known))
+        return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from agents.offsets.group_offsets import Claim
 from agents.offsets.hand_over import HandOver
@@ -37,13 +37,13 @@ class Kafka:
             raise KafkaUnavailable("by a test")
         return {number: Start(self.offsets.get(number, 100), "") for number in numbers}
 
-    async def commit_now(self, group: str, wanted: list[TopicPartition], claim: Claim, label: str) -> set[int]:
+    async def commit(self, group: str, wanted: list[TopicPartition], claim: Claim) -> KafkaError | None:
         self.before_commit()
         if self.refuses or not claim():
             self.refuses -= 1
-            return {place.partition for place in wanted}
+            return KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
         self.offsets |= {place.partition: place.offset for place in wanted}
-        return set()
+        return None
 
 
 def lost(number: int) -> PartitionState:

@@ -46,7 +46,6 @@ def package_folder(package: str) -> Path:
 def python_module(name: str, *arguments: str) -> list[str]:
     """The command that runs one of our modules in a process of its own.
 
-    `-P`: otherwise Python searches the current folder first, where the user may have a package `app` or `web`.
+    By a file, which nothing can hide: `-m` would find a user's package `app` in the current folder or PYTHONPATH.
     """
-    unsafe = [] if Path.cwd() == _APP.parent else ["-P"]
-    return [sys.executable, *unsafe, "-m", name, *arguments]
+    return [sys.executable, "-P", str(_APP.parent / "penstock" / "_entry.py"), name, *arguments]

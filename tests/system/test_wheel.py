@@ -16,7 +16,7 @@ from app.settings.extras import MODULES
 from tests.support.processes import REPOSITORY, free_port, wait_until
 from tests.support.wheel import Environment, build_wheel
 
-_PACKAGES = ("agents", "analytics", "app", "controller", "knative", "tables", "web")
+_PACKAGES = ("agents", "analytics", "app", "controller", "knative", "penstock", "tables", "web")
 _START_LIMIT_S = 120.0
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -171,12 +171,16 @@ def test_a_worker_with_the_extra_for_traces_starts(
     assert "not installed" not in done.stdout + done.stderr
 
 
-def test_packages_of_the_current_folder_are_not_taken_for_ours(base: Environment, tmp_path: Path) -> None:
-    for package in _PACKAGES:
+def test_packages_of_the_user_are_not_taken_for_ours(base: Environment, tmp_path: Path) -> None:
+    for package in set(_PACKAGES) - {"penstock"}:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    assert base.run(tmp_path, "--version", PYTHONPATH=".").stdout.startswith("penstock ")
+    done = base.run(tmp_path, "validate", str(REPOSITORY / "examples" / "quickstart"), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
     ports = {"PENSTOCK_HTTP_PORT": str(free_port()), "PENSTOCK_ADMIN_PORT": "0"}
-    done = base.run(tmp_path, "worker", PENSTOCK_KAFKA="127.0.0.1:1", PENSTOCK_KAFKA_WAIT_S="1", **ports)
+    kafka = {"PENSTOCK_KAFKA": "127.0.0.1:1", "PENSTOCK_KAFKA_WAIT_S": "1"}
+    done = base.run(tmp_path, "worker", PYTHONPATH=".", **kafka, **ports)
     assert done.returncode == 3, done.stderr
     assert "the wrong package" not in done.stdout + done.stderr
     assert "127.0.0.1:1" in done.stderr

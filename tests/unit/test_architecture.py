@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("knative", "tables", "agents", "web", "controller", "analytics", "app")
+PACKAGES = ("knative", "tables", "agents", "web", "controller", "analytics", "penstock", "app")
 OURS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 CONNECTION = ROOT / "tables" / "kafka" / "connection"
 ALL = OURS + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (
-    *("knative", "tables", "agents", "web", "controller", "analytics", "app"),
+    *("knative", "tables", "agents", "web", "controller", "analytics", "penstock", "app"),
     *("docs", "examples", "tests", "benchmarks", ".github"),
 )
 PAGES = [

@@ -122,7 +122,7 @@ class Interrupted:
         if name == "typer":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupted())
-from app.entry import main
+from penstock._entry import main
 main()
 """
     done = subprocess.run(

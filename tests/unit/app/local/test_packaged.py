@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,11 +28,3 @@ def test_a_wheel_has_its_own_examples(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_package_folders_have_their_files() -> None:
     assert (packaged.package_folder("analytics.spark") / "pom.xml").is_file()
-
-
-@pytest.mark.parametrize(("folder", "options"), [(_REPOSITORY, []), (_REPOSITORY / "app", ["-P"])])
-def test_modules_of_the_current_folder_do_not_hide_ours(
-    folder: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    assert packaged.python_module("app", "worker") == [sys.executable, *options, "-m", "app", "worker"]

@@ -1,0 +1,1 @@
+"""Penstock's Python API."""

@@ -1,46 +1,30 @@
-"""`penstock send`: sends events by HTTP to a channel or broker, built with the CloudEvents SDK.
+"""`penstock send`: sends events by HTTP to a channel or broker, by the Client of the Python API.
 
 Does not retry: it shows the worker's answer.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
-from cloudevents.core.bindings.http import to_binary
-from cloudevents.core.exceptions import BaseCloudEventException
-from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from app.cli.output.format import Format, Output, print_json, print_table
 from app.operations.unknown_name import known_names, meant
 from app.settings import load_settings
-from app.timing import GLANCE_S, HTTP_S
-from knative.errors import NotReadyError, PenstockError, UsageError
-from knative.urls import quoted
+from app.timing import GLANCE_S
+from knative.errors import PenstockError, UsageError
+from penstock.client import ACCEPTED, Client, address_of
+from penstock.events import content_type_of, make_event, to_message
 
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The destination of the POST requests."""
-
-    secure: bool
-    address: str  #: host[:port]
-    path: str
 
 
 def _complete_broker(context: typer.Context, incomplete: str) -> list[str]:
@@ -98,22 +82,24 @@ def send(
       penstock send --url http://localhost:8080/ -H 'Host: my-kafkachannel-service.mynamespace.svc.cluster.local'
       cat photo.jpg | penstock send --data-file - --content-type image/jpeg -o json
     """
-    target = _target(url or _channel_url(broker or channel, server, "broker" if broker else "channel"))
+    client = Client(
+        url or _channel_url(broker or channel, server, "broker" if broker else "channel"),
+        headers=_pairs(header, ":", "--header"),
+    )
     body = _body(data, data_file)
     attributes = {"type": type_, "source": source, **_pairs(attribute, "=", "--attribute")}
-    attributes["datacontenttype"] = content_type or guess_content_type(body)
+    attributes["datacontenttype"] = content_type or content_type_of(body)
     if key:
         attributes["partitionkey"] = key
     base = id_ or str(uuid.uuid4())
     ids = [base] if count == 1 else [f"{base}-{number + 1}" for number in range(count)]
-    extra = _pairs(header, ":", "--header")
-    rows = list(_post_all(target, (_message(attributes, one, body) for one in ids), extra, ids))
+    rows = list(_post_all(client, (make_event({"id": event_id, **attributes}, body) for event_id in ids)))
     unknown = not url and all(row["status"] == HTTPStatus.NOT_FOUND for row in rows)
     if not (unknown and output is Format.TABLE):
         _report(rows, output)
     if unknown:
         kind = "broker" if broker else "channel"
-        raise unknown_channel(broker or channel, target.address, _known_channels(kafka), kind)
+        raise unknown_channel(broker or channel, client.address, _known_channels(kafka), kind)
     _exit(rows)
 
 
@@ -141,14 +127,6 @@ def _names(kind: str, known: Mapping[str, Sequence[str]]) -> str:
     return f"the {kind}{'s' if len(known[kind]) > 1 else ''} {', '.join(known[kind])}"
 
 
-def reason_of(body: str) -> str:
-    """The sentence in an answer of Penstock, which is `{"error": ...}`; any other answer unchanged."""
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return body.strip()
-
-
 def _known_channels(kafka: str) -> dict[str, list[str]] | None:
     # Kafka's client adds 0.15 s to a start, so ask it only after the worker has answered that it has no such channel.
     from app.cli.options.kafka import kafka_client
@@ -165,46 +143,11 @@ def _known_channels(kafka: str) -> dict[str, list[str]] | None:
     return names
 
 
-def guess_content_type(body: bytes) -> str:
-    """application/json, text/plain or application/octet-stream, depending on the bytes."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return "application/octet-stream"
-    try:
-        json.loads(text)
-    except ValueError:
-        return "text/plain"
-    return "application/json"
-
-
 def _channel_url(channel: str, server: str, kind: str) -> str:
-    namespace, slash, name = channel.partition("/")
-    if not (slash and namespace and name) or "/" in name:
-        raise UsageError(
-            f"--{kind} {channel!r} is not a valid {kind} name.", "Write NAMESPACE/NAME, such as default/quickstart."
-        )
-    if not server:
-        server = f"127.0.0.1:{load_settings().http_port}"
-    if "://" not in server:
-        server = f"http://{server}"
-    return f"{server.rstrip('/')}/{kind}s/{namespace}/{name}"
-
-
-def _target(url: str) -> Target:
-    like = "Write it like http://localhost:8080/channels/ns/name."
     try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018  # raises ValueError
-    except ValueError as problem:
-        raise UsageError(f"{quoted(url)} is not a valid URL: {problem}.", like) from None
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"{quoted(url)} is not a valid URL.", like)
-    if "@" in parts.netloc:
-        raise UsageError("The URL has a user or a password, which an ingress does not read.", like)
-    return Target(
-        parts.scheme == "https", parts.netloc, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    )
+        return address_of(kind, channel, server or f"127.0.0.1:{load_settings().http_port}")
+    except UsageError as problem:
+        raise UsageError(f"--{kind} {problem.what}", problem.hint) from None
 
 
 def _body(data: str | None, data_file: str) -> bytes:
@@ -230,52 +173,19 @@ def _pairs(texts: list[str] | None, separator: str, option: str) -> dict[str, st
     return pairs
 
 
-def _message(attributes: Mapping[str, str], event_id: str, body: bytes) -> tuple[dict[str, str], bytes]:
-    full = {"specversion": "1.0", "id": event_id, "time": datetime.now(UTC), **attributes}
-    try:
-        message = to_binary(CloudEvent(full, body), JSONFormat())
-    except BaseCloudEventException as problem:
-        raise UsageError(
-            f"This is not a valid CloudEvent: {' '.join(str(problem).split())}.", "Fix the attributes."
-        ) from None
-    return message.headers, message.body
-
-
-def _post_all(
-    target: Target, messages: Iterator[tuple[dict[str, str], bytes]], extra: Mapping[str, str], ids: Sequence[str]
-) -> Iterator[dict[str, object]]:
+def _post_all(client: Client, events: Iterable[CloudEvent]) -> Iterator[dict[str, object]]:
     """One row per event: id, status, ms, reason."""
-    kind = http.client.HTTPSConnection if target.secure else http.client.HTTPConnection
-    connection = kind(target.address, timeout=HTTP_S)
-    try:
-        for event_id, (headers, body) in zip(ids, messages, strict=True):
+    with client:
+        for event in events:
+            message = to_message(event)
             began = time.perf_counter()
-            connection.request("POST", target.path, body, {**headers, **extra})
-            answer = connection.getresponse()
-            reason = reason_of(answer.read().decode("utf-8", "replace"))
+            answer = client.post(*message)
             ms = round((time.perf_counter() - began) * 1000, 1)
-            yield {"id": event_id, "status": answer.status, "ms": ms, "reason": reason}
-    except TimeoutError as problem:
-        raise NotReadyError(
-            f"{target.address} did not answer within {HTTP_S:.0f} s.", "Check that it is a worker."
-        ) from problem
-    except (OSError, http.client.HTTPException) as problem:
-        raise NotReadyError(
-            f"No worker answers at {target.address} ({_why(problem)}).",
-            "Start one with `penstock up`, or name a running one with --server or --url.",
-        ) from problem
-    except ValueError:  # a header with a line break; the reason would quote it, and it may be a token
-        raise UsageError("A header or the path has a character that HTTP does not allow.", "Fix --header.") from None
-    finally:
-        connection.close()
-
-
-def _why(problem: OSError | http.client.HTTPException) -> str:
-    return getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+            yield {"id": event.get_id(), "status": answer.status, "ms": ms, "reason": answer.reason}
 
 
 def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:
-    accepted = sum(row["status"] == HTTPStatus.ACCEPTED for row in rows)
+    accepted = sum(row["status"] == ACCEPTED for row in rows)
     if output is Format.JSON:
         print_json({"sent": len(rows), "accepted": accepted, "events": list(rows)})
     else:
@@ -285,5 +195,5 @@ def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:
 
 
 def _exit(rows: Sequence[Mapping[str, object]]) -> None:
-    if any(row["status"] != HTTPStatus.ACCEPTED for row in rows):
-        raise typer.Exit(3 if all(row["status"] in (202, 429, 503) for row in rows) else 1)
+    if any(row["status"] != ACCEPTED for row in rows):
+        raise typer.Exit(3 if all(row["status"] in (ACCEPTED, 429, 503) for row in rows) else 1)

@@ -29,6 +29,7 @@ WITHOUT_SOCKETS = [
     path
     for path in OURS
     if not path.is_relative_to(ROOT / "app")
+    and path != ROOT / "penstock" / "client.py"
     and not str(path.relative_to(ROOT)).startswith("agents/http/")
     and path not in (CONNECTION / "probe.py", CONNECTION / "python_clients.py", PUNCTUAL_CLIENT, LISTENING)
 ]

@@ -67,3 +67,34 @@ def test_a_worker_does_not_import_the_users_packages(project: Path) -> None:
     assert done.returncode == 3, done.stderr
     assert "a package of the user" not in done.stdout + done.stderr
     assert "127.0.0.1:1" in done.stderr
+
+
+_LIBRARY = """
+import agents, tables
+import penstock
+from penstock import Client, Subscriber, cesql, testing
+import app, web
+broker = testing.Broker()
+seen = []
+broker.subscribe(lambda event: seen.append(event.get_id()), filter="type = 't'")
+broker.send(id="1", type="t", source="/s")
+broker.run()
+import agents.own
+print(seen, *(module.WHOSE for module in (agents, tables, app, web, agents.own)))
+"""
+
+
+def test_the_library_and_the_users_packages_do_not_hide_each_other(tmp_path: Path) -> None:
+    for package in ("agents", "tables", "app", "web"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("WHOSE = 'mine'")
+    (tmp_path / "agents" / "own.py").write_text("WHOSE = 'mine too'")
+    done = _run(tmp_path, [sys.executable, "-c", _LIBRARY], f".:{REPOSITORY}")
+    assert (done.returncode, done.stdout) == (0, "['1'] mine mine mine mine mine too\n"), done.stderr
+
+
+def test_the_library_alone_imports_nothing_of_weight(tmp_path: Path) -> None:
+    heavy = "{'agents', 'knative', 'cloudevents', 'aiohttp', 'confluent_kafka', 'tenacity', 'asyncio', 'typing'}"
+    program = f"import sys; before = set(sys.modules); import penstock; print({heavy} & set(sys.modules) - before)"
+    done = _run(tmp_path, [sys.executable, "-c", program], str(REPOSITORY))
+    assert (done.returncode, done.stdout) == (0, "set()\n"), done.stderr

@@ -20,8 +20,8 @@ from agents.supervisor import Supervisor
 from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import TRIGGER, Subscription, WorkerState
 from knative.delivery.policy import Addressable
+from penstock.virtual_loop import run
 from tests.support.fakes import CountingObserve, MemoryProduce, VirtualClock
-from tests.support.virtual_loop import run
 
 REFERENCE = "shop/kafka"
 ONE = Subscription(

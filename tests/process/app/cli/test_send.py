@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.cli.send import reason_of
+from penstock.client import reason_of
 from tests.support.processes import REPOSITORY, free_port, penstock
 from tests.support.serving import serving
 

@@ -20,8 +20,8 @@ from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, PoolConfig
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import SendProblem
+from penstock.virtual_loop import VirtualLoop
 from tests.support.profiles import share
-from tests.support.virtual_loop import VirtualLoop
 
 FINE = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
 LAST = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

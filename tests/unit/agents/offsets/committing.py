@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from agents.offsets.commits import Answered, Commits
 from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
-from tests.support.virtual_loop import VirtualLoop
+from penstock.virtual_loop import VirtualLoop
 
 INTERVAL_S = 0.5
 TIMEOUT_S = 2.0

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
-from tests.support.virtual_loop import run
+from penstock.virtual_loop import run
 from tests.unit.agents.offsets.committing import (
     INTERVAL_S,
     REBALANCING,

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents.offsets.commit_state import CommitState, NextCommit
 from agents.offsets.commits import Commits
 from agents.offsets.partition import PartitionState
+from penstock.virtual_loop import VirtualLoop
 from tests.support.profiles import examples
-from tests.support.virtual_loop import VirtualLoop
 from tests.unit.agents.offsets.committing import INTERVAL_S, REBALANCING, TIMEOUT_S, Notes, clean, fail, settle
 
 

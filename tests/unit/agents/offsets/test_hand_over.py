@@ -16,8 +16,8 @@ from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
+from penstock.virtual_loop import run
 from tables.kafka.errors import KafkaUnavailable
-from tests.support.virtual_loop import run
 
 SUBSCRIPTION = Subscription("u", 1, "ns", "s", "c", "ch", "t", "d", 2, "g", Addressable("http://x/"))
 

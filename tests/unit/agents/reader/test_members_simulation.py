@@ -20,9 +20,9 @@ from agents.reader import slices
 from agents.reader.catch_up import CatchUp
 from agents.reader.look_back import look_at
 from knative.contract.records import Subscription
+from penstock.virtual_loop import run
 from tables.clock import now_s
 from tables.kafka.admin.answers import GroupOffset
-from tests.support.virtual_loop import run
 from tests.unit.agents.reader.topic_world import KINDS, Agent, World
 
 pytestmark = pytest.mark.usefixtures("no_threads")

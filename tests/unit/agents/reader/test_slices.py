@@ -10,7 +10,7 @@ import pytest
 
 from agents.reader import slices
 from agents.reader.slices import Slices
-from tests.support.virtual_loop import run
+from penstock.virtual_loop import run
 
 
 def _steps(done: list[str], name: str, count: int) -> Iterator[None]:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.cli.send import guess_content_type, unknown_channel
+from app.cli.send import unknown_channel
 from knative.errors import UsageError
 
 
@@ -32,14 +32,6 @@ def test_an_unknown_broker_that_is_a_channel() -> None:
 
 def test_an_unknown_channel_without_kafka() -> None:
     assert "`penstock status` lists the channels." in str(unknown_channel("a/x", "h:1", None))
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [(b'{"a": 1}', "application/json"), (b"hello", "text/plain"), (b"\xff\x00", "application/octet-stream")],
-)
-def test_content_types_are_guessed(body: bytes, kind: str) -> None:
-    assert guess_content_type(body) == kind
 
 
 @pytest.mark.parametrize(

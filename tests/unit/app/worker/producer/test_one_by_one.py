@@ -8,7 +8,7 @@ from typing import Any
 
 from app.worker.producer.one_by_one import OneByOne, State
 from knative.ports import Headers, ProduceFailure, ProduceProblem, Stored
-from tests.support.virtual_loop import run
+from penstock.virtual_loop import run
 
 
 class Record:

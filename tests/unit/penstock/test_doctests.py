@@ -12,7 +12,7 @@ import penstock
 
 _REPOSITORY = Path(__file__).parents[3]
 _MODULES = ["penstock", *(f"penstock.{name}" for name in ("cesql", "client", "events", "subscriber", "testing"))]
-_PAGES = ["docs/reference/python.md"]
+_PAGES = ["docs/reference/python.md", "docs/how-to/write-a-handler.md"]
 
 
 @pytest.mark.parametrize("name", _MODULES)

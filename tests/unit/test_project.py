@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from tests.support.kube.build import GO_LEAST
 
@@ -116,3 +117,25 @@ def test_security_names_jars_of_the_wheel_that_are_in_it() -> None:
 
 def test_what_is_not_maintained_is_in_no_lock_file() -> None:
     assert [path for path in _LOCKS if any(pin.startswith("nose==") for pin in _pins(path))] == []
+
+
+def test_exact_versions_are_for_libraries_whose_internals_or_jars_are_used() -> None:
+    project = tomllib.loads(_text("pyproject.toml"))["project"]
+    extras = (text for texts in project["optional-dependencies"].values() for text in texts)
+    requirements = [Requirement(text) for text in (*project["dependencies"], *extras)]
+    operators = {
+        wanted.name: {part.operator for part in wanted.specifier} for wanted in requirements if wanted.specifier
+    }
+    exact = {name for name, signs in operators.items() if "==" in signs}
+    assert exact == {"faust-streaming", "mode-streaming", "aiokafka", "pyspark", "graphframes-py"}
+    assert {name for name, signs in operators.items() if signs != {">=", "<"}} == exact
+
+
+def test_the_wheel_says_what_it_is() -> None:
+    project = tomllib.loads(_text("pyproject.toml"))["project"]
+    assert project["authors"] == [{"name": "The Penstock authors"}]
+    assert "urls" not in project, "there is no page to name yet"
+    oldest = project["requires-python"].removeprefix(">=")
+    assert f"Programming Language :: Python :: {oldest}" in project["classifiers"]
+    assert "Typing :: Typed" in project["classifiers"]
+    assert (_REPOSITORY / "penstock" / "py.typed").is_file()

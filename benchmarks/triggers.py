@@ -90,8 +90,8 @@ def measure(
             with LoadProcess(installation.folder, installation.url(worker), **options) as load:
                 load_result = load.result(seconds + _LIMIT_S)
             sent = int(load_result["accepted"])
-            every = consumed + sent
-            wait_until("all is read", lambda: worker.consumed() >= every, _LIMIT_S, poll_s=0.5)
+            every = consumed + sent * count
+            wait_until("all have all", lambda: worker.consumed() >= every, _LIMIT_S, poll_s=0.5)
             installation.wait_settled(names, _LIMIT_S)
             busy_s, cpu_s, fetched = _Usage.of(worker, kafka_port).since(before)
             found = {

@@ -26,7 +26,7 @@ from agents.reader.ranges import Range, covers
 from agents.reader.selection import select
 from knative.contract.records import Subscription
 from knative.filters import Matcher
-from knative.ports import Headers
+from knative.ports import Headers, Observe
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +103,7 @@ class Member:
         owner: MemberListener,
         join: Join,
         group_offsets: GroupOffsets,
+        observe: Observe,
     ) -> None:
         self.subscription = subscription
         self.client_name = client_name
@@ -112,6 +113,7 @@ class Member:
         self.positions: dict[int, int] = {}  #: partition -> the first offset that it has not taken
         self._config = config
         self._listener = owner
+        self._observe = observe
         self._join = join
         self._joined: Joined | None = None  # once it has joined
         self._group_offsets = group_offsets
@@ -202,6 +204,11 @@ class Member:
         listener = self._listener
         deliveries, size = select(found, state, position, listener.matcher, listener.filtered)
         self.positions[number] = end
+        if found.records:
+            count = len(found.records)
+            if position > found.start:
+                count = sum(record.offset >= position for record in found.records)
+            self._observe.consumed(self.client_name, self.subscription.topic, number, count)
         # With a batch still queued, an empty one queues behind it: `skip_to` would pass the batch, and its events would
         # count as fetched and be lost.
         if deliveries or self._queued:

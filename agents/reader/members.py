@@ -61,7 +61,7 @@ class Members:
         self._leaving: list[Member] = []  # they take nothing more, and have partitions until they are released
         self._owned: set[int] = set()  # partitions that are open
         self._ends: dict[int, int] = {}  # partition -> the end of what the reader has handed over
-        self._reader = TopicReader(topic, group, client_name, config, self, observe)
+        self._reader = TopicReader(topic, group, client_name, config, self)
         self._catch_up = CatchUp(topic, client_name, config, self)
         self._turn: tuple[Member, int] | None = None
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn

@@ -44,7 +44,7 @@ class Readers:
         """The member of its topic for this Subscription or Trigger."""
         name = subscription.unique_name.replace(":", "_")
         client_name = f"{self._config.instance}-{subscription.namespace}-{name}"
-        return Member(subscription, client_name, self._config, owner, self._join, self._group_offsets)
+        return Member(subscription, client_name, self._config, owner, self._join, self._group_offsets, self._observe)
 
     def _join(self, member: Member) -> Members:
         topic, config = member.subscription.topic, self._config

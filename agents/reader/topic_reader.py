@@ -38,7 +38,6 @@ from agents.reader.membership_check import MembershipCheck, positions
 from agents.reader.port import MembersPort
 from agents.reader.settings import consumer_settings
 from agents.reader.stall_detector import StallDetector
-from knative.ports import Observe
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -54,9 +53,7 @@ _LEAVE_S = 4.0
 class TopicReader:
     """The thread and the Kafka client of one topic."""
 
-    def __init__(
-        self, topic: str, group: str, client_name: str, config: DeliveryConfig, owner: MembersPort, observe: Observe
-    ) -> None:
+    def __init__(self, topic: str, group: str, client_name: str, config: DeliveryConfig, owner: MembersPort) -> None:
         self.topic = topic
         self.client_name = client_name
         self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: number of each
@@ -66,7 +63,6 @@ class TopicReader:
         self._group = group
         self._config = config
         self._owner = owner
-        self._observe = observe
         self._thread = LoopThread(self._run, f"reader-{topic}", owner.fatal)
         self._stop = self._thread.stopping
         self._fetcher = Fetcher(lambda number: self.heads.get(number) if number is not None else None)
@@ -176,9 +172,6 @@ class TopicReader:
     def _hand(self, consumer: Consumer, messages: list[Message]) -> None:
         decoded = decode(messages, self.heads, self._owner.lone)
         if decoded.ranges:
-            for one in decoded.ranges:
-                if one.records:
-                    self._observe.consumed(self.client_name, self.topic, one.number, len(one.records))
             self._backpressure.handed(sum(found.size for found in decoded.ranges))
             self._thread.call_soon(self._owner.take, decoded.ranges)
         self._on_message_errors(consumer, decoded)

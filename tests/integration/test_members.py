@@ -43,6 +43,8 @@ async def test_each_gets_what_passes_its_filter(kafka: EmbeddedKafka, make_topic
         assert about.members == 1
         assert admin.groups.describe(a.subscription.group).members == 0  # type: ignore[union-attr]
     assert a.filtered_count == b.filtered_count == 200
+    consumed = [worker.observe.others["consumed", a.member.client_name, topic, partition] for partition in (0, 1)]
+    assert consumed == [200, 200], "each counts what it has taken, also what its filter does not want"
     for partition in (0, 1):
         assert offsets_of(every, partition) == list(range(200))
         assert offsets_of(a, partition) == [offset for offset in range(200) if offset % 2 == 0]

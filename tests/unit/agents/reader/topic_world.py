@@ -106,7 +106,7 @@ class World:
             return self.fanout
 
         groups: Any = self.groups
-        agent.member = Member(wanted, "c", self.config, agent, join, groups)
+        agent.member = Member(wanted, "c", self.config, agent, join, groups, CountingObserve())
         agent.member.start()
 
     async def assign(self) -> None:

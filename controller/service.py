@@ -28,6 +28,7 @@ from controller.plan.actions import (
     DeleteTopic,
     RecordCreations,
     Retract,
+    Wanted,
     World,
     WriteStatus,
 )
@@ -229,7 +230,7 @@ class Controller:
             await self._view.collect(term, now, contract=self._contract_changed, status=self._status_changed)
             ticks = now - term.reported_at >= self._config.status_tick_s
             if term.parts is not None:
-                idle = not term.dirty and term.reported is term.scan and not (ticks and self._source.waits)
+                idle = term.is_done and term.reported is term.scan and not (ticks and self._source.waits)
             else:
                 idle = term.observed is not None and not self._status_changed and not ticks
             if idle:
@@ -240,7 +241,10 @@ class Controller:
         except LeadershipLost:
             term.observed = term.parts = None
         except (KafkaFailed, UnreadableRecords, OSError) as problem:
-            term.observed = term.parts = None
+            if term.parts is None:
+                term.observed = None
+            term.queue, term.focus = term.queue | term.focus, set()
+            term.look, term.observed_at = True, 0.0
             self._retry_later(term, str(problem))
 
     def _scan_is_due(self, term: Term, now: float) -> bool:
@@ -259,12 +263,14 @@ class Controller:
         await self._source.prepare()
         if term.parts is None:
             self._find_foreign(term)
+            self._view.take_apart(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._view.world(term)
             world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
-            if term.observed is None or term.look or active(world.seeks.values()):
-                world = await self._observe(term, world)
+            asked = wanted(world, self._config)
+            if term.must_ask(asked) or active(world.seeks.values()):
+                world = await self._observe(term, world, asked)
             decided = reconcile(world, self._config)
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, RecordCreations | WriteStatus)]
@@ -274,7 +280,7 @@ class Controller:
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
             if not actions:
-                term.dirty = set()
+                term.queue -= term.focus  # they were decided about as they are now
                 break
             if due:
                 term.retry_at = float("inf")
@@ -294,14 +300,14 @@ class Controller:
             held = published | self._executor.removals.keys() | self._executor.creations.keys()
             await self._source.release(frozenset(held))
         self._schedule(term)
-        term.focus, term.unwritten = set(), unwritten
-        if term.parts is None and not self._source.polled:
-            self._view.take_apart(term, world, statuses)
+        term.focus, term.unwritten = set(), term.unwritten | unwritten
+        if not term.is_done:
+            self._wake.set()
 
-    async def _observe(self, term: Term, world: World) -> World:
+    async def _observe(self, term: Term, world: World, asked: Wanted) -> World:
         """Ask Kafka about all that the world needs. Raises KafkaFailed."""
         term.observed_at = term.observed_at if world.only is not None else time.monotonic()
-        before, asked = term.observed, wanted(world, self._config)
+        before = term.observed
         term.observe(asked, await self._executor.observe(asked))
         term.look = False
         if term.parts is not None and before is not None and term.observed is not None:
@@ -351,14 +357,13 @@ class Controller:
         term.failed_tries = 0
         # for members to leave a group, and for workers to stop
         waits = bool(self._executor.removals) or bool(active(self._executor.seeks.values()))
-        if term.scan.complete and not waits:
+        if term.scan.complete and not waits and term.is_done:
             self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 
     async def _write(self, term: Term, statuses: list[WriteStatus], world: World) -> frozenset[str]:
         """Returns the uids of those that must be tried again."""
-        whole = world.only is None
-        retained = [record for record in self._view.published() if record.uid in world.retained] if whole else []
+        retained = [record for record in self._view.published() if record.uid in world.retained]
         statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost
@@ -368,7 +373,7 @@ class Controller:
         self._reporter.sweep(time.monotonic())
         self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()
-        return await self._sink.write(statuses, retained, time.time(), whole=whole)
+        return await self._sink.write(statuses, retained, time.time(), only=world.only)
 
     def _retry_later(self, term: Term, failure: str) -> None:
         """Retry after a pause that grows with each consecutive failure."""

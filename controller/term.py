@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -38,14 +39,35 @@ class Term:
     failed_tries: int = 0
     failure: str = ""
     parts: Parts | None = None  #: None = the next decision is about everything
-    dirty: set[str] = field(default_factory=set)  #: uids of what the next decision is about
-    focus: set[str] = field(default_factory=set)  #: uids of what is decided about because of these
+    dirty: set[str] = field(default_factory=set)  #: uids of what has changed
+    queue: set[str] = field(default_factory=set)  #: uids of what must be decided about because of these
+    rest: set[str] = field(default_factory=set)  #: of what has not changed and is decided about all the same, later
+    focus: set[str] = field(default_factory=set)  #: those of them that are decided about now
     unwritten: frozenset[str] = frozenset()  #: uids whose status could not be written
     secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: of Brokers, as the last decision saw them
     ticked_at: float = 0.0  #: when workers and Secrets were last looked at
     look: bool = False  #: Kafka must be asked about them
     workers: Mapping[str, WorkerStatus] = field(default_factory=dict)  #: as the last decision saw them
     fresh: frozenset[str] = frozenset()  #: those that counted then
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to decide about."""
+        return not self.dirty and not self.queue and not self.rest
+
+    def take_turn(self, most: int, namespace_of: Callable[[str], str]) -> None:
+        """Decide about these next, at most so many, unless some are decided about now. What has changed comes first,
+        and each namespace has its turn: one with much to do does not hold up the others."""
+        if not self.focus:
+            turns = itertools.chain(_by_turns(self.queue, namespace_of), _by_turns(self.rest, namespace_of))
+            self.focus = set(itertools.islice(turns, most))
+            self.queue -= self.focus
+            self.rest -= self.focus
+
+    def must_ask(self, asked: Wanted) -> bool:
+        """Whether Kafka must be asked before it is decided about what needs this."""
+        new = not asked.topics <= self.topics or bool(asked.starts or asked.groups)
+        return self.observed is None or self.look or (new and self.parts is not None)
 
     def observe(self, asked: Wanted, seen: ObservedKafka) -> None:
         """Add what Kafka said to what is known already."""
@@ -86,3 +108,12 @@ def _merged(known: Mapping[str, V], asked: Collection[str], seen: Mapping[str, V
         return known
     rest = {name: value for name, value in known.items() if name not in asked}
     return {**rest, **seen}
+
+
+def _by_turns(uids: Iterable[str], namespace_of: Callable[[str], str]) -> Iterator[str]:
+    """The first one of each namespace, then the second one of each, and so on."""
+    groups: dict[str, list[str]] = {}
+    for uid in sorted(uids):
+        groups.setdefault(namespace_of(uid), []).append(uid)
+    rows = itertools.zip_longest(*groups.values())
+    return (uid for row in rows for uid in row if uid is not None)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 
 from controller.config import ControllerConfig
 from controller.executor import Executor
 from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.model import Record
-from controller.plan.actions import Action, ObservedKafka, Wanted, World, WriteStatus
+from controller.plan.actions import Action, AnyObject, ObservedKafka, Wanted, World
 from controller.plan.parts import Parts
 from controller.plan.seeks import active
 from controller.source.interface import Source
 from controller.status.reporter import StatusReporter
 from controller.term import Term
-from knative.resources.conditions import ConditionStatus
 from knative.resources.values import ResetOffset
 from tables.contract_table import ContractTable
 from tables.status_table import StatusTable
 
+PART_MAX = 50  #: so many are decided about at once; what is new among them takes Kafka some 50 ms each
 WHOLE_RESYNCS = 20  #: everything is decided again after so many comparisons with Kafka: in ten minutes by default
 
 
@@ -53,8 +52,9 @@ class View:
         term.dirty |= dirty or set()
         if term.parts is not None and (dirty is None or whole_is_due or self.is_about_everything(term)):
             term.parts = term.observed = None
-            term.topics = frozenset()
+            term.topics, term.queue, term.rest = frozenset(), set(), set()
         if term.parts is None:
+            term.dirty = set()
             if contract or due or now - term.observed_at >= self._config.resync_s:
                 term.observed = None
             return
@@ -99,18 +99,27 @@ class View:
             or any(one is not None and isinstance(one.resource, ResetOffset) for one in resets)
         )
 
-    def take_apart(self, term: Term, world: World, statuses: Iterable[WriteStatus]) -> None:
-        """From now on, decide about what changes, if that is enough. `statuses`: as they were decided last."""
-        resets = (status for status in statuses if status.kind == "ResetOffset")
-        waits = any(status.conditions[0].status is ConditionStatus.UNKNOWN for status in resets)  # and time decides
-        if waits or self.is_about_everything(term):
+    def take_apart(self, term: Term) -> None:
+        """From now on, decide about parts, if that is enough; first about everything, one part after the other."""
+        if self._source.polled or self.is_about_everything(term):
             return
-        parts = Parts(self._config)
-        for found in world.objects:
+        parts, published = Parts(self._config), self._by_uid()
+        for found in self._source.objects(published.values(), ()):
             parts.put_object(found.uid, found)
-        parts.follow({**world.channels, **world.subscriptions}, world.removals)
-        term.see_workers(world.workers, world.now)
-        term.parts, term.whole_at, term.dirty = parts, time.monotonic(), set()
+        parts.follow(published, self._executor.removals)
+        if any(self._waits(found) for found in parts.objects.values()):
+            return
+        now = time.monotonic()
+        self._reporter.forget()
+        term.see_workers(self._status.workers, time.time())
+        term.parts, term.whole_at, term.observed_at, term.look = parts, now, now, True
+        term.dirty = set()
+        term.rest = {*parts.objects, *published, *self._executor.removals, *self._executor.creations}
+
+    def _waits(self, found: AnyObject) -> bool:
+        """Whether it is a seek that has not begun; when it does is a matter of time."""
+        resource = found.resource
+        return isinstance(resource, ResetOffset) and not resource.over and found.uid not in self._executor.seeks
 
     def keep_failures(self, term: Term, world: World, actions: list[Action]) -> None:
         """Forget the failures of actions that are not planned any more, among those that were decided about."""
@@ -158,7 +167,9 @@ class View:
         )
         if parts is not None:
             term.dirty |= self._source.take_dirty() or set()
-            term.focus |= parts.renew(world, term.dirty, self._source.object_of)
+            term.queue |= parts.renew(world, term.dirty, self._source.object_of)
+            term.dirty = set()
+            term.take_turn(PART_MAX, parts.namespace_of)
             world = parts.world(world, term.focus)
             published = [*world.channels.values(), *world.subscriptions.values()]
         retained = self._source.retained(complete, published, world.objects)

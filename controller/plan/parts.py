@@ -215,6 +215,15 @@ class Parts:
             new += near
         return found
 
+    def namespace_of(self, uid: str) -> str:
+        """Whose it is; "" = not known."""
+        if (found := self.objects.get(uid)) is not None:
+            return found.resource.namespace
+        if (record := self._records.get(uid)) is not None:
+            return record.namespace
+        removal = self._removals.get(uid)
+        return removal.label.partition("/")[0] if removal is not None else ""
+
     def brokers(self) -> set[str]:
         """Uids of all Brokers."""
         return {uid for uid, found in self.objects.items() if isinstance(found.resource, Broker)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from controller.model import FileProblem, Record
@@ -19,11 +19,15 @@ class Sink(Protocol):
         """Begin a term: other processes may have written."""
 
     async def write(
-        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+        self,
+        statuses: Sequence[WriteStatus],
+        retained: Sequence[Record],
+        now: float,
+        only: Collection[str] | None = None,
     ) -> frozenset[str]:
         """Write those that have changed. A failure is logged, and tried again at a later call. `retained`: records of
-        objects whose status stays as it is. `now`: Unix seconds. `whole`: there are no others. Returns the uids of
-        those that must be tried again."""
+        objects whose status stays as it is. `now`: Unix seconds. `only`: uids that they are about; None: all. Returns
+        the uids of those that must be tried again."""
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
         """Write the problems of the source. Raises OSError."""

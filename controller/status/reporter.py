@@ -128,6 +128,10 @@ class StatusReporter:
             str, tuple[float, float]
         ] = {}  #: worker -> (time in its last record, our time when we first saw that)
 
+    def forget(self) -> None:
+        """Forget which statuses said that something is wrong: all are reported again."""
+        self._open = {}
+
     def report(
         self,
         statuses: Iterable[WriteStatus],

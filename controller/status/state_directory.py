@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from controller.model import FileProblem, Record
@@ -26,13 +26,17 @@ class StateDirectory:
         self._files.forget()
 
     async def write(
-        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+        self,
+        statuses: Sequence[WriteStatus],
+        retained: Sequence[Record],
+        now: float,
+        only: Collection[str] | None = None,
     ) -> frozenset[str]:
         """One file for each object; those of other objects are removed."""
 
         def write() -> None:
             self._files.write_all(statuses, now)
-            if whole:
+            if only is None:
                 self._files.keep_only([*statuses, *retained])
 
         await asyncio.to_thread(write)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,11 @@ class ClusterStatus:
         """They are in the log and in the status topic."""
 
     async def write(
-        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+        self,
+        statuses: Sequence[WriteStatus],
+        retained: Sequence[Record],
+        now: float,
+        only: Collection[str] | None = None,
     ) -> frozenset[str]:
         """Those that differ from the live objects, some at the same time."""
         limit = asyncio.Semaphore(AT_ONCE)
@@ -103,10 +107,9 @@ class ClusterStatus:
         self._conflicts.clear()
         await asyncio.gather(*due)
         uids = {status.uid for status in statuses}
-        if whole:
-            for known in (self._failures, self._written, self._said):
-                for uid in [uid for uid in known if uid not in uids]:
-                    known.pop(uid, None)
+        for known in (self._failures, self._written, self._said):
+            for uid in [uid for uid in (known if only is None else only) if uid not in uids]:
+                known.pop(uid, None)
         return frozenset(uids & (self._failures.keys() | self._conflicts))
 
     def _due(self, status: WriteStatus, live: LiveObject, now: float) -> dict[str, Any] | None:

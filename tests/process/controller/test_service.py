@@ -44,7 +44,11 @@ class Written(StateDirectory):
         self.statuses: asyncio.Queue[WriteStatus] = asyncio.Queue()
 
     async def write(
-        self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float, *, whole: bool = True
+        self,
+        statuses: Sequence[WriteStatus],
+        retained: Sequence[Record],
+        now: float,
+        only: Collection[str] | None = None,
     ) -> frozenset[str]:
         for status in statuses:
             self.statuses.put_nowait(status)

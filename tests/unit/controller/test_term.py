@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from controller.plan.actions import ObservedKafka, ObservedTopic, Wanted
+from controller.plan.parts import Parts
 from controller.term import Term
 from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
+from tests.unit.controller.worlds import CONFIG
 
 ROW = WorkerSubscription(1, (0,), WorkerState.RUNNING)
 WORKER = WorkerStatus("w", 100.0, "all", {"a": ROW, "b": ROW})
@@ -49,3 +51,34 @@ def test_what_kafka_says_of_some_things_leaves_the_others() -> None:
     assert term.observed is not None
     assert (set(term.observed.topics), set(term.observed.committed)) == ({"a", "c"}, {"g"})
     assert term.topics == {"a", "b", "c"}
+
+
+def test_what_has_changed_has_its_turn_before_the_rest_and_so_has_each_namespace() -> None:
+    """The namespace is the first letter."""
+    term = Term(1, queue={"a1", "a2", "a3", "b1"}, rest={"c1", "a1", "a4"})
+    turns = []
+    while not term.is_done:
+        for _ in range(2):  # as long as these are decided about, nothing changes
+            term.take_turn(2, lambda uid: uid[0])
+        turns.append(term.focus)
+        term.focus = set()
+    assert turns == [{"a1", "b1"}, {"a2", "a3"}, {"a4", "c1"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "parts", "expected"),
+    [
+        (Wanted(frozenset({"a"}), (), frozenset()), True, False),
+        (Wanted(frozenset({"b"}), (), frozenset()), True, True),
+        (Wanted(frozenset(), (("g", "a"),), frozenset()), True, True),
+        (Wanted(frozenset(), (), frozenset({"g"})), True, True),
+        (Wanted(frozenset({"b"}), (), frozenset({"g"})), False, False),
+    ],
+)
+def test_kafka_is_asked_about_what_is_not_known(asked: Wanted, parts: bool, expected: bool) -> None:
+    term = Term(1, parts=Parts(CONFIG) if parts else None)
+    assert term.must_ask(asked), "nothing is known"
+    term.observe(Wanted(frozenset({"a"}), (), frozenset()), ObservedKafka())
+    assert term.must_ask(asked) is expected
+    term.look = True
+    assert term.must_ask(asked)

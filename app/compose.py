@@ -40,7 +40,8 @@ from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
-from app.worker.lifecycle import Lifecycle, Parts
+from app.worker.lifecycle import Lifecycle
+from app.worker.parts import Parts
 from app.worker.producer.config import producer_config
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.renewal import Renewal

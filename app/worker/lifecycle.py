@@ -19,95 +19,41 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from agents.supervisor import Supervisor
-from app.observability.admin_server import AdminServer
-from app.observability.metrics import Metrics
-from app.settings.load import Settings
+from app.timing import GLANCE_S
 from app.worker import file_limits
-from app.worker.dlq_sizes import DlqSizes
 from app.worker.kafka_at_start import outage_ends, wait_for_kafka
 from app.worker.memory_trimmer import MemoryTrimmer
+from app.worker.parts import Parts
 from app.worker.ports import Ports, handle_signals
-from app.worker.producer.kafka_producer import KafkaProducer
-from app.worker.renewal import Renewal
-from app.worker.secrets.broker_secrets import BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
-from app.worker.traffic.component import TrafficComponent
 from app.worker.watchdog import Watchdog
-from controller.config import ControllerConfig
 from controller.kafka.internal_topics import ensure_internal_topics
-from controller.model import TROUBLES
-from controller.outage import OutageAtStart
-from controller.service import Controller
 from knative import timefmt
 from knative.contract import kafka_names
 from knative.contract.features import SUPPORTED
 from knative.contract.records import WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import ExitCode, PenstockError
-from tables.contract_table import ContractTable
 from tables.kafka.errors import KafkaFailed
-from tables.status_table import StatusTable, encode_status, subscriber_details
+from tables.status_table import encode_status, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
 if TYPE_CHECKING:
-    from app.observability.span_export import SpanExport
+    pass
 
 log = structlog.get_logger(__name__)
 
 _VERSION, _FEATURES = version("penstock"), tuple(sorted(SUPPORTED))
 _SOON_S = 0.05
-_TROUBLES_MAX = 20  # in an answer
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
 _STOP_S = 40.0  # in addition to the drain: for a Kafka that does not answer, and for Faust
-_SPANS_S = 2.0  # at stop, for the last spans
-
-
-@dataclass(slots=True)
-class Parts:
-    """The parts of a worker. The role decides which of the optional ones exist."""
-
-    settings: Settings
-    controller_config: ControllerConfig
-    worker_id: str
-    metrics: Metrics
-    producer: KafkaProducer
-    contract: ContractTable
-    status: StatusTable
-    admin: AdminServer | None = None
-    supervisor: Supervisor | None = None
-    controller: Controller | None = None
-    outage: OutageAtStart | None = None
-    dlq_sizes: DlqSizes | None = None
-    spans: SpanExport | None = None
-    traffic: TrafficComponent | None = None
-    secrets: BrokerSecrets | None = None
-    renewal: Renewal | None = None
-
-    @property
-    def unused(self) -> str | None:
-        """Why settings, Kafka secrets or code that have changed are not used; None = they are."""
-        return None if self.renewal is None else self.renewal.problem
-
-    def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
-        """Dead letters by subscription, and all subscriptions; both empty where another process counts."""
-        sizes = None if self.dlq_sizes is None else self.dlq_sizes.sizes
-        if sizes is None:
-            return {}, ()
-        return sizes, [one.label for one in list(self.contract.subscriptions.values())]
-
-    def troubles(self) -> Mapping[str, int]:
-        """How many things do not work at the API server, by what they are."""
-        troubles = [] if self.controller is None else self.controller.troubles()
-        return {what: sum(one.what == what for one in troubles) for what in TROUBLES}
 
 
 class Lifecycle:
@@ -269,7 +215,7 @@ class Lifecycle:
             await parts.secrets.stop()
         await parts.producer.stop(5.0)
         if parts.spans is not None:
-            await parts.spans.stop(_SPANS_S)
+            await parts.spans.stop(GLANCE_S)
         if self.ports.are_passed_on:
             log.info("worker executes its command again")
             self.ports.execute_again()
@@ -324,7 +270,7 @@ class Lifecycle:
         if troubles:
             fields["api_server"] = [
                 {"what": one.what, "object": one.object, "since": timefmt.in_seconds(one.since), "why": one.why}
-                for one in troubles[:_TROUBLES_MAX]
+                for one in troubles[:20]
             ]
         # Other roles take events in or deliver them, and need no API server for that.
         stopped = parts.settings.role == "controller" and any(trouble.stops for trouble in troubles)

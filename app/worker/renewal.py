@@ -29,6 +29,7 @@ import structlog
 
 from app.settings.kafka import secrets_folder, worker_kafka, worker_kafka_without_secret, worker_needs
 from app.settings.load import Settings, load_settings, settings_file
+from app.timing import LOOK_S
 from app.worker.secrets.broker_secrets import AGAIN_S, TRY_LIMIT_S, BrokerSecret
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import SecretProblem
@@ -41,9 +42,8 @@ from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
 
-_EVERY_S = 1.0
-#: Builds the program as the next run of it will be: settings, secrets and certificates are read, nothing is connected.
-_BUILD = (sys.executable, "-P", "-c", "import app; app.app")
+_ENTRY = Path(__file__).parents[2] / "penstock" / "_entry.py"  # a user's project may have a package `app` too
+_BUILD = (sys.executable, "-P", str(_ENTRY), "app.trial")
 
 
 def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -87,7 +87,7 @@ class Renewal:
         """Until the restart, which does not return."""
         while not await self.look():
             with suppress(TimeoutError):
-                async with asyncio.timeout(_EVERY_S):
+                async with asyncio.timeout(LOOK_S):
                     await self._asked.wait()
         await self._restart()
 

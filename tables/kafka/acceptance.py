@@ -16,9 +16,9 @@ from confluent_kafka import KafkaException
 
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaDenied, KafkaFailed, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
+from tables.timing import ANSWER_S
 
 _BROKERS_AT_ONCE = 8
-_ASK_LIMIT_S = 5.0
 _MISSING_LEFT_OUT = leave_out(KafkaNotFound)
 
 
@@ -39,7 +39,7 @@ def refused(
     that their user must be allowed to describe -> operations that it needs besides, by Kafka's names. `failed` gets
     each topic that cannot be described, and may raise; by default only those are left out that do not exist. Blocks."""
     try:
-        _try({**kafka, "log_level": 0}, needs, _ASK_LIMIT_S, failed)  # the reason is logged once, by the caller
+        _try({**kafka, "log_level": 0}, needs, ANSWER_S, failed)  # the reason is logged once, by the caller
     except KafkaUnavailable as problem:
         # Without a hint it was refused, and the reason says what to correct.
         return Refusal(f"Kafka does not answer ({problem.why})", away=True) if problem.hint else Refusal(problem.why)

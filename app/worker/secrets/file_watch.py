@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from app.timing import LOOK_S
 from knative.errors import PenstockError
 from tables.file_signatures import signature
 
 log = structlog.get_logger(__name__)
 
-_EVERY_S = 1.0
 T = TypeVar("T")
 
 
@@ -33,7 +33,7 @@ class FileWatch(Generic[T]):
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(LOOK_S)
             await self.look()
 
     async def look(self) -> None:

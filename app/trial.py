@@ -1,0 +1,9 @@
+"""Builds the program as the next run of it will be, and ends: settings, secrets and certificates are read, nothing is
+connected. Run as a process by `app/worker/renewal`."""
+
+from __future__ import annotations
+
+import app
+
+if __name__ == "__main__":
+    print(app.app.conf.id)

@@ -294,6 +294,9 @@ class TopicReader:
         log.warning("partitions lost", topic=self.topic, partitions=[head.number for head in going])
 
     def _going(self, consumer: Consumer, places: list[TopicPartition]) -> list[PartitionState]:
+        # While they are assigned: the client keeps the pause over all later assignments.
+        if paused := [where for where in places if where.partition in self._deferred]:
+            consumer.resume(paused)
         going = []
         for where in places:
             self._deferred.discard(where.partition)

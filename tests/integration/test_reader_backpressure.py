@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from structlog.testing import capture_logs
 
 from agents.config import DeliveryConfig
-from agents.reader import stall_detector
+from agents.reader import membership, stall_detector
 from agents.reader.log_end_offsets import LogEndOffsets
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
@@ -19,6 +19,7 @@ from tests.support.reading import LIMIT_S, Trigger, fill, offsets_of, until, wor
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
+NEVER_S = 10_000.0
 BUFFER, FETCH = 400_000, 200_000  # so little memory that partitions are soon paused
 
 
@@ -54,6 +55,29 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
         await until("it is back", lambda: first.opened_count == 3, one)
         back = first.opened_states[2].number
         await until("all is read", lambda: len({*offsets_of(first, back)}) == 10_000, one)
+
+
+async def test_a_partition_that_goes_away_before_it_was_opened_is_read_when_it_comes_back(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was assigned paused, while others might still have committed what they knew."""
+    monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
+    monkeypatch.setattr(stall_detector, "STALL_S", NEVER_S)
+    topic = make_topic(2)
+    first, second = Trigger(kafka, topic, "t"), Trigger(kafka, topic, "t")
+    async with working(kafka) as one:
+        one.add(first)
+        reader = one.reader(topic)
+        reader._join_watch.expelled()
+        await until("both wait", lambda: len(reader._deferred) == 2, one)
+        async with working(kafka) as two:
+            two.add(second)
+            await until("one has moved", lambda: len(reader._deferred) == len(second.member.states) == 1, one, two)
+            reader._join_watch.handover_until = 0.0
+            await until("the other one is open", lambda: len(first.member.states) == 1, one, two)
+        await until("it is back", lambda: len(first.member.states) == 2, one)
+        fill(kafka, topic, ["a"] * 20, 2)
+        await until("all is read", lambda: len(first.got) == 20, one)
 
 
 async def test_a_partition_without_fetches_is_assigned_again(

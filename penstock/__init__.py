@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock import cesql, testing
     from penstock.client import Client, NoAnswerError, NotStoredError, Stored
     from penstock.events import event
+    from penstock.handlers import on
     from penstock.subscriber import Reject, Retry, Subscriber
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Subscriber",
     "cesql",
     "event",
+    "on",
     "testing",
 ]
 
@@ -39,6 +41,7 @@ _PLACES = {
     **dict.fromkeys(("Client", "NoAnswerError", "NotStoredError", "Stored"), "penstock.client"),
     **dict.fromkeys(("Reject", "Retry", "Subscriber"), "penstock.subscriber"),
     "event": "penstock.events",
+    "on": "penstock.handlers",
 }
 
 

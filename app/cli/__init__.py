@@ -27,6 +27,7 @@ _COMMANDS = (
     Entry(
         "controller", "app.cli.controller:controller", "Run the controller alone: Kafka follows the resources.", "Run"
     ),
+    Entry("dev", "app.cli.dev:dev", "Serve the handlers of a Python file, and subscribe them.", "Run"),
     Entry("kafka", "app.cli.kafka:group", "Start, check or stop a Kafka on this machine.", "Run"),
     Entry("send", "app.cli.send:send", "Send one event or many to a channel or broker.", "Send and look"),
     Entry(

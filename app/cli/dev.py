@@ -1,0 +1,159 @@
+"""`penstock dev FILE`: serves the handlers of a Python file, and subscribes them while it runs.
+
+FILE --> a child process serves its handlers (penstock/serving) --> their filters --> Triggers in the directory
+  ^                                                                                        | Ctrl-C
+  +-- a change of a .py file beside it: the child starts again                             v
+                                                                                       removed
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.output.format import note
+from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.kafka.processes import die_with_parent
+from app.operations.dev_resources import MARK, resources
+from knative.errors import UsageError
+from penstock.client import address_of
+
+_POLL_S = 0.3
+_STOP_S = 10.0
+_SERVE = "from penstock.serving import main; main()"
+_OWN_BROKER = "default/dev"
+
+
+def dev(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with @penstock.on handlers.")],
+    broker: Annotated[
+        str, typer.Option("--broker", help=f"NAMESPACE/NAME of a broker; by default {_OWN_BROKER}, which it creates.")
+    ] = "",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--resources", help="Directory of resources; by default the one that `penstock up` here serves."),
+    ] = None,
+    home: Annotated[Path, typer.Option("--home", help="The folder that `penstock up` has for its files.")] = Path(
+        ".penstock"
+    ),
+) -> None:
+    """Serve the handlers of a Python file, and subscribe them.
+
+    Ctrl-C ends it, and their triggers. A changed file is served at once.
+
+    \b
+    Examples:
+      penstock dev app.py
+      penstock dev app.py --broker default/shop --resources my/resources
+    """
+    if not file.is_file():
+        raise UsageError(f"There is no file {file}.", "Name a Python file with @penstock.on handlers.")
+    name = broker or _OWN_BROKER
+    address_of("broker", name, "")  # raises UsageError
+    target = (folder or served_folder(home)) / f"dev-{file.stem}.yaml"
+    if target.exists() and not target.read_text("utf-8").startswith(MARK):
+        raise UsageError(f"{target} was not written by `penstock dev`.", "Rename it, or the Python file.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="penstock-dev-") as scratch:
+        serving = _Serving(file.resolve(), Path(scratch))
+        try:
+            _follow(serving, target, name, own_broker=not broker)
+        except KeyboardInterrupt:
+            note("stopping: the triggers are removed")
+        finally:
+            target.unlink(missing_ok=True)
+            serving.stop()
+    if not broker:
+        note("The broker and its events stay in Kafka: `penstock remove --unlisted` deletes them.")
+
+
+def served_folder(home: Path) -> Path:
+    """The directory that `penstock up` serves. Raises UsageError."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        folder = Path(json.loads((home / "last-up.json").read_text("utf-8"))["resources"])
+        if folder.is_dir():
+            return folder
+    raise UsageError(
+        "No directory of resources is known here.", "Run `penstock up` in this folder, or name one: --resources DIR."
+    )
+
+
+def _follow(serving: _Serving, target: Path, broker: str, *, own_broker: bool) -> None:
+    """Until Ctrl-C: start the child again when a file changes, and write what it serves."""
+    while True:
+        seen = changes(serving.file)
+        handlers = serving.start()
+        if handlers is None:
+            note(f"{serving.file.name} cannot be served. Correct it: it is read again when it changes.")
+        else:
+            text = resources(handlers, broker, serving.url, own_broker=own_broker)
+            new = target.with_name(f".{target.name}.new")
+            new.write_text(text, "utf-8")
+            new.replace(target)
+            for handler in handlers:
+                note(f"{handler['name']} gets {handler['filter'] or 'every event'} of {broker}")
+            note(f"Send one: penstock send --broker {broker} --type TYPE")
+        while changes(serving.file) == seen:
+            if handlers is not None and serving.has_ended:
+                note("The server has ended.")
+                handlers = None
+            time.sleep(_POLL_S)
+
+
+def changes(file: Path) -> Mapping[Path, int]:
+    """The Python files beside this one with the times of their last changes."""
+    found = {}
+    for path in file.parent.glob("*.py"):
+        with suppress(OSError):  # an editor replaces it at this moment
+            found[path] = path.stat().st_mtime_ns
+    return found
+
+
+class _Serving:
+    """The child process."""
+
+    def __init__(self, file: Path, scratch: Path) -> None:
+        self.file = file
+        self._port = free_port()
+        self.url = f"http://{LOOPBACK}:{self._port}"
+        self._listed = scratch / "handlers.json"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def start(self) -> list[dict[str, Any]] | None:
+        """Start it, in place of the former one. Its handlers, once they listen; None if it ends before."""
+        self.stop()
+        self._listed.unlink(missing_ok=True)
+        command = [sys.executable, "-c", _SERVE, str(self.file), str(self._port), str(self._listed)]
+        self._process = subprocess.Popen(command, start_new_session=True, preexec_fn=die_with_parent())
+        while not self._listed.exists():
+            if self.has_ended:
+                return None
+            time.sleep(_POLL_S / 10)
+        handlers: list[dict[str, Any]] = json.loads(self._listed.read_text("utf-8"))
+        return handlers
+
+    def stop(self) -> None:
+        """It finishes what is in flight, for some seconds."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

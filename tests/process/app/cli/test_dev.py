@@ -1,0 +1,81 @@
+"""`penstock dev` without a Kafka: it serves a file, follows its changes, and removes what it wrote."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.local.packaged import python_module
+from penstock import Client
+from penstock.events import event, to_message
+from tests.support.processes import Child, penstock, wait_until
+
+_LIMIT_S = 180
+_APP = """
+import web
+from penstock import on
+
+@on("type = 'order.created'")
+def bill_order(event):
+    print("billed by", web.WHOSE, event.get_data(), flush=True)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A user's project, and the directory that a `penstock up` in it serves."""
+    (tmp_path / "web.py").write_text("WHOSE = 'mine'")
+    (tmp_path / "app.py").write_text(_APP)
+    (tmp_path / "served").mkdir()
+    (tmp_path / ".penstock").mkdir()
+    (tmp_path / ".penstock" / "last-up.json").write_text(json.dumps({"resources": str(tmp_path / "served")}))
+    return tmp_path
+
+
+def _triggers(written: Path) -> dict[str, str]:
+    """Filter -> URL."""
+    documents = list(yaml.safe_load_all(written.read_text())) if written.exists() else []
+    triggers = [document["spec"] for document in documents if document["kind"] == "Trigger"]
+    return {spec["filters"][0]["cesql"]: spec["subscriber"]["uri"] for spec in triggers}
+
+
+def test_a_file_is_served_followed_and_removed(project: Path) -> None:
+    written = project / "served" / "dev-app.yaml"
+    command = python_module("app.cli", "dev", str(project / "app.py"), "--home", str(project / ".penstock"))
+    with Child("dev", command, project) as dev:
+        wait_until("it is written", lambda: "type = 'order.created'" in _triggers(written), _LIMIT_S)
+        message = to_message(event({"amount": 120}, type="order.created", source="/shop"))
+        with Client(_triggers(written)["type = 'order.created'"]) as client:
+            assert client.post(*message).status == 204
+        wait_until("it is handled", lambda: "billed by mine {'amount': 120}" in dev.output(), _LIMIT_S)
+
+        before = written.read_text()
+        (project / "app.py").write_text(_APP + "(")
+        wait_until("it says so", lambda: "app.py cannot be served. Correct it" in dev.log.read_text(), _LIMIT_S)
+        assert written.read_text() == before
+        (project / "app.py").write_text(_APP.replace("order.created", "order.paid"))
+        wait_until("it is followed", lambda: set(_triggers(written)) == {"type = 'order.paid'"}, _LIMIT_S)
+        with Client(_triggers(written)["type = 'order.paid'"]) as client:
+            assert client.post(*message).status == 204
+
+        dev.process.send_signal(signal.SIGINT)
+        assert dev.wait(_LIMIT_S) == 0
+        assert "`penstock remove --unlisted` deletes them" in dev.log.read_text()
+    assert list((project / "served").iterdir()) == []
+
+
+def test_what_is_not_possible_is_a_sentence(project: Path) -> None:
+    done = penstock("dev", "none.py")
+    assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True)
+    done = penstock("dev", str(project / "app.py"), "--home", str(project / "elsewhere"))
+    assert done.returncode == 2
+    assert "Run `penstock up` in this folder, or name one: --resources DIR." in done.stderr
+    (project / "served" / "dev-app.yaml").write_text("kind: Broker")
+    done = penstock("dev", str(project / "app.py"), "--home", str(project / ".penstock"))
+    assert done.returncode == 2
+    assert "dev-app.yaml was not written by `penstock dev`. Rename it" in done.stderr
+    assert (project / "served" / "dev-app.yaml").read_text() == "kind: Broker"

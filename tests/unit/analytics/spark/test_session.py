@@ -26,7 +26,7 @@ from analytics.spark.session import (
 )
 from app.cli.options.spark import JobOptions
 from app.local.kafka.jar_sets import SPARK
-from app.local.kafka.jars import libs_folder
+from app.local.kafka.jars import jar_names, libs_folder
 from app.operations.spark_jars import jar_places
 from knative.errors import NotReadyError, PenstockError, UsageError
 
@@ -140,8 +140,8 @@ def test_what_is_not_of_spark_is_left_alone() -> None:
 
 
 def test_a_folder_with_the_connector_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for line in SPARK.manifest.read_text().splitlines():
-        (tmp_path / line.split()[1]).write_text("")
+    for name in jar_names(SPARK):
+        (tmp_path / name).write_text("")
     monkeypatch.setenv("PENSTOCK_SPARK_JARS", str(tmp_path))
 
     assert jar_places(root=tmp_path / "none") == [tmp_path]

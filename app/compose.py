@@ -147,7 +147,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
     app = WorkerApp(
         settings.instance,
         **broker_settings(kafka),
-        web=settings.web,
+        web="httptools://",
         web_bind=settings.bind,
         web_port=settings.http_port,
         web_ssl_context=None if tls is None else tls.context,

@@ -228,17 +228,6 @@ def register_web_driver(name: str, place: str) -> None:
     DRIVERS.aliases[name] = place
 
 
-def use_runner(web: Any, application: Any, runner: Any) -> None:
-    """Have Faust's aiohttp web server serve this application with this runner, instead of the ones that it made."""
-    web.web_app = application
-    web._runner = runner
-
-
-def runner_of(web: Any) -> Any:
-    """The aiohttp runner of a web server."""
-    return web._runner
-
-
 def replace_commands(*commands: Any) -> None:
     """Replace the commands of the same names on Faust's command line, by commands of click."""
     from faust.cli.base import cli  # needed by one kind of process only

@@ -193,7 +193,7 @@ class _Attempt:
 class StoreInSpan:
     """`Produce` for ingress: adds the event's attributes to the current span, and its context to the record.
 
-    The current span is that of `_Receive`, or with the aiohttp driver that of its instrumentation.
+    The current span is that of `_Receive`.
     """
 
     def __init__(self, produce: Produce) -> None:

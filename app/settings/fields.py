@@ -163,9 +163,6 @@ class Settings(BaseSettings):
         "URLs of subscribers. 0.0.0.0 lets others in, such as Prometheus; restrict who with a firewall or a network "
         "policy.",
     )  # fmt: skip
-    web: Literal["httptools://", "aiohttp://"] = _setting(
-        "httptools://", "driver", "Web driver: Penstock's own, or Faust's on aiohttp (slower, fewer limits)."
-    )
     connections_max: int = _setting(
         15_000, "connections", "Open connections; further ones get 503 and are closed. Keep it above "
         "PENSTOCK_INGRESS_INFLIGHT_MAX, so that 429 comes first.", ge=1, le=1_000_000,

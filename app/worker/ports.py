@@ -62,8 +62,7 @@ class Ports:
             async with asyncio.timeout(limit_s):
                 while not is_ready():  # noqa: ASYNC110  # once in the life of a process
                     await asyncio.sleep(_LOOK_S)
-        if hasattr(web, "serve"):
-            await web.serve()
+        await web.serve()
 
     @property
     def are_passed_on(self) -> bool:

@@ -1,7 +1,4 @@
-"""The ingress answer table as rows: one request each, what is answered, and what is stored. Values only.
-
-Rows about limits of the connection and about the parser belong to our driver: `OWN_DRIVER_ONLY` names them.
-"""
+"""The ingress answer table as rows: one request each, what is answered, and what is stored. Values only."""
 
 from __future__ import annotations
 
@@ -276,13 +273,3 @@ ROWS = [
         headers={"Upgrade": "h2c", "Connection": "Upgrade, HTTP2-Settings", "HTTP2-Settings": "x"},
     ),
 ]
-
-#: Limits of the connection and the parser, which are aiohttp's own on its driver. `tests/security` has many more.
-OWN_DRIVER_ONLY = {
-    "absolute form, no path",
-    "header bytes over the limit",
-    "too many headers",
-    "Content-Length with Transfer-Encoding",
-    "Transfer-Encoding gzip, chunked",
-    "a method Faust does not know",
-}

@@ -18,7 +18,7 @@ import pytest
 
 from knative.contract.records import Channel
 from knative.ports import ProduceProblem
-from tests.contract.ingress_rows import ATTRIBUTES, CE, EVENT_BYTES_MAX, OWN_DRIVER_ONLY, PROBE, ROWS, URL, Row
+from tests.contract.ingress_rows import ATTRIBUTES, CE, EVENT_BYTES_MAX, PROBE, ROWS, URL, Row
 from tests.support.fakes import CountingObserve, MemoryContract, MemoryProduce
 from tests.support.webapp import RunningWeb
 from web.http.config import DriverConfig
@@ -32,17 +32,16 @@ BROKER = Channel("u3", 1, "demo", "default", "t.broker", "t.broker.dlq", 1, kind
 
 
 class Service:
-    """Ingress, health and subscribers on one driver, with twins behind them."""
+    """Ingress, health and subscribers with twins behind them."""
 
-    def __init__(self, driver: str, takes_events: bool = True) -> None:
-        self.driver = driver
+    def __init__(self, takes_events: bool = True) -> None:
         self.takes_events = takes_events
         self.produce = MemoryProduce()
         self.observe = CountingObserve()
         self.contract = MemoryContract(ORDERS, BILLS, BROKER)
         self.own: dict[str, MemoryProduce] = {}  # by reference of a Secret
         self.ready = True
-        self.running = RunningWeb(self._setup, driver, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
+        self.running = RunningWeb(self._setup, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
 
     def _setup(self, app: Any) -> None:
         limits = view.IngressConfig(
@@ -74,9 +73,9 @@ class Service:
         return self.request("POST", URL, headers, body)
 
 
-@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
+@pytest.fixture(scope="module")
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
-    running = Service(request.param)
+    running = Service()
     yield running
     running.running.stop()
 
@@ -89,17 +88,9 @@ def _fresh(service: Service) -> None:
     service.running.call(lambda: service.contract.change(ORDERS, BILLS, BROKER))
 
 
-def test_exemptions_name_rows() -> None:
-    assert {row.name for row in ROWS} >= OWN_DRIVER_ONLY
-
-
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_answer(service: Service, row: Row) -> None:
     status, headers, body = service.request(row.method, row.path, row.headers, row.body)
-    if service.driver == "aiohttp" and row.name in OWN_DRIVER_ONLY:
-        assert 400 <= status < 500, "refused too, in aiohttp's words"
-        assert service.produce.records == []
-        return
     assert status == row.status
     for name, value in row.answers.items():
         assert headers.get(name) == value
@@ -107,16 +98,14 @@ def test_answer(service: Service, row: Row) -> None:
         assert text in body.decode()
     if status >= 400 and row.method != "HEAD":
         assert b"\n" not in body.rstrip(b"\n"), "one line"
-        if service.driver == "httptools":
-            assert "error" in json.loads(body)
+        assert "error" in json.loads(body)
     if status == 202:
         assert body == b""
     assert [record.topic for record in service.produce.records] == ([row.topic] if row.topic else [])
     if row.record is not None:
         (record,) = service.produce.records
         assert (record.headers, record.value) == row.record
-    if service.driver == "httptools":
-        assert service.observe.requests == {status: 1}
+    assert service.observe.requests == {status: 1}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +193,7 @@ def test_before_the_contract_is_read_503_then_202(service: Service) -> None:
 
 
 def test_where_no_events_are_taken_what_is_known_is_503(service: Service) -> None:
-    elsewhere = Service(service.driver, takes_events=False)
+    elsewhere = Service(takes_events=False)
     try:
         for _ in range(2):
             status, headers, body = elsewhere.post()
@@ -288,7 +277,7 @@ def test_more_than_may_wait_is_429(service: Service, count: int, body: bytes | N
 
 
 def test_a_drain_lets_waiting_requests_have_their_answer(service: Service) -> None:
-    draining = Service(service.driver)
+    draining = Service()
     try:
         (client,) = held_posts(draining, 1, b"{}")
         running = draining.running

@@ -33,16 +33,11 @@ def rows() -> TrafficRows:
     return found
 
 
-@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
-def driver(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def loaded(driver: str) -> Iterator[RunningWeb]:
+def loaded() -> Iterator[RunningWeb]:
     known = rows()
     known.caught_up()
-    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW), driver) as web:
+    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW)) as web:
         yield web
 
 
@@ -103,12 +98,12 @@ def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
     ("channel", "names"),
     [("both", ["both", "broker:both"]), ("broker:both", ["broker:both"]), ("main", ["broker:main"]), ("mai", [])],
 )
-def test_a_broker_is_found_by_its_name(driver: str, channel: str, names: list[str]) -> None:
+def test_a_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
     known = TrafficRows("t", {}, 900, 3600, lambda: NOW)
     for name in ("both", "broker:both", "broker:main"):
         known.apply([Record(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode())])
     known.caught_up()
-    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW), driver) as web:
+    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW)) as web:
         assert [one["name"] for one in ask(web, f"?channel={channel}")[2]["channels"]] == names
 
 
@@ -133,11 +128,11 @@ def test_a_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: s
     assert says in page["error"]
 
 
-def test_before_they_are_read_and_where_there_are_none(driver: str) -> None:
-    with RunningWeb(lambda app: traffic.register(app, rows()), driver) as web:
+def test_before_they_are_read_and_where_there_are_none() -> None:
+    with RunningWeb(lambda app: traffic.register(app, rows())) as web:
         status, head, page = ask(web)
     assert (status, page) == (503, {"error": "the traffic windows have not been read yet"})
     assert "retry-after: 1" in head
 
-    with RunningWeb(lambda app: traffic.register(app, None, "not here"), driver) as web:
+    with RunningWeb(lambda app: traffic.register(app, None, "not here")) as web:
         assert (ask(web)[0], ask(web)[2]) == (404, {"error": "not here"})

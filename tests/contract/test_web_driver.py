@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import logging
 import os
 import socket
 import time
@@ -117,9 +116,9 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Sites:
     return Sites(folder)
 
 
-@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
-def web(request: pytest.FixtureRequest, sites: Sites) -> Iterator[RunningWeb]:
-    with RunningWeb(sites.setup, request.param) as running:
+@pytest.fixture(scope="module")
+def web(sites: Sites) -> Iterator[RunningWeb]:
+    with RunningWeb(sites.setup) as running:
         yield running
 
 
@@ -167,7 +166,6 @@ def test_not_found_not_allowed_and_web_errors(web: RunningWeb) -> None:
 
 
 def test_a_failing_view_is_500_without_its_secrets(web: RunningWeb) -> None:
-    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     status, _, body = ask(web, "GET", "/fails")
     assert status == 500
     assert b"secret" not in body
@@ -295,8 +293,7 @@ def asyncio_future(web: RunningWeb, work: Any) -> Any:
     return asyncio.run_coroutine_threadsafe(work(), web.loop)
 
 
-@pytest.mark.parametrize("driver", ["httptools", "aiohttp"])
-def test_a_busy_port_is_said_in_a_sentence(sites: Sites, driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_port_is_said_in_a_sentence(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -305,7 +302,7 @@ def test_a_busy_port_is_said_in_a_sentence(sites: Sites, driver: str, monkeypatc
         with pytest.raises(
             PenstockError, match=rf"Cannot listen on 127\.0\.0\.1:{port}: address already in use\. Choose"
         ):
-            RunningWeb(sites.setup, driver)
+            RunningWeb(sites.setup)
 
 
 def test_what_our_driver_does_not_have_is_refused(sites: Sites) -> None:

@@ -44,8 +44,7 @@ def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[
     assert "Kafka" not in done.stderr
 
 
-@pytest.mark.parametrize("driver", ["httptools://", "aiohttp://"])
-def test_a_port_that_is_taken_meanwhile_is_the_same_sentence(driver: str) -> None:
+def test_a_port_that_is_taken_meanwhile_is_the_same_sentence() -> None:
     code = (
         "import asyncio, socket\n"
         "from app.compose import build\n"
@@ -56,7 +55,7 @@ def test_a_port_that_is_taken_meanwhile_is_the_same_sentence(driver: str) -> Non
         "hub.finalize()\n"
         "asyncio.run(hub.start())\n"
     )
-    done = run(["-c", code], PENSTOCK_WEB=driver)
+    done = run(["-c", code])
     assert done.returncode == 1
     (sentence,) = sentences(done)
     assert "address already in use. Choose another port with PENSTOCK_HTTP_PORT" in sentence

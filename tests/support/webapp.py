@@ -39,13 +39,13 @@ class HubApp(faust.App):
     sockets: list[socket.socket]
 
 
-def make_app(driver: str = "httptools", config: DriverConfig | None = None, port: int | None = None) -> HubApp:
+def make_app(config: DriverConfig | None = None, port: int | None = None) -> HubApp:
     """A hub app that would listen on a free port of 127.0.0.1."""
     install()
     app = HubApp(
         "web-test",
         broker="kafka://127.0.0.1:1",
-        web=f"{driver}://",
+        web="httptools://",
         web_bind="127.0.0.1",
         web_port=port or free_port(),
         topic_disable_leader=True,
@@ -63,7 +63,6 @@ class RunningWeb:
     def __init__(
         self,
         setup: Callable[[HubApp], None],
-        driver: str = "httptools",
         config: DriverConfig | None = None,
         sockets: list[socket.socket] | None = None,
     ) -> None:
@@ -72,7 +71,7 @@ class RunningWeb:
         self._stop: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self._started = threading.Event()
-        self._setup, self._driver, self._config = setup, driver, config
+        self._setup, self._config = setup, config
         self._thread = threading.Thread(target=self._run, name="web-under-test", daemon=True)
         self._thread.start()
         assert self._started.wait(LIMIT_S), "the web app did not start"
@@ -92,7 +91,7 @@ class RunningWeb:
         logging.getLogger("faust").setLevel(logging.WARNING)
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self.app = make_app(self._driver, self._config)
+        self.app = make_app(self._config)
         if self._sockets is not None:
             self.app.sockets = self._sockets
         self._setup(self.app)

@@ -31,7 +31,6 @@ RETRIED = {"retry": 3, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 class Traced:
     """One worker that exported all it had, and what there is to see of it."""
 
-    driver: str
     installation: Installation
     collector: Collector
     subscriber: ScriptedSubscriber
@@ -44,16 +43,13 @@ def _log(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
-def traced(
-    request: pytest.FixtureRequest, kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Traced]:
+@pytest.fixture(scope="module")
+def traced(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     """Three events, with a trace, without and with a broken one; three subscriptions; all settled and exported."""
     installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("traces"))
     with Collector() as collector, ScriptedSubscriber() as subscriber:
         installation.env |= {
             "PENSTOCK_OTLP_ENDPOINT": collector.endpoint,
-            "PENSTOCK_WEB": f"{request.param}://",
             "PENSTOCK_LOG_LEVEL": "debug",
         }
         wanted = [
@@ -77,7 +73,7 @@ def traced(
         stored = reader.records(kafka.bootstrap, installation.resources.topic)
         names = ("traceparent", "tracestate")
         records = {reader.header(m, "ce_id"): {name: reader.header(m, name) for name in names} for m in stored}
-        yield Traced(request.param, installation, collector, subscriber, lines, records)
+        yield Traced(installation, collector, subscriber, lines, records)
 
 
 def _receive(traced: Traced, event_id: str) -> Span:

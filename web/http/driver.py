@@ -74,7 +74,7 @@ class Web(base.Web):
         if conf.web_in_thread or conf.web_transport.scheme != "tcp" or conf.web_cors_options:
             raise PenstockError(
                 "The web driver httptools:// does not support threads, unix sockets or CORS.",
-                "Do not set web_in_thread, web_transport and web_cors_options, or choose aiohttp://.",
+                "Do not set web_in_thread, web_transport and web_cors_options.",
             )
         self.init_server()
         loop = self._running_loop = asyncio.get_running_loop()
@@ -234,9 +234,7 @@ class Web(base.Web):
     def route(self, pattern: str, handler: Any, cors_options: Mapping[str, Any] | None = None) -> None:
         """Serve a pattern by a View, or GET and HEAD by an async callable. Raises PenstockError for CORS options."""
         if cors_options:
-            raise PenstockError(
-                "The web driver httptools:// does not support CORS.", "Choose aiohttp:// for this page."
-            )
+            raise PenstockError("The web driver httptools:// does not support CORS.", "Remove `cors_options`.")
         methods = handler.get_methods() if hasattr(handler, "get_methods") else {"GET", "HEAD"}
         self._router.add(pattern, methods, handler)
         self._routes.clear()
@@ -310,4 +308,4 @@ class Web(base.Web):
 
     async def wsgi(self) -> Any:
         """Not supported. Raises PenstockError."""
-        raise PenstockError("The web driver httptools:// does not support WSGI.", "Choose aiohttp:// instead.")
+        raise PenstockError("The web driver httptools:// does not support WSGI.")

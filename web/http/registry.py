@@ -1,4 +1,4 @@
-"""Registers our two web drivers with Faust: `httptools://` and `aiohttp://`."""
+"""Registers our web driver with Faust: `httptools://`."""
 
 from __future__ import annotations
 
@@ -8,4 +8,3 @@ from tables.faust_support import register_web_driver
 def install() -> None:
     """Call this before the Faust app is created. May be called again."""
     register_web_driver("httptools", "web.http.driver:Web")
-    register_web_driver("aiohttp", "web.http.aiohttp_driver:Web")

@@ -1,7 +1,6 @@
 """The ingress view of a process that exports traces: every event has a span, from its request to its answer.
 
-It is a class of its own, chosen at start, so that a process without traces does not pay for a check per event. It is
-for `web/http/driver`; on aiohttp, OpenTelemetry's instrumentation starts the span.
+It is a class of its own, chosen at start, so that a process without traces does not pay for a check per event.
 """
 
 from __future__ import annotations

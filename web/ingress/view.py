@@ -3,13 +3,12 @@
     request -> channel (channel_resolver) -> within limits? -> event to record (knative/cloudevents/http_binding)
             -> Produce port ... acknowledged -> 202
 
-`post_raw` runs in callbacks on `web/http/driver`; `post` is an ordinary Faust View for any driver. Both make the same
-decisions. Never answers 202 before the acknowledgement.
+`post_raw` runs in callbacks on `web/http/driver`; all other methods are those of an ordinary Faust View. Never answers
+202 before the acknowledgement.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +21,8 @@ from knative.cloudevents.http_binding import BadEvent, to_record
 from knative.contract.records import Channel
 from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.traffic.counters import TrafficCounter, TrafficCounters
-from web.http.config import HttpRejection
 from web.http.connection import Connection
-from web.http.headers import ALLOW, Fields, check_text
-from web.http.messages import Request
+from web.http.headers import ALLOW, Fields
 from web.http.raw_request import RawRequest
 from web.ingress import responses
 from web.ingress.admission import Admission, authorization
@@ -52,7 +49,7 @@ class IngressConfig:
 
 
 class Ingress:
-    """What `post_raw` and `post` share: addresses, limits and answers. Event loop only."""
+    """Addresses, limits and answers. Event loop only."""
 
     def __init__(
         self,
@@ -164,8 +161,8 @@ class IngressView(View):
     allow = ALLOW
 
     def __post_init__(self) -> None:
-        if hasattr(self.web, "on_refused"):
-            self.web.on_refused = self.ingress.observe.request
+        web: Any = self.web
+        web.on_refused = self.ingress.observe.request
 
     def get_methods(self) -> set[str]:
         """All methods that Faust knows: this view also answers requests that are not POST."""
@@ -231,112 +228,14 @@ class IngressView(View):
         self.ingress.observe.request(answer.status)
         conn.finish(answer.wire, keep)
 
-    # -- coroutines ----------------------------------------------------------------------------------------------------
-
-    async def post(self, request: Any, **info: str) -> Any:
-        """One event, on any driver."""
-        return self._respond(await self._event(request))
-
-    async def _event(self, request: Any) -> Response:
-        ingress = self.ingress
-        target, host = _raw_path(request), _raw_host(request)
-        if ingress.admission is not None:
-            fields, address = list(request.raw_headers), request.remote or ""
-            refused = ingress.refuse_sender(ingress.admission, fields, target, host, address)
-            if refused is not None:
-                return refused
-        channel = ingress.channel(target, host)
-        if isinstance(channel, Response):
-            return channel
-        produce = ingress.producer(channel.secret) if channel.secret else ingress.produce
-        if isinstance(produce, Response):
-            return produce
-        refused = _refused_head(request)
-        if refused is not None:
-            return refused
-        head_bytes = sum(len(name) + len(value) for name, value in request.raw_headers)
-        length = request.headers.get("content-length")
-        # Before the body is read, by its announced length; and again below, because a chunked body announces none.
-        refused = ingress.reject_over_limit(head_bytes, int(length) if length and length.isdigit() else 0)
-        if refused is not None:
-            return refused
-        body: bytes = await request.read()
-        framed = length is not None or "transfer-encoding" in request.headers
-        refused = ingress.reject_over_limit(head_bytes, len(body))
-        if refused is not None:
-            return refused
-        try:
-            headers, key, value = to_record(request.raw_headers, body if framed else None)
-        except BadEvent as error:
-            return responses.bad_event(error)
-        failure = await self._store(produce, channel, value, key, headers, head_bytes + len(body))
-        return responses.ACCEPTED if failure is None else responses.not_stored(failure, ingress.config.retry_after_s)
-
-    async def _store(
-        self,
-        produce: Produce,
-        channel: Channel,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Headers,
-        event_bytes: int,
-    ) -> ProduceFailure | None:
-        ingress = self.ingress
-        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
-
-        def done(failure: ProduceFailure | None) -> None:
-            ingress.inflight -= 1
-            ingress.inflight_bytes -= event_bytes
-            if failure is None and ingress.counters is not None:
-                ingress.counter(ingress.counters, channel).accepted(headers, len(value or b""))
-            if not stored.done():  # it is done if the client has disconnected
-                stored.set_result(failure)
-
-        ingress.inflight += 1
-        ingress.inflight_bytes += event_bytes
-        produce.send(channel.topic, value, key, headers, done)
-        return await stored
-
     async def get(self, request: Any, **info: str) -> Any:
         """Answers OPTIONS, the network probe of Knative's activator, and 405 for all else."""
-        refused = _refused_head(request)
-        if refused is not None:
-            return self._respond(refused)
-        answer = self.ingress.answer_other_method(
-            request.method, _raw_path(request), _raw_host(request), request.headers
-        )
-        return self._respond(answer)
-
-    head = put = patch = delete = options = search = get
-
-    def _respond(self, answer: Response) -> Any:
+        target = request.raw_path.encode("latin-1", "replace")
+        answer = self.ingress.answer_other_method(request.method, target, request.raw_host, request.headers)
         self.ingress.observe.request(answer.status)
         return self.bytes(answer.body, status=answer.status, headers=dict(answer.headers))
 
-
-def _refused_head(request: Any) -> Response | None:
-    """The answer to header values that are not text, and to content codings. Other drivers than ours accept them."""
-    try:
-        check_text(request.raw_headers)
-    except HttpRejection as refusal:
-        return responses.malformed(refusal.reason)
-    for name, good in (("content-encoding", ("", "identity")), ("transfer-encoding", ("chunked",))):
-        if any(value.lower() not in good for value in request.headers.getall(name, ())):
-            return responses.CODED
-    return None
-
-
-def _raw_path(request: Any) -> bytes:
-    path: str = request.rel_url.raw_path
-    return path.encode("latin-1", "replace")
-
-
-def _raw_host(request: Any) -> bytes | None:
-    """The host of a request: of a target in absolute form, else of the Host header."""
-    if isinstance(request, Request):
-        return request.raw_host
-    # Without either, aiohttp returns the name of this machine, which the client did not send.
-    return request.host.encode("latin-1", "replace") if "host" in request.headers else None
+    head = put = patch = delete = options = search = get
 
 
 def register(

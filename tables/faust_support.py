@@ -191,6 +191,13 @@ def forget_service(app: Any, service: Any) -> None:
     app.beacon.discard(service.beacon)  # its node in Faust's tree of services
 
 
+def put_now(channel: Any, value: Any) -> None:
+    """Put a value into an in-memory channel without a limit, for who reads it. `put` of Faust is a coroutine,
+    and so would need a task, and a queue before the channel."""
+    for reader in channel._subscribers:
+        reader.queue.put_nowait(value)
+
+
 async def end_agent(app: Any, agent: Any, limit_s: float) -> bool:
     """Stop an agent and drop it. False: it did not stop in time."""
     stopping = asyncio.ensure_future(agent.stop())  # may wait for ever, for an agent that Faust has restarted

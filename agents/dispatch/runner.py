@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterable, Iterator, Sequence
 from typing import Any
 
@@ -32,11 +31,10 @@ from agents.reader.readers import Readers
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import TRIGGER, Subscription
 from knative.filters import Matcher
-from tables.faust_support import end_agent
+from tables.faust_support import end_agent, put_now
 
 log = structlog.get_logger(__name__)
 
-_CHANNEL_BATCHES = 64
 _AGENT_STOP_S = 5.0
 
 
@@ -57,8 +55,6 @@ class SubscriptionRunner(Service):
         self._member = readers.member(subscription, self)
         self.dispatcher = Dispatcher(subscription, context, self._member.commits, self._hooks)
         self.view = SubscriptionView(self.dispatcher, self._member, failures, context.clock)
-        self._incoming: deque[list[Batch]] = deque()
-        self._arrived = asyncio.Event()
         self._agent: Any = None
         self._drain_s = context.config.revoke_drain_s
 
@@ -71,7 +67,7 @@ class SubscriptionRunner(Service):
 
     async def on_start(self) -> None:
         """Create the channel and its agent, then join the group."""
-        channel = self.app.channel(maxsize=_CHANNEL_BATCHES)
+        channel = self.app.channel(maxsize=0)  # the budget of the member is its limit
 
         async def deliver(stream: AsyncIterable[list[Batch]]) -> None:
             async for batches in stream:
@@ -89,7 +85,6 @@ class SubscriptionRunner(Service):
 
     async def on_stop(self) -> None:
         """See `leave`."""
-        self._arrived.set()
         await self._member.stop(self._drain_s)
         await self.dispatcher.close()
         if self._agent is not None:
@@ -102,17 +97,6 @@ class SubscriptionRunner(Service):
         agent = self._agent
         if not await end_agent(self.app, agent, _AGENT_STOP_S):
             log.warning("agent did not stop in time", subscription=self.subscription.label)
-
-    @Service.task
-    async def _hand_over(self) -> None:
-        """Pass batches through the channel to the agent."""
-        put = self._agent.channel.put
-        incoming, arrived = self._incoming, self._arrived
-        while not self.should_stop:
-            await arrived.wait()
-            arrived.clear()
-            while incoming:
-                await put(incoming.popleft())
 
     def _deliver(self, batches: list[Batch]) -> None:
         """The body of the agent. It never raises: Faust would restart the agent and skip the batch."""
@@ -154,9 +138,8 @@ class SubscriptionRunner(Service):
         self._context.changed()
 
     def enqueue(self, batches: list[Batch]) -> None:
-        """Queue records for the agent."""
-        self._incoming.append(batches)
-        self._arrived.set()
+        """Put records into the channel of the agent."""
+        put_now(self._agent.channel, batches)
 
     @property
     def matcher(self) -> Matcher | None:

@@ -28,6 +28,7 @@ from tables.faust_support import (
     end_app,
     forget_service,
     leave_unacknowledged,
+    put_now,
     register_web_driver,
     replace_commands,
 )
@@ -126,6 +127,33 @@ async def test_an_agent_that_has_left_is_not_kept() -> None:
         assert agent.name not in app.agents
         assert agent not in list(_nodes(app.agents.beacon))
         assert agent not in list(_nodes(app.topics.beacon))
+    finally:
+        await _close(app)
+
+
+@pytest.mark.asyncio
+async def test_what_is_put_without_waiting_comes_in_order() -> None:
+    app = _app()
+    app.finalize()
+    await app.start()
+    app.flow_control.resume()
+    try:
+        channel, seen, done = app.channel(maxsize=0), [], asyncio.Event()
+
+        async def follow(stream: Any) -> None:
+            async for value in stream:
+                seen.append(value)
+                if value == 9_999:
+                    done.set()
+
+        agent = app.agent(channel, name="one")(follow)
+        await agent.start()
+        for value in range(10_000):
+            put_now(channel, value)
+        await asyncio.wait_for(done.wait(), _LIMIT_S)
+        assert seen == list(range(10_000))
+        assert await end_agent(app, agent, _LIMIT_S)
+        put_now(channel, 10_000)  # nobody reads any more
     finally:
         await _close(app)
 

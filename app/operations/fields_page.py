@@ -42,7 +42,8 @@ def page(kinds: Iterable[Kind]) -> str:
 def _of_kind(kind: Kind, shared: dict[str, Object]) -> Iterator[str]:
     yield from ("", f"## {kind.name} ({kind.group}/{', '.join(kind.versions)})", "", kind.meaning, "")
     if kind.short_names:
-        yield from (f"`kubectl get {kind.plural}`, or `{kind.short_names[0]}`.", "")
+        short = " or ".join(f"`{name}`" for name in kind.short_names)
+        yield from (f"`kubectl get {kind.plural}`, or {short}.", "")
     yield from _table(kind.spec, shared, "spec.")
     if kind.annotations.fields:
         yield ""

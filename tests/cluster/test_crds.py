@@ -124,6 +124,6 @@ def test_kubectl_get_shows_address_and_readiness(with_crds: KubeCluster, make_na
 def test_short_names_and_categories_are_served(with_crds: KubeCluster) -> None:
     listed = with_crds.admin.get("/apis/messaging.knative.dev/v1").must()["resources"]
     names = {one["name"]: (one.get("shortNames"), one.get("categories", [])) for one in listed}
-    assert names["kafkachannels"][0] == ["kch"]
+    assert names["kafkachannels"][0] == ["kch", "kc"]
     assert names["subscriptions"][0] == ["sub"]
     assert "channel" in names["kafkachannels"][1]

@@ -117,6 +117,26 @@ def test_cores_roles_get_the_rules_of_the_duck_types(
     core.delete(path).must()
 
 
+@pytest.mark.parametrize(("role", "status"), [("view", 403), ("edit", 201), ("admin", 201)])
+def test_users_of_a_namespace_have_kubernetes_own_roles(
+    with_roles: KubeCluster, make_namespace: Callable[[], str], role: str, status: int
+) -> None:
+    """Who may view or edit a namespace may do that with our kinds too, and with the offsets of its subscriptions."""
+    namespace, admin = make_namespace(), with_roles.admin
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": "default"}
+    metadata = {"namespace": namespace, "name": role}
+    binding = {"apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata, "roleRef": ref, "subjects": [subject]}
+    admin.create(binding).must()
+    user = with_roles.client(namespace, "default")
+    for plural, version in (("kafkachannels", "messaging.knative.dev/v1beta1"),
+                            ("resetoffsets", "kafka.eventing.knative.dev/v1alpha1")):  # fmt: skip
+        _may(user, resource_path(version, plural, namespace=namespace))
+    wait_until("the role counts", lambda: user.create(_channel(namespace)).status in (status, 409), START_LIMIT_S)
+    assert user.delete(path_of(_channel(namespace))).status == (200 if status == 201 else 403)
+    assert user.get(CHANNELS).status == 403, "of other namespaces"
+
+
 def test_controller_may_read_other_addressables_once_their_roles_are_labelled(
     with_roles: KubeCluster, make_namespace: Callable[[], str]
 ) -> None:

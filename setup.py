@@ -1,4 +1,4 @@
-"""Puts `examples` into the wheel, as `app/examples`. Everything else about the build is in pyproject.toml."""
+"""Puts `examples` and the pages of `docs` into the wheel, below `app`. All else of the build is in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-EXAMPLES = Path("examples")
+#: Folder -> what is taken of it.
+BESIDE = {"examples": "*", "docs": "*.md"}
 
 
-class BuildWithExamples(build_py):
-    """Modules and package data as always, then the examples that `app/local/packaged.py` looks for."""
+class BuildWithFiles(build_py):
+    """Modules and package data as always, then the files that `app/local/packaged.py` looks for."""
 
     def run(self) -> None:
         """Copy them, except for an editable installation, which finds them in the repository."""
         super().run()
         if self.editable_mode:
             return
-        for source, target in self._examples().items():
+        for source, target in self._files().items():
             Path(target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
         """What was copied belongs to the outputs."""
-        return [*super().get_outputs(include_bytecode), *([] if self.editable_mode else self._examples().values())]
+        return [*super().get_outputs(include_bytecode), *([] if self.editable_mode else self._files().values())]
 
-    def _examples(self) -> dict[str, str]:
-        files = [one for one in sorted(EXAMPLES.rglob("*")) if one.is_file() and one.suffix != ".pyc"]
-        return {str(one): str(Path(self.build_lib) / "app" / one) for one in files}
+    def _files(self) -> dict[str, str]:
+        files = [file for folder, names in BESIDE.items() for file in sorted(Path(folder).rglob(names))]
+        files = [file for file in files if file.is_file() and file.suffix != ".pyc" and "decisions" not in file.parts]
+        return {str(file): str(Path(self.build_lib) / "app" / file) for file in files}
 
 
-setup(cmdclass={"build_py": BuildWithExamples})
+setup(cmdclass={"build_py": BuildWithFiles})

@@ -27,6 +27,14 @@ def example(name: str) -> Path:
     )
 
 
+def document_folder() -> Path:
+    """The folder of the documentation. Raises PenstockError when this installation does not have it."""
+    for folder in (_APP / "docs", _APP.parent / "docs"):
+        if (folder / "index.md").is_file():
+            return folder
+    raise PenstockError(f"This installation has no documentation ({_APP.parent}).", "Install Penstock again.")
+
+
 def is_repository() -> bool:
     """Whether this runs from the repository, where the examples are beside the packages and may be edited."""
     return _EXAMPLES[1].is_dir()

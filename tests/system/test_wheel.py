@@ -104,6 +104,8 @@ def test_everything_beside_the_modules_is_in_the_wheel(wheel: Path) -> None:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = {str(one.relative_to(REPOSITORY)) for package in _PACKAGES for one in _files(REPOSITORY / package)}
     wanted |= {f"app/{one.relative_to(REPOSITORY)}" for one in _files(REPOSITORY / "examples")}
+    pages = (page for page in (REPOSITORY / "docs").rglob("*.md") if "decisions" not in page.parts)
+    wanted |= {f"app/{page.relative_to(REPOSITORY)}" for page in pages}
     assert names == wanted
 
 

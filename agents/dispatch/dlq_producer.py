@@ -16,9 +16,6 @@ from knative.contract.records import Subscription
 from knative.ports import Produce, ProduceProblem
 from knative.produce import send
 
-_FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 30.0
-
 
 class DlqListener(Protocol):
     """The subscription of the events. It may change between two tries."""
@@ -46,7 +43,7 @@ class DlqProducer:
     async def store(self, delivery: Delivery, choices: Iterable[HeaderList]) -> None:
         """Store the dead letter. `choices`: its headers in several sizes, the largest first."""
         remaining = list(choices)
-        waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        waits_s = doubling_s(0.5, 30.0)
         reported = False
         while True:
             topic = self._listener.subscription.dlq_topic

@@ -32,10 +32,9 @@ from knative.contract.kafka_names import agent_name
 from knative.contract.records import TRIGGER, Subscription
 from knative.filters import Matcher
 from tables.faust_support import end_agent, put_now
+from tables.timing import CLOSE_S
 
 log = structlog.get_logger(__name__)
-
-_AGENT_STOP_S = 5.0
 
 
 class SubscriptionRunner(Service):
@@ -95,7 +94,7 @@ class SubscriptionRunner(Service):
     async def _end_agent(self) -> None:
         """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
         agent = self._agent
-        if not await end_agent(self.app, agent, _AGENT_STOP_S):
+        if not await end_agent(self.app, agent, CLOSE_S):
             log.warning("agent did not stop in time", subscription=self.subscription.label)
 
     def _deliver(self, batches: list[Batch]) -> None:

@@ -15,12 +15,12 @@ from agents.listeners.failures import Failures
 from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.reader.member import Member
+from agents.timing import STEADY_S
 from knative.contract.records import WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from knative.ports import Clock
 
 _READY_SEEN = 200  # deliveries to look at of those that wait for a slot; the oldest are in front
-_MINUTE_S = 60.0
 
 
 class SubscriptionView:
@@ -127,7 +127,7 @@ class Rate:
         """`count`: events so far; `now`: monotonic seconds. In the first minute the rate is since the first call."""
         samples = self._samples
         samples.append((now, count))
-        while len(samples) > 1 and samples[1][0] <= now - _MINUTE_S:
+        while len(samples) > 1 and samples[1][0] <= now - STEADY_S:
             samples.popleft()
         began, before = samples[0]
         return (count - before) / (now - began) if now > began else 0.0

@@ -32,15 +32,13 @@ from agents.http.connector import SendError, connect
 from agents.http.egress_guard import EgressGuard
 from agents.http.endpoint import BadEndpoint, Endpoint, read_endpoint
 from agents.http.own_ingress import OwnIngress
-from agents.http.pool_state import LOOK_S_MIN, NEVER, Attempt, PoolState
+from agents.http.pool_state import NEVER, Attempt, PoolState
 from agents.http.resolver import Resolver
+from agents.timing import LATE_S, LOOK_S, MOMENT_S
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import SendProblem
 
 __all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
-
-_STALLED_S = 0.05  # a timer that comes later than this: the process did not run
-_LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +163,8 @@ class ConnectionPool:
         await at_most(self._at_rest.wait(), limit_s)
         self.abort()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_LINGER_S)
-        await at_most(self._at_rest.wait(), _LINGER_S)
+            await asyncio.wait(self._tasks, timeout=LOOK_S)
+        await at_most(self._at_rest.wait(), LOOK_S)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -262,10 +260,10 @@ class ConnectionPool:
     def _look(self) -> None:
         planned_at, self._timer, self._timer_at = self._timer_at, None, NEVER
         now = self._time()
-        self._stalled = now - planned_at > _STALLED_S and not self._stalled
+        self._stalled = now - planned_at > LATE_S and not self._stalled
         if self._stalled:
             # uvloop asks timers before sockets: what was answered meanwhile is not read yet, and would be sent again.
-            self._look_by(now + LOOK_S_MIN)
+            self._look_by(now + MOMENT_S)
             return
         self._act(now)
         self._look_by(self._state.look_at(now))

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 
 from agents.http.connection import Connection, Done
 from agents.http.connector import SendError
+from agents.timing import MOMENT_S
 from knative.delivery.verdicts import SendProblem
+from tables.timing import SPARING_S
 
 NEVER = float("inf")
-LOOK_S_MIN = 0.005  #: between two looks at the deadlines: one timer serves all
-_LOOK_S_MAX = 0.5
 _LATE_MAX = 32  # at once: requests that began together time out together, and other subscriptions wait meanwhile
 
 
@@ -131,7 +131,7 @@ class PoolState:
     def look_at(self, now: float) -> float:
         """When time alone changes something; NEVER = nothing is under way, and no connection is idle."""
         first = min((holder.deadline for holder in self._under_way()), default=NEVER)
-        look_at = now + min(max(first - now, LOOK_S_MIN), _LOOK_S_MAX) if first < NEVER else NEVER
+        look_at = now + min(max(first - now, MOMENT_S), SPARING_S) if first < NEVER else NEVER
         return min(look_at, self._idle_until() if self.idle else NEVER)
 
     def _dial(self, attempt: Attempt) -> None:

@@ -20,6 +20,7 @@ import structlog
 
 from agents.listeners.base import DeliveryListener
 from agents.offsets.partition import Delivery
+from agents.timing import SELDOM_S
 from knative.cloudevents.kafka_binding import describe
 from knative.cloudevents.trace_context import trace_id
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
@@ -27,7 +28,7 @@ from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure
 
 log = structlog.get_logger(__name__)
 
-EVERY_S = 10.0
+EVERY_S = 2 * SELDOM_S
 
 Fields = Callable[[], dict[str, object]]
 

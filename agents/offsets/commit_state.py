@@ -16,9 +16,9 @@ from enum import Enum
 from typing import TypeVar
 
 from agents.offsets.partition import PartitionState
+from agents.timing import LOOK_S, TICK_S
 
-SOON_S = 0.02
-_AWAKE_S = 1.0  # a timer that is later than this was held up: the process was frozen
+SOON_S = 2 * TICK_S
 
 
 class CommitState(Enum):
@@ -259,7 +259,7 @@ class CommitMachine:
         """The limit of the first commit without success is over."""
         assert self.overdue_at is not None
         # On time: Kafka was silent, probably to all members. Late: this process was frozen, and others went on.
-        on_time = now - self.overdue_at < _AWAKE_S
+        on_time = now - self.overdue_at < LOOK_S
         self._observe(Event.OVERDUE if on_time else Event.WOKEN)
 
     def _observe(self, event: Event) -> None:

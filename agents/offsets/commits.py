@@ -34,12 +34,13 @@ from agents.offsets.commit_state import (
     changes,
 )
 from agents.offsets.partition import PartitionState
+from agents.timing import SELDOM_S, STEADY_S
 
 log = structlog.get_logger(__name__)
 
 #: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
-LATE_S = 5.0  #: see `Commits.schedule_late_commit`
+LATE_S = SELDOM_S  #: see `Commits.schedule_late_commit`
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
@@ -52,7 +53,6 @@ _DENIED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-_DENIED_S = 60.0  # then the process ends: all that is delivered meanwhile is delivered again after a restart
 #: The broker's limits are below ours. The same commit would fail for ever, and each restart would repeat everything.
 _NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COMMIT_OFFSET_SIZE})
 
@@ -284,4 +284,5 @@ class Commits:
             return False
         now = self._loop.time()
         self._denied_since = self._denied_since or now
-        return now - self._denied_since > _DENIED_S
+        # Then the process ends: all that is delivered meanwhile is delivered again after a restart.
+        return now - self._denied_since > STEADY_S

@@ -18,13 +18,12 @@ from tables.kafka.admin.group_client import GroupClient
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
 from tables.kafka.loop_thread import call_in_thread
+from tables.timing import AGAIN_S, ANSWER_S
 
 log = structlog.get_logger(__name__)
 
 _READ_LIMIT_S = 25.0
-_COMMIT_LIMIT_S = 10.0
 _TRIES = 3
-_AGAIN_S = 0.1
 #: The log event for an offset that was set back, and what to do if that was on purpose.
 SET_BACK = "an older commit has reached Kafka late, or another client has moved the offset; it is committed again"
 SET_BACK_HINT = "to move offsets, use penstock seek"
@@ -109,19 +108,19 @@ class GroupOffsets:
         if not wanted:
             return set()
         loop, problem = asyncio.get_running_loop(), KafkaError(KafkaError._TIMED_OUT)
-        end = loop.time() + _COMMIT_LIMIT_S
+        end = loop.time() + ANSWER_S
         for left in reversed(range(_TRIES)):
             found = await self.commit(group, wanted, claim, end - loop.time())
             if found is None:
                 return set()
             problem = found
             if left:
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
         log.error("last commit failed; some events may be delivered again", subscription=label, reason=problem.str())
         return {where.partition for where in wanted}
 
     async def commit(
-        self, group: str, wanted: Sequence[TopicPartition], claim: Claim, limit_s: float = _COMMIT_LIMIT_S
+        self, group: str, wanted: Sequence[TopicPartition], claim: Claim, limit_s: float = ANSWER_S
     ) -> KafkaError | None:
         """Commit once, and wait. None: it is confirmed."""
         try:

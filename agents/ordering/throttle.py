@@ -24,18 +24,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from agents.timing import STEADY_S, TICK_S
+
 #: A subscription is failing from this score on. A failure adds 2, a success subtracts 1: so the score grows when more
 #: than a third of the attempts fail.
 FAILING = 40
 _SCORE_MAX = 60
 
-TICK_S = 0.01
 STARTS_MIN, STARTS_MAX = 2.0, 256.0  #: per tick, for all failing subscriptions together
 _STARTS = 8.0  # in the first tick
 _BUSY = 0.3  # share of a tick for which the loop may be busy before failing subscriptions get fewer starts
-_LATE_S = 0.01  # a tick this late counts as busy too: other threads or processes have the CPU
 _LESS, _MORE = 0.8, 1.05  # limits of the change from one tick to the next
-_ALONE_S = 60.0  # no other subscription has started anything for this long
 
 
 def score(before: int, succeeded: bool) -> int:
@@ -47,7 +46,8 @@ def adapted(starts: float, busy: float, late_s: float) -> float:
     """The starts of the next tick: `starts` is the present number, `busy` the share of the time for which the loop's
     thread used the CPU, `late_s` the delay of this tick."""
     # CPU time alone is not enough: on a loaded machine the loop gets little of it and is late all the same.
-    load = max(busy / _BUSY, late_s / _LATE_S)
+    # A tick that is late by as much as it takes counts as busy too: other threads or processes have the CPU.
+    load = max(busy / _BUSY, late_s / TICK_S)
     factor = min(max(1.0 / load, _LESS), _MORE) if load > 0 else _MORE
     return min(max(starts * factor, STARTS_MIN), STARTS_MAX)
 
@@ -133,7 +133,7 @@ class Throttle:
             self.others, self._others_at = False, now
         # A late tick allows more starts, so that the minimum is a rate and not a number of ticks.
         least = min(STARTS_MIN * (1.0 + late_s / TICK_S), STARTS_MAX)
-        alone = now - self._others_at > _ALONE_S
+        alone = now - self._others_at > STEADY_S
         self._share_out(STARTS_MAX if alone else self.left + max(self._starts, least))
         self._ticking = False
         if self._waiting:

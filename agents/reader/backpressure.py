@@ -18,11 +18,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from agents.offsets.partition import PartitionState
 from agents.reader.memory_budget import MemoryBudget
+from agents.timing import FULL_S, MOMENT_S
+from tables.timing import POLL_S
 
-_CHECK_EVERY_S = 0.1  # longest time between two checks
 _CHECK_PART = 16  # also checks after this fraction of the budget
-_AGAIN_S = 0.005  # shortest time between two checks while the budget is full
-_FULL_S = 0.2  # how long it waits without polling; then it pauses partitions and polls again
 
 
 class Backpressure:
@@ -85,7 +84,7 @@ class Backpressure:
 
     def _throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
         budget = self.budget
-        self._unseen_bytes, self._check_at = 0, self._monotonic() + _CHECK_EVERY_S
+        self._unseen_bytes, self._check_at = 0, self._monotonic() + POLL_S
         # Waiting comes first: pausing discards what the client has fetched ahead.
         full = budget.is_full(partitions) or self._ahead()
         in_time = self._wait(partitions) if full else True
@@ -108,12 +107,12 @@ class Backpressure:
         return self._handed > self._taken
 
     def _wait(self, partitions: Collection[PartitionState]) -> bool:
-        """Wait until there is room; False when there is none after `_FULL_S`."""
+        """Wait until there is room; False when there is none after `FULL_S`."""
         budget = self.budget
         began = now = self._monotonic()
         first = budget.surplus(partitions)
-        wait_s = _AGAIN_S
-        while now - began < _FULL_S and not self._stop.is_set():
+        wait_s = MOMENT_S
+        while now - began < FULL_S and not self._stop.is_set():
             self._sleep(wait_s)
             now = self._monotonic()
             surplus = budget.surplus(partitions)
@@ -122,5 +121,5 @@ class Backpressure:
             gone = first - surplus
             # Sleep for as long as the rest takes at the rate so far; without progress, twice as long as before.
             wait_s = (now - began) * surplus / gone if gone > 0 else 2 * wait_s
-            wait_s = min(max(wait_s, _AGAIN_S), max(began + _FULL_S - now, 0.0))
+            wait_s = min(max(wait_s, MOMENT_S), max(began + FULL_S - now, 0.0))
         return False

@@ -1,7 +1,7 @@
 """Reads again what members have missed because they began further behind, or held too much for a while.
 
     turn: the member that has waited longest -> assign its partition at its position -> ranges, until it has caught up,
-          may hold no more, or TURN_S is over; every other member that a range covers takes it too
+          may hold no more, or a second is over; every other member that a range covers takes it too
 
 One client for all members of a topic, without a group. It exists only while a member is behind.
 """
@@ -21,22 +21,16 @@ from agents.offsets.partition import PartitionState
 from agents.reader.decode import decode
 from agents.reader.ranges import Range
 from agents.reader.settings import consumer_settings
+from agents.timing import FULL_S, LATE_S, LOOK_S, MOMENT_S, REST_S, RETRY_S, SELDOM_S
 from knative.backoff import doubling_s
 from tables.kafka.loop_thread import LoopThread
+from tables.timing import CLOSE_S
 
 log = structlog.get_logger(__name__)
 
-TURN_S = 1.0
 _IDLE_S = 10.0  # without a turn for this long, the client is closed
-_LOOK_S = 0.05  # between two looks for a member that may hold more again
-_POLL_S = 0.25
-_SILENT_S = 5.0  # a turn in which Kafka returns nothing for so long is ended
-_OFFER_S = 0.005  # between two offers of the same range
-_PATIENCE_S = 0.2  # with a member that may hold no more, while others may wait for their turn
 _BATCH = 500
 _FETCH_BYTES = 1_048_576
-_AGAIN_S = (1.0, 10.0)
-_STOP_S = 3.0
 
 
 class Taken(Enum):
@@ -88,13 +82,13 @@ class CatchUp:
     async def stop(self) -> None:
         """End the thread."""
         thread, self._thread = self._thread, None
-        if thread is not None and not await thread.stop(_STOP_S):
+        if thread is not None and not await thread.stop(CLOSE_S):
             log.error("the catch-up consumer did not stop in time", topic=self._topic)
 
     # -- thread
 
     def _run(self, thread: LoopThread) -> None:
-        waits_s = doubling_s(*_AGAIN_S)
+        waits_s = doubling_s(*RETRY_S)
         while not thread.stopping.is_set():
             consumer = Consumer(self._settings())
             try:
@@ -124,7 +118,7 @@ class CatchUp:
             elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended, thread):
                 return
             else:
-                thread.stopping.wait(_LOOK_S)
+                thread.stopping.wait(LATE_S)
 
     def _ended(self, thread: LoopThread) -> bool:
         """On the event loop, so that no `wake` comes between the look and the end."""
@@ -140,7 +134,7 @@ class CatchUp:
         began = heard = time.monotonic()
         more = True
         while more and not thread.stopping.is_set():
-            messages = consumer.consume(_BATCH, _POLL_S)
+            messages = consumer.consume(_BATCH, REST_S)
             now = time.monotonic()
             if messages:
                 heard = now
@@ -152,16 +146,16 @@ class CatchUp:
                     break
                 for error in found.errors:
                     raise KafkaException(error)
-                more = self._offer(thread, found.ranges, began + TURN_S)
-            elif now - heard > _SILENT_S:
+                more = self._offer(thread, found.ranges, began + LOOK_S)
+            elif now - heard > SELDOM_S:
                 break
         consumer.unassign()
 
     def _offer(self, thread: LoopThread, found: list[Range], until: float) -> bool:
         """Offer what was read until the member has all of it. True: it is still behind, and its turn is not over."""
-        patience = min(until, time.monotonic() + _PATIENCE_S)
+        patience = min(until, time.monotonic() + FULL_S)
         while (taken := thread.call(self._owner.take_missed, found)) is Taken.PART and time.monotonic() < patience:
-            if thread.stopping.wait(_OFFER_S):
+            if thread.stopping.wait(MOMENT_S):
                 return False
         return taken is Taken.ALL and time.monotonic() < until
 

@@ -12,10 +12,8 @@ from collections.abc import Collection
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from agents.offsets.partition import PartitionState
-
-REFRESH_S = 1.0
-_ASK_S = 5.0
-_ASK_LIMIT_S = 0.5
+from agents.timing import LOOK_S, SELDOM_S
+from tables.timing import SPARING_S
 
 
 class LogEndOffsets:
@@ -25,10 +23,10 @@ class LogEndOffsets:
         self._refresh_at = self._ask_at = 0.0
 
     def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> bool:
-        """Update `PartitionState.log_end_offset`, once per REFRESH_S. `now`: monotonic seconds. False: not yet."""
+        """Update `PartitionState.log_end_offset`, once per LOOK_S. `now`: monotonic seconds. False: not yet."""
         if now < self._refresh_at:
             return False
-        self._refresh_at = now + REFRESH_S
+        self._refresh_at = now + LOOK_S
         unchanged = []
         for partition in partitions:
             before = partition.log_end_offset
@@ -37,7 +35,7 @@ class LogEndOffsets:
             if partition.log_end_offset == before and partition.tracker.fetched < before:
                 unchanged.append(partition)
         if unchanged and now >= self._ask_at:
-            self._ask_at = now + _ASK_S
+            self._ask_at = now + SELDOM_S
             self._query(consumer, unchanged)
         return True
 
@@ -56,7 +54,7 @@ class LogEndOffsets:
         for partition in partitions:
             where = TopicPartition(partition.topic, partition.number)
             try:
-                found = consumer.get_watermark_offsets(where, timeout=_ASK_LIMIT_S)
+                found = consumer.get_watermark_offsets(where, timeout=SPARING_S)
             except KafkaException:
                 return  # no need to wait for the timeout of each partition
             if found is not None:

@@ -13,26 +13,26 @@ import structlog
 from agents.offsets.group_offsets import SET_BACK, SET_BACK_HINT, GroupOffsets
 from agents.offsets.late_commits import is_older
 from agents.reader.member import Member
+from agents.timing import SELDOM_S, TICK_S
 from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
-_EVERY_S = 5.0
-_APART_S = 0.02  # between two members: 1,000 of them take 2 % of a core, in rounds of 20 s
+_APART_S = 2 * TICK_S  # between two members: 1,000 of them take 2 % of a core, in rounds of 20 s
 
 
 async def look_at_each(members: Sequence[Member], group_offsets: GroupOffsets) -> None:
     """Until it is cancelled. `members`: a live list."""
     while True:
         for member in list(members):
-            await asyncio.sleep(max(_APART_S, _EVERY_S / max(1, len(members))))
+            await asyncio.sleep(max(_APART_S, SELDOM_S / max(1, len(members))))
             try:
                 await look_at(member, group_offsets)
             except KafkaFailed as problem:
                 label = member.subscription.label
                 log.debug("the committed offsets cannot be read", subscription=label, reason=str(problem))
         if not members:
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(SELDOM_S)
 
 
 async def look_at(member: Member, group_offsets: GroupOffsets) -> None:

@@ -25,16 +25,13 @@ from agents.reader.look_back import look_at_each
 from agents.reader.member import Member
 from agents.reader.ranges import Range, first_offset, parts
 from agents.reader.topic_reader import TopicReader
+from agents.timing import LOOK_S, RENEW_S
 from knative.ports import Observe
 from tables.clock import now_s
 from tables.kafka.errors import KafkaFailed
+from tables.timing import CLOSE_S
 
 log = structlog.get_logger(__name__)
-
-_CONFIRM_LIMIT_S = 5.0  # for a member that leaves
-_OPEN_AGAIN_S = 1.0
-_RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
-_STOP_DRAIN_S = 0.0
 
 
 class Members:
@@ -92,7 +89,7 @@ class Members:
         if self._looking is not None:
             self._looking.cancel()
         await self._catch_up.stop()
-        await self._reader.stop(_STOP_DRAIN_S)
+        await self._reader.stop(0.0)
 
     # -- members
 
@@ -116,7 +113,7 @@ class Members:
                 except KafkaFailed as problem:
                     label = member.subscription.label
                     log.warning("the offsets cannot be read; tried again", subscription=label, reason=str(problem))
-                    await asyncio.sleep(_OPEN_AGAIN_S)
+                    await asyncio.sleep(LOOK_S)
         except Exception as problem:
             self.fatal(problem)
 
@@ -330,7 +327,7 @@ class Members:
                 member.fail(number, reason)
 
     def ends(self, heads: Collection[PartitionState]) -> None:
-        if time.monotonic() - self._renewed_at > _RENEW_S:
+        if time.monotonic() - self._renewed_at > RENEW_S:
             self._renewed_at = time.monotonic()
             for member in self._members:
                 member.renew()
@@ -362,7 +359,7 @@ class Members:
         """Return when the assignment is confirmed, or at the latest after a limit."""
         if not self.confirmed_lately:
             self._reader.confirm()
-            await at_most(self._confirmation.wait(), _CONFIRM_LIMIT_S)
+            await at_most(self._confirmation.wait(), CLOSE_S)
 
     def when_confirmed(self, member: Member) -> None:
         if self.confirmed_lately:

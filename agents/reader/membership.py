@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException
 
+from agents.timing import RETRY_S, STEADY_S
 from knative.backoff import doubling_s
 from tables.kafka.errors import KafkaFailed
 
-_REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
-_STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
 #: Time for the others to commit what they know, without having joined: some 0.3 s after Kafka answers. One that is late
 #: costs duplicates, as a crash does.
 HANDOVER_S = 2.0
@@ -47,15 +46,15 @@ def run_sessions(
 ) -> None:
     """Run `session`, the life of one client, again and again until `stop` is set. If it raises an error of Kafka, call
     `failed` with that and whether the next client needs a new `instance_id`, and wait. Other errors are raised."""
-    waits_s = doubling_s(*_REJOIN_S)
+    waits_s = doubling_s(*RETRY_S)
     while not stop.is_set():
         began = clock()
         try:
             session()
         except (KafkaException, KafkaFailed) as problem:
             failed(problem, isinstance(problem, KafkaException) and is_fatal(problem.args[0]))
-            if clock() - began > _STEADY_S:
-                waits_s = doubling_s(*_REJOIN_S)
+            if clock() - began > STEADY_S:
+                waits_s = doubling_s(*RETRY_S)
             stop.wait(next(waits_s))
 
 

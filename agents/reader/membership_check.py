@@ -14,12 +14,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.offsets.partition import PartitionState
 from tables.clock import now_s
+from tables.timing import AGAIN_S, SPARING_S
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_S = 0.5
 _TRIES = 3  # of a question whose answer is waited for
-_TRY_AGAIN_S = 0.1
 
 
 def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
@@ -54,7 +53,7 @@ class MembershipCheck:
         if not (self._wanted.is_set() and heads) or self._asked or now < self._not_before:
             return
         self._wanted.clear()
-        self._asked, self._not_before = now, now + _AGAIN_S
+        self._asked, self._not_before = now, now + SPARING_S
         try:
             consumer.commit(offsets=self._places(positions(heads.values())), asynchronous=True)
         except KafkaException as problem:
@@ -85,7 +84,7 @@ class MembershipCheck:
                     return True
                 reason = "; ".join(f"{number}: {error.str()}" for number, error in refused)
             if left:
-                time.sleep(_TRY_AGAIN_S)
+                time.sleep(AGAIN_S)
         log.warning("Kafka does not confirm the assignment", topic=self._topic, reason=reason)
         return False
 

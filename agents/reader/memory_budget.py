@@ -13,10 +13,10 @@ from collections.abc import Collection
 
 from agents.offsets.offset_metadata import SPAN_MAX
 from agents.offsets.partition import PartitionState
+from agents.timing import FULL_S
 
 RECORDS_MAX = 4_096  #: of one partition
 OVERHEAD_BYTES = 1_024  #: per record, in addition to its contents
-NO_PROGRESS_S = 0.2  #: a partition above its share that settles nothing for this long is paused
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> int:
@@ -109,7 +109,7 @@ class MemoryBudget:
         if released != partition.released:
             self._progress[partition.number] = (partition.released, now)
             return False
-        return now - since > NO_PROGRESS_S
+        return now - since > FULL_S
 
 
 def _span(partition: PartitionState) -> int:

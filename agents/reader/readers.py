@@ -16,8 +16,7 @@ from knative.contract.records import Subscription
 from knative.ports import Observe
 from tables.kafka.admin.group_client import GroupClient
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-
-_STOP_S = 15.0
+from tables.timing import CLOSE_S
 
 
 class Readers:
@@ -60,8 +59,8 @@ class Readers:
     async def stop(self) -> None:
         """Wait, up to a limit, until the readers that have no members any more have left their groups."""
         if self._ending:
-            await asyncio.wait(self._ending, timeout=_STOP_S)
-        await at_most(self._client.close(), _STOP_S)
+            await asyncio.wait(self._ending, timeout=3 * CLOSE_S)
+        await at_most(self._client.close(), 3 * CLOSE_S)
         self._admin.close()
 
     def _emptied(self, members: Members) -> None:

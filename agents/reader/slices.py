@@ -7,7 +7,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-SLICE_S = 0.01  #: how long the work goes on before others have their turn
+from agents.timing import TICK_S
+
+SLICE_S = TICK_S  #: how long the work goes on before others have their turn
 
 
 class Slices:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agents.offsets.partition import PartitionState
+from agents.timing import LOOK_S, RENEW_S
 
 STALL_S = 20.0  #: without a record; a fetch takes a quarter of a second
-LONGEST_S = 3600.0
-_CHECK_EVERY_S = 1.0
 
 
 class StallDetector:
@@ -32,7 +31,7 @@ class StallDetector:
         seconds."""
         if now < self._check_at:
             return []
-        self._check_at = now + _CHECK_EVERY_S
+        self._check_at = now + LOOK_S
         before, self._seen = self._seen, {}
         stalled = []
         for partition in partitions:
@@ -47,6 +46,6 @@ class StallDetector:
                 seen = (partition, partition.fetched_count, now, STALL_S)
             elif now - seen[2] > seen[3]:
                 stalled.append(partition)
-                seen = (partition, partition.fetched_count, now, min(2 * seen[3], LONGEST_S))
+                seen = (partition, partition.fetched_count, now, min(2 * seen[3], RENEW_S))
             self._seen[partition.number] = seen
         return stalled

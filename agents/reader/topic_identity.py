@@ -18,15 +18,14 @@ from typing import Any
 
 import structlog
 
+from agents.timing import SELDOM_S
 from knative.contract.records import Subscription
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import call_in_thread
+from tables.timing import ANSWER_S
 
 log = structlog.get_logger(__name__)
-
-_EVERY_S = 5.0
-_LIMIT_S = 10.0
 
 
 class ReplacedTopics:
@@ -62,7 +61,7 @@ class TopicIdentity:
         fatal: Callable[[BaseException], None],
     ) -> None:
         """`subscriptions`: those served now. Calls `halt(uid, why)` at each poll while the mismatch lasts."""
-        self._admin = KafkaAdmin(kafka, _LIMIT_S)
+        self._admin = KafkaAdmin(kafka, ANSWER_S)
         self._subscriptions = subscriptions
         self._halt = halt
         self._fatal = fatal
@@ -78,7 +77,7 @@ class TopicIdentity:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
         try:
-            await call_in_thread(self._admin.close, _LIMIT_S, "topic-identity")
+            await call_in_thread(self._admin.close, ANSWER_S, "topic-identity")
         except TimeoutError:  # the subscriptions must be drained all the same
             log.warning("the admin client was not closed in time")
 
@@ -86,7 +85,7 @@ class TopicIdentity:
         suspicions = ReplacedTopics()
         try:
             while True:
-                await asyncio.sleep(_EVERY_S)
+                await asyncio.sleep(SELDOM_S)
                 asked = {one.topic for one in self._subscriptions() if one.topic_id}
                 if asked:
                     ids = await _ids(self._admin, asked)
@@ -99,7 +98,7 @@ class TopicIdentity:
 async def _ids(admin: KafkaAdmin, topics: Collection[str]) -> dict[str, str]:
     """The ids by topic. A topic for which Kafka does not answer is left out."""
     try:
-        found = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * _LIMIT_S, "topic-identity")
+        found = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * ANSWER_S, "topic-identity")
     except TimeoutError:
         log.debug("topic ids not known", reason="Kafka does not answer")
         return {}

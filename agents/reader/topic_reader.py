@@ -38,14 +38,12 @@ from agents.reader.membership_check import MembershipCheck, positions
 from agents.reader.port import MembersPort
 from agents.reader.settings import consumer_settings
 from agents.reader.stall_detector import StallDetector
+from agents.timing import LOOK_S, REST_S, TICK_S
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
 
-_POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while a commit waits for a confirmation, or records came lately
-_BUSY_S = 1.0
-_PAUSED_POLL_S = 0.01
 _LOST_DRAIN_S = 0.5
 _LEAVE_S = 4.0
 
@@ -141,10 +139,10 @@ class TopicReader:
                 self._watch(consumer, now)
                 paused = self._backpressure.throttle(self._owner.quickest, consumer, self.heads.values())
                 busy = self._check.pending or now < self._busy_until
-                wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
+                wait_s = TICK_S if paused else _BUSY_POLL_S if busy else REST_S
                 messages = self._fetcher.fetch(consumer, wait_s)
                 if messages:
-                    self._busy_until = now + _BUSY_S
+                    self._busy_until = now + LOOK_S
                     self._hand(consumer, messages)
             if not self._stuck:
                 heads = list(self.heads.values())

@@ -40,7 +40,7 @@ FILE_LINES_MAX = 400
 LOOPS_OVER_ONE = {
     "knative": 30,
     "tables": 28,
-    "agents": 24,
+    "agents": 65,
     "web": 3,
     "controller": 128,
     "analytics": 152,
@@ -50,7 +50,7 @@ LOOPS_OVER_ONE = {
 }
 #: Numbers with a name, of modules: each is a decision that whoever changes the code must know. No package may have more
 #: than these. A name that hides several in a table is worse than several names.
-NUMBERS = {"knative": 56, "tables": 32, "agents": 108, "web": 7, "controller": 35, "analytics": 70, "app": 77}
+NUMBERS = {"knative": 56, "tables": 32, "agents": 65, "web": 7, "controller": 35, "analytics": 70, "app": 77}
 _CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
 
 #: Ways to open a connection; what listens (web/) or speaks Kafka's protocol is not among them.

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
-from agents.ordering.throttle import FAILING, STARTS_MAX, STARTS_MIN, TICK_S, Throttle, adapted, score
+from agents.ordering.throttle import FAILING, STARTS_MAX, STARTS_MIN, Throttle, adapted, score
 from agents.ordering.turns import STARTS_MAX as A_TURN
 from agents.ordering.turns import Turns
+from agents.timing import TICK_S
 from knative.delivery.policy import DeliveryOrder
 
 DEEP = 8_000

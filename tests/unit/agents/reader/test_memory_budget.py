@@ -5,7 +5,8 @@ from __future__ import annotations
 from agents.offsets.offset_metadata import SPAN_MAX
 from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
-from agents.reader.memory_budget import NO_PROGRESS_S, RECORDS_MAX, MemoryBudget
+from agents.reader.memory_budget import RECORDS_MAX, MemoryBudget
+from agents.timing import FULL_S
 
 
 def partition(number: int, held_bytes: int, held: int = 1) -> PartitionState:
@@ -44,8 +45,8 @@ def test_above_its_share_it_is_paused_only_when_it_stands_still() -> None:
     parts[0].fetched_bytes = 300
     assert budget.to_pause(parts, 0.0, in_time=True) == []
     parts[0].released = 1
-    assert budget.to_pause(parts, NO_PROGRESS_S, in_time=True) == []
-    assert budget.to_pause(parts, 2.1 * NO_PROGRESS_S, in_time=True) == [parts[0]]
+    assert budget.to_pause(parts, FULL_S, in_time=True) == []
+    assert budget.to_pause(parts, 2.1 * FULL_S, in_time=True) == [parts[0]]
 
 
 def test_when_waiting_did_not_help_those_above_their_share_are_paused() -> None:

@@ -23,7 +23,7 @@ from tests.support.processes import REPOSITORY
 _LIMIT_S = 300
 _COMMAND_LIMIT_S = 120
 _EXCLUDED = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["uv"]["exclude-dependencies"]
-_NOT_COPIED = (".*", "tests", "benchmarks", "docs", "build", "dist", "*.egg-info", "__pycache__", "*.lock")
+_NOT_COPIED = (".*", "tests", "benchmarks", "decisions", "build", "dist", "*.egg-info", "__pycache__", "*.lock")
 
 
 def build_wheel(folder: Path) -> Path:

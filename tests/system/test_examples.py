@@ -42,6 +42,7 @@ ELSEWHERE = {
     "penstock controller --kafka": "it needs a Kubernetes API server: tests/cluster",
     "penstock controller --resources": "it needs a Kubernetes API server: tests/cluster",
     "penstock export": "it needs a Kubernetes API server: tests/cluster",
+    "penstock dev": "it needs a file with handlers: test_dev",
     "penstock doctor --context": "it needs a Kubernetes API server: tests/cluster",
     "penstock send --broker": "it needs a broker: test_triggers",
     "penstock tail default/shop": "it needs a broker: test_triggers",
@@ -147,7 +148,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]
     }  # fmt: skip
     words = [str(word) for pair in options.items() for word in pair]
     with Child("up", [sys.executable, "-m", "app.cli", "up", *words], folder) as up:
-        wait_until("Penstock is up", lambda: "Penstock is up" in up.output() or not up.running, _LIMIT_S)
+        wait_until("Penstock is up", lambda: "Penstock is up" in _said(up) or not up.running, _LIMIT_S)
         assert up.running, up.tail()
         found = Quickstart(folder, http_port, kafka_port)
         for command in (

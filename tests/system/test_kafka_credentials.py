@@ -94,6 +94,8 @@ class World:
     def wait_changed(self, times: int = 1) -> None:
         """Until the worker has taken the credentials, and stores events with them."""
         wait_until("the credentials are taken", lambda: self.log().count(CHANGED) == times, LIMIT_S)
+        # What changes before the next program has read its files belongs to that one.
+        wait_until("it has started again", lambda: self.log().count('"worker started"') == 1 + times, LIMIT_S)
         self.load.more()
 
     def wait_traffic(self) -> None:

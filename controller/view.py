@@ -166,7 +166,11 @@ class View:
             silent=self._reporter.silent(time.monotonic()),
         )
         if parts is not None:
-            term.dirty |= self._source.take_dirty() or set()
+            dirty = self._source.take_dirty()
+            if dirty is not None:
+                term.dirty |= dirty
+            else:  # anything may have changed since the collection: it is decided in turns
+                term.rest |= parts.objects.keys()
             term.queue |= parts.renew(world, term.dirty, self._source.object_of)
             term.dirty = set()
             term.take_turn(PART_MAX, parts.namespace_of)

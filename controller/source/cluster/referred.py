@@ -77,7 +77,8 @@ class Referred:
                 self._look_at(ref)
             self._by_ref.setdefault(ref, set()).add(uid)
         for name in before[1] - needs[1]:
-            _drop(self._by_map, name, uid)
+            if _drop(self._by_map, name, uid):
+                self._maps.pop(name, None)  # its news are not followed any more
         for name in needs[1] - before[1]:
             self._by_map.setdefault(name, set()).add(uid)
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -44,9 +44,6 @@ from knative.errors import ExitCode, PenstockError
 from tables.kafka.errors import KafkaFailed
 from tables.status_table import encode_status, subscriber_details
 from tables.subscriber_details import SubscriberDetails
-
-if TYPE_CHECKING:
-    pass
 
 log = structlog.get_logger(__name__)
 
@@ -169,7 +166,8 @@ class Lifecycle:
 
     async def restart(self, web: Any) -> None:
         """Stop, and execute the command of this process again, unless `stop` is called meanwhile. `web`: as there."""
-        self.ports.pass_on()
+        if self._ending is None:  # else it stops already, and its ports close
+            self.ports.pass_on()
         await self._ended(web)
 
     async def stop(self, web: Any) -> None:
@@ -189,7 +187,9 @@ class Lifecycle:
         parts = self._parts
         drain_s = parts.settings.drain_s
         log.info("draining", limit_s=drain_s)
-        self._watchdog.end_within(drain_s + _STOP_S)  # Faust's own stop, after this one, has no limit
+        # Faust's own stop, after this one, has no limit. At a restart, ingress drains after the supervisor.
+        drains = 2 if self.ports.are_passed_on else 1
+        self._watchdog.end_within(drains * drain_s + _STOP_S)
         # At a stop, ingress and the supervisor drain at the same time and have one limit. The tables stay until both
         # are done: requests in flight need the contract. The producer is the last of the parts that send: replies, dead
         # letters, the goodbye on the status topic and the last traffic deltas go through it.

@@ -5,7 +5,7 @@
                                    +---------+-------------------------------------+--> `problem`; the process goes on
                                                                                         as it is, and tries again
 
-Nothing in a process follows a change: it drains as at a stop, and executes itself (`app/worker/execute_again`). So a
+Nothing in a process follows a change: it drains as at a stop, and executes itself (`app/worker/ports`). So a
 mistake such as a wrong password cuts nobody off, and neither does a broker that does not know of a new one yet. Of
 permissions, only those on the internal topics and on the topics of Brokers are asked: a user that lacks others is
 noticed when it is used. Certificates of the ingress and tokens are not part of this: `app/worker/secrets/file_watch`.

@@ -99,7 +99,9 @@ class Web(base.Web):
         self._sweep = loop.call_later(self.config.sweep_s, self._check_deadlines)
 
     async def serve(self) -> None:
-        """Take the connections that wait at sockets which were passed on."""
+        """Take the connections that wait at sockets which were passed on, unless it has stopped before."""
+        if self.draining:
+            return
         for server in self._servers:
             await server.start_serving()
 

@@ -224,6 +224,9 @@ class BrokerSecrets:
     async def _use(self, secret: BrokerSecret, keys: Mapping[str, str], kafka: Mapping[str, Any]) -> None:
         producer = self._make_producer(kafka, secret.reference)
         await producer.start()
+        if self._secrets.get(secret.reference) is not secret:  # nobody needs it any more
+            await producer.stop(_STOP_S)
+            return
         secret.producer = producer
         secret.keys, secret.own, secret.tried = keys, OwnKafka(kafka, producer), True
         log.info("a Broker's Kafka secret is used", reference=secret.reference)

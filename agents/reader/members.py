@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 class Members:
-    """All members of one topic. Event loop only, except for `quickest` and `confirmed_lately`."""
+    """All members of one topic. Event loop only, except for `quickest`, `lone` and `confirmed_lately`."""
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Members:
         self._turn: tuple[Member, int] | None = None
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
+        self._opens = 0  # how often a member was given partitions
         self._work = slices.Slices(fatal)  # what the reader has reported
         # How long a confirmation holds: others own nothing before a session ends.
         self._confirmed_s = config.expelled_after_s / 2
@@ -128,7 +129,7 @@ class Members:
         async with self._lock:
             missing = sorted((self._owned - member.states.keys()).intersection(missing))
             if missing and member in self._members:
-                member.open(missing, found[member.subscription.group])
+                self._open(member, missing, found)
                 self._wake_if_behind(member)
 
     async def leave(self, member: Member, drain_s: float) -> None:
@@ -177,7 +178,7 @@ class Members:
                 raise
             for member in members:
                 if member in self._members:  # it may have left meanwhile
-                    member.open(numbers, found[member.subscription.group])
+                    self._open(member, numbers, found)
             starts = {}
             for number in numbers:
                 positions = [m.positions[number] for m in self._members if number in m.positions]
@@ -185,6 +186,10 @@ class Members:
             for member in self._members:
                 self._wake_if_behind(member)
             return starts
+
+    def _open(self, member: Member, numbers: Sequence[int], found: Starts) -> None:
+        self._opens += 1
+        member.open(numbers, found[member.subscription.group])
 
     async def _read(self, members: Sequence[Member], numbers: Sequence[int]) -> Starts:
         return await self._group_offsets.read(self.topic, [member.subscription for member in members], numbers)
@@ -226,7 +231,7 @@ class Members:
 
     def _take_one(self, found: Range) -> Iterator[None]:
         """Give a range to each member."""
-        number, count, members = found.number, len(found.records), tuple(self._members)
+        number, count, members, opens = found.number, len(found.records), tuple(self._members), self._opens
         missed = []
         for member in members:
             yield
@@ -234,13 +239,14 @@ class Members:
             if member.take(found) if at_once else (yield from self._take_in_portions(member, found)):
                 missed.append(member)
         followers = [member for _, member in self._followers(number, found.start)] if missed else []
-        if followers and all(member in missed for member in followers) and count <= followers[0].at_once:
-            # It was read before the reader saw that all are full. To read it again would cost much more.
-            followers[0].take(found, full=True)
+        # It was read before the reader saw that all are full. To read it again would cost much more.
+        forced = followers and all(member in missed for member in followers) and count <= followers[0].at_once
+        if forced and not followers[0].take(found, full=True):
             missed.remove(followers[0])
         # Meanwhile, others may have owned the partition and settled more.
         self._ends[number] = max(self._ends.get(number, 0), found.end)
-        if missed or members != tuple(self._members):  # one may have joined meanwhile
+        # One may have joined meanwhile, or was given the partition when it had had its turn.
+        if missed or opens != self._opens or members != tuple(self._members):
             self._catch_up.wake()
 
     @staticmethod

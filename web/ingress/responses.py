@@ -32,9 +32,6 @@ def _json_line(status: int, fields: dict[str, str], *headers: tuple[str, str]) -
 
 ACCEPTED = Response(202)
 NOT_ALLOWED = _json_line(405, {"error": "send events with POST"}, ("allow", ALLOW))
-CODED = _json_line(
-    400, {"error": "Content-Encoding is not supported: send the event without it, with Content-Length or chunked"}
-)
 NO_TOKEN = _json_line(
     401,
     {"error": "send a token of PENSTOCK_TOKENS in the header Authorization: Bearer TOKEN"},
@@ -50,11 +47,6 @@ WEBHOOK_OPTIONS = Response(200, b"", (("allow", ALLOW), ("webhook-allowed-origin
 def not_allowed(sender: str, channel: str) -> Response:
     """403: the token is known, and not for this channel or broker."""
     return _json_line(403, {"error": f"the token {sender} may not send to {channel}"})
-
-
-def malformed(reason: str) -> Response:
-    """400: the request is not valid HTTP."""
-    return _json_line(400, {"error": reason})
 
 
 def bad_event(error: BadEvent) -> Response:

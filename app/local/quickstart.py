@@ -1,7 +1,7 @@
 """The resources that `penstock up` serves by default: the example, or a copy of it that the user may edit.
 
 The copy has another port of the sample subscriber. Once the folder exists it is always served, because resources that
-are not in it would be deleted from Kafka. A file in it is rewritten only if the user has not changed it
+are not in it would not be served any more. A file in it is rewritten only if the user has not changed it
 (`.written.json` has the hashes); files that were edited, added or deleted by hand stay so.
 """
 

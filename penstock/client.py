@@ -191,14 +191,14 @@ class Client:
         except TimeoutError as problem:
             self.close()
             raise self._no_answer(f"{self.address} did not answer within {self._timeout_s:.0f} s") from problem
+        except (http.client.InvalidURL, ValueError):  # the reason would quote a header, which may be a token
+            self.close()
+            raise UsageError(
+                "A header or the path has a character that HTTP does not allow.", "Correct it, such as --header."
+            ) from None
         except (OSError, http.client.HTTPException) as problem:
             self.close()  # a connection that the server has closed is not used again
             raise self._no_answer(f"No worker answers at {self.address} ({_why(problem)})") from problem
-        except ValueError:  # a header with a line break; the reason would quote it, and it may be a token
-            self.close()
-            raise UsageError(
-                "A header or the path has a character that HTTP does not allow.", "Fix --header."
-            ) from None
 
     def close(self) -> None:
         """Close the connection. The next request opens another one."""
@@ -259,6 +259,10 @@ class Client:
                 return Answer(answer.status, reason_of(text), answer.headers.get("retry-after"))
         except aiohttp.ClientConnectorCertificateError as problem:
             raise self._untrusted(str(problem.certificate_error)) from None
+        except (aiohttp.InvalidURL, ValueError):
+            raise UsageError(
+                "A header or the path has a character that HTTP does not allow.", "Correct it, such as a token."
+            ) from None
         except (aiohttp.ClientError, OSError) as problem:
             return Answer(0, _why(problem))
 

@@ -95,7 +95,7 @@ class Subscriber:
         self._answers: OrderedDict[tuple[str, str], Answer | None] = OrderedDict()  # None: being handled
         self._remember = remember
         self._event_bytes_max = event_bytes_max
-        self._in_thread = in_thread
+        self.waits_in_thread = in_thread
 
     async def answer(self, pairs: Pairs, body: bytes) -> Answer:
         """The answer to a POST with these headers and this body. Raises nothing but what a cancellation raises."""
@@ -137,7 +137,7 @@ class Subscriber:
 
     async def _handled(self, event: Any) -> Answer:
         try:
-            if inspect.iscoroutinefunction(self._handler) or not self._in_thread:
+            if inspect.iscoroutinefunction(self._handler) or not self.waits_in_thread:
                 result = self._handler(event)
             else:
                 result = await asyncio.to_thread(self._handler, event)

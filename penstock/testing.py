@@ -104,7 +104,8 @@ class Broker:
             delivery=delivery, order=ordered, concurrency=concurrency, kind=TRIGGER,
             filter=ALL_EVENTS if filter is None else Cesql(filter),
         )  # fmt: skip
-        subscriber = handler if isinstance(handler, Subscriber) else Subscriber(handler, in_thread=False)
+        subscriber = handler if isinstance(handler, Subscriber) else Subscriber(handler)
+        subscriber.waits_in_thread = False  # virtual time would not wait for the thread
         trigger = Trigger(spec, subscriber, self._topic, len(self._topic.records))
         self._topic.triggers.append(trigger)
         return trigger

@@ -63,7 +63,12 @@ def dev(
     target = (folder or served_folder(home)) / f"dev-{file.stem}.yaml"
     if target.exists() and not target.read_text("utf-8").startswith(MARK):
         raise UsageError(f"{target} was not written by `penstock dev`.", "Rename it, or the Python file.")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if not target.parent.is_dir():
+        raise UsageError(
+            f"There is no directory {target.parent}.", "Name one that `penstock up` serves: --resources DIR."
+        )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="penstock-dev-") as scratch:
         serving = _Serving(file.resolve(), Path(scratch))
         try:
@@ -101,8 +106,8 @@ def _follow(serving: _Serving, target: Path, broker: str, *, own_broker: bool) -
             new.write_text(text, "utf-8")
             new.replace(target)
             for handler in handlers:
-                note(f"{handler['name']} gets {handler['filter'] or 'every event'} of {broker}")
-            note(f"Send one: penstock send --broker {broker} --type TYPE")
+                note(f"{handler['name']} gets {handler['filter'] or 'every event'} of {broker}, in some seconds")
+            note(f"Then send one: penstock send --broker {broker} --type TYPE")
         while changes(serving.file) == seen:
             if handlers is not None and serving.has_ended:
                 note("The server has ended.")

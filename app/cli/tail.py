@@ -40,7 +40,7 @@ Channel = Annotated[
 ]
 Last = Annotated[
     int | None,
-    typer.Option("--last", min=0, help=f"Start with the last N events; by default {_LAST}, or none with --since."),
+    typer.Option("--last", min=0, help=f"Start with the last N events; by default {_LAST}, or all with --since."),
 ]
 Beginning = Annotated[
     bool, typer.Option("--from-beginning", help="Start with the first event that the topic still has.")
@@ -121,7 +121,7 @@ def tail(
 
     seen = 0
     with suppress(KeyboardInterrupt):
-        for record in islice(read_again(read, last, since_ms) if retry else read(last, since_ms), count):
+        for record in islice(read_again(read, last, since_ms, end) if retry else read(last, since_ms), count):
             show(record, output, body=body)
             seen += 1
         if count is not None and seen < count:
@@ -157,9 +157,13 @@ def _coming(
 
 
 def read_again(
-    read: Callable[[int | None, int | None], Iterator[StoredRecord]], last: int | None, since_ms: int | None
+    read: Callable[[int | None, int | None], Iterator[StoredRecord]],
+    last: int | None,
+    since_ms: int | None,
+    end: float | None = None,
 ) -> Iterator[StoredRecord]:
-    """What `read` yields, each record once, again after errors that may pass. Says what it waits for."""
+    """What `read` yields, each record once, again after errors that may pass, until `end` in monotonic seconds. Says
+    what it waits for."""
     printed, why = Printed(), None
     while True:
         try:
@@ -171,6 +175,8 @@ def read_again(
         except UsageError:
             raise
         except PenstockError as problem:
+            if end is not None and time.monotonic() >= end:
+                raise
             if problem.what != why:
                 note(f"{problem.what} Waiting ... (Ctrl-C ends it)")
             why = problem.what

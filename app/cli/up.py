@@ -160,7 +160,7 @@ def _run_until_ctrl_c(config: StackConfig) -> None:
         stack = Stack(config, steps, progress)
         try:
             stack.start()
-            print("\n".join(["", *banner(config, command_here()), ""]), flush=True)
+            print("\n".join(["", *banner(config, stack.bootstrap, command_here()), ""]), flush=True)
             while True:
                 stack.check()
                 time.sleep(POLL_S)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from app.local.kafka.config import DEFAULT_PORT
+from app.local.kafka.ports import LOOPBACK
 from app.local.probes import resources_in
 from app.local.stack import StackConfig
 from knative.resources.brokers import KAFKA_CLASS
@@ -11,8 +13,8 @@ _HTTP_PORT = 8080
 _CHANNEL = "default/quickstart"
 
 
-def banner(config: StackConfig, command: str = "penstock") -> list[str]:
-    """The lines to print; `command`: how to call penstock from here. It can be copied as it is."""
+def banner(config: StackConfig, bootstrap: str, command: str = "penstock") -> list[str]:
+    """The lines to print, ready to be copied. `bootstrap`: of Kafka; `command`: how to call penstock from here."""
     resources = resources_in(config.resources)
     channels: list[KafkaChannel | Broker] = [channel for channel in resources if isinstance(channel, KafkaChannel)]
     channels += [broker for broker in resources if isinstance(broker, Broker) and broker.class_ == KAFKA_CLASS]
@@ -22,4 +24,6 @@ def banner(config: StackConfig, command: str = "penstock") -> list[str]:
     name = f"{first.namespace}/{first.name}"
     server = "" if config.http_port == _HTTP_PORT else f" --server localhost:{config.http_port}"
     to = f" --broker {name}" if isinstance(first, Broker) else "" if name == _CHANNEL else f" --channel {name}"
-    return ["Send an event from another terminal:", "", f"  {command} send{to}{server}"]
+    kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f"export PENSTOCK_KAFKA={bootstrap}"
+    exports = [] if not kafka else ["For all commands in another terminal:", "", f"  {kafka}", ""]
+    return [*exports, "Send an event from another terminal:", "", f"  {command} send{to}{server}"]

@@ -15,7 +15,7 @@ _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetad
 
 def _commands(folder: Path, http_port: int = 8080) -> list[str]:
     config = StackConfig(home=folder, resources=folder, jars_root=folder, http_port=http_port)
-    return [line.strip() for line in banner(config, ".venv/bin/penstock") if "penstock" in line]
+    return [line.strip() for line in banner(config, "127.0.0.1:9092", ".venv/bin/penstock") if "penstock" in line]
 
 
 def test_a_channel_and_a_port_of_ones_own_are_in_the_command(tmp_path: Path) -> None:
@@ -32,5 +32,11 @@ def test_each_example_has_one_command(example: str, command: str) -> None:
 
 
 def test_a_directory_without_channels_has_none(tmp_path: Path) -> None:
-    (line,) = banner(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path))
+    (line,) = banner(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), "127.0.0.1:9092")
     assert line == f"There is no channel or broker in {tmp_path} yet. Files that you add are served within 2 s."
+
+
+def test_a_kafka_at_another_port_is_for_all_commands(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text(_CHANNEL)
+    lines = banner(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), "127.0.0.1:9093")
+    assert "  export PENSTOCK_KAFKA=127.0.0.1:9093" in lines

@@ -118,7 +118,6 @@ def up(
         http_port=port(settings.http_port if http_port is None else http_port),
         admin_port=port(settings.admin_port if admin_port is None else admin_port),
         subscriber_port=subscriber_port,
-        cluster_domain=settings.cluster_domain,
         ready_limit_s=limit_s,
         settings={"ingress_url": settings.ingress_url} if settings.ingress_url else {},
     )

@@ -136,11 +136,6 @@ def _address(state: Path, one: Subscription | Trigger) -> str | None:
     return str(status.get("subscriberUri") or status.get("physicalSubscription", {}).get("subscriberUri", ""))
 
 
-def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str:
-    """A Host value that the channel publishes: one of its own choice, else its name in a cluster."""
-    return channel.hosts[0] if channel.hosts else f"{channel.name}-kn-channel.{channel.namespace}.svc.{cluster_domain}"
-
-
 def _get(url: str) -> tuple[int, str]:
     """Status and body; status 0 = no answer."""
     try:

@@ -61,7 +61,6 @@ class StackConfig:
     admin_port: int = 8081
     subscriber_port: int = SUBSCRIBER_PORT
     subscriber_arguments: tuple[str, ...] = ()
-    cluster_domain: str = "cluster.local"  #: as the worker's setting says
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
     expected: tuple[str, ...] = ()  #: beginnings of warnings that a demo causes on purpose: in the log file only
     ready_limit_s: float = START_S
@@ -90,7 +89,6 @@ class Stack:
         """`progress`: of the download of Kafka's jars."""
         self.config = config
         self.bootstrap = config.kafka
-        self.kafka_log: Path | None = None
         self._reporter = reporter
         self._progress = progress
         self._kafka: EmbeddedKafka | None = None
@@ -250,7 +248,6 @@ class Stack:
         )
         self._kafka.start(end - time.monotonic())
         self.bootstrap = self._kafka.bootstrap
-        self.kafka_log = self._kafka.log_file
         self._reporter.done("Kafka", self.bootstrap)
 
     def _worker_command(self) -> list[str]:

@@ -140,7 +140,6 @@ class Request(base.Request):
         body: bytes | None,
         info: Mapping[str, str],
         keep_alive: bool,
-        remote: str | None = None,
     ) -> None:
         self.method = method
         self.raw_target = target
@@ -148,7 +147,6 @@ class Request(base.Request):
         self.raw_host = host
         self.raw_body = body  #: None: neither Content-Length nor Transfer-Encoding was sent
         self.keep_alive = keep_alive
-        self.remote = remote
         self.user: Any = None
         self._info = info
         self.headers: CIMultiDict[str] = CIMultiDict(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.local.packaged import example
-from app.local.probes import host_of, resources_in, subscriptions_by_channel
+from app.local.probes import resources_in, subscriptions_by_channel
 from app.local.quickstart import _digest, place_quickstart, plan, resources_of_up
 from knative.errors import PenstockError, UsageError
 from knative.resources.values import KafkaChannel, Subscription
@@ -157,7 +157,7 @@ def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
     assert subscriptions_by_channel(resources) == {"default/quickstart": 2}
     channel = next(one for one in resources if isinstance(one, KafkaChannel))
     assert channel.partitions == 4
-    assert host_of(channel) == "my-kafkachannel-service.mynamespace.svc.cluster.local"
+    assert channel.hosts[0] == "my-kafkachannel-service.mynamespace.svc.cluster.local"
     place_quickstart(_QUICKSTART, tmp_path / "copy", 29999)
     uris = {one.subscriber.uri for one in resources_in(tmp_path / "copy") if isinstance(one, Subscription)}
     assert uris == {"http://127.0.0.1:29999/good", "http://127.0.0.1:29999/picky"}

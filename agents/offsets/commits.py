@@ -40,7 +40,6 @@ log = structlog.get_logger(__name__)
 
 #: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
-LATE_S = SELDOM_S  #: see `Commits.schedule_late_commit`
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
@@ -190,11 +189,11 @@ class Commits:
 
     def schedule_late_commit(self) -> None:
         """Only events that were filtered out are new: reading them again would cost nobody anything. Commit within
-        LATE_S, or together with what matters more."""
+        `SELDOM_S`, or together with what matters more."""
         machine = self._machine
         if machine.next is NextCommit.NONE:
             self._late = True
-            machine.schedule(self._loop.time(), LATE_S)
+            machine.schedule(self._loop.time(), SELDOM_S)
             self._due.follow(machine.due_at)
 
     async def barrier(self, partition: PartitionState) -> None:

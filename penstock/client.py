@@ -193,9 +193,7 @@ class Client:
             raise self._no_answer(f"{self.address} did not answer within {self._timeout_s:.0f} s") from problem
         except (http.client.InvalidURL, ValueError):  # the reason would quote a header, which may be a token
             self.close()
-            raise UsageError(
-                "A header or the path has a character that HTTP does not allow.", "Correct it, such as --header."
-            ) from None
+            raise self._not_http() from None
         except (OSError, http.client.HTTPException) as problem:
             self.close()  # a connection that the server has closed is not used again
             raise self._no_answer(f"No worker answers at {self.address} ({_why(problem)})") from problem
@@ -260,9 +258,7 @@ class Client:
         except aiohttp.ClientConnectorCertificateError as problem:
             raise self._untrusted(str(problem.certificate_error)) from None
         except (aiohttp.InvalidURL, ValueError):
-            raise UsageError(
-                "A header or the path has a character that HTTP does not allow.", "Correct it, such as a token."
-            ) from None
+            raise self._not_http() from None
         except (aiohttp.ClientError, OSError) as problem:
             return Answer(0, _why(problem))
 
@@ -273,6 +269,10 @@ class Client:
 
     def _no_answer(self, what: str) -> NoAnswerError:
         return NoAnswerError(f"{what}.", "Start a worker with `penstock up`, or name the address of one that runs.")
+
+    @staticmethod
+    def _not_http() -> UsageError:
+        return UsageError("A header or the path has a character that HTTP does not allow.", "Correct it.")
 
     def _untrusted(self, why: str) -> UsageError:
         self.close()

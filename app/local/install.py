@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
             code, said = run(command)
             if code:
                 return _failed(why(said, folder))
-        return install(python, ["--no-deps", "--require-hashes", "-r", str(lock)], ["--no-deps", "-e", "."])
+        return install(python, locked(lock), ["--no-deps", "-e", "."])
     except KeyboardInterrupt:
         print("\nInterrupted. The same command goes on with what is downloaded already.", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -89,6 +89,12 @@ def _agreed(what: str) -> bool:
     if not sys.stdin.isatty():
         return True
     return input("Install them now? [Y/n] ").strip().lower() in ("", "y", "yes")
+
+
+def locked(lock: Path) -> list[str]:
+    """The arguments of pip for a lock file, which has every package. Without --no-deps, pip takes another version of a
+    package that is required with an extra."""
+    return ["--no-deps", "--require-hashes", "-r", str(lock)]
 
 
 def install(python: str, *packages: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ import typer
 
 from app.cli.options.confirmation import has_terminal
 from app.cli.output.format import note
-from app.local.install import install
+from app.local.install import install, locked
 from app.local.packaged import lock_of
 from app.settings.extras import MEGABYTES, need
 from knative.errors import PenstockError, UsageError
@@ -31,13 +31,7 @@ def need_or_install(extra: str, what: str, modules: tuple[str, ...] = ()) -> Non
     else:
         return
     lock = lock_of(extra)
-    # The lock has every package. Without --no-deps, pip takes another version of a package that is required with an
-    # extra.
-    packages = (
-        [f"penstock[{extra}]=={version('penstock')}"]
-        if lock is None
-        else ["--no-deps", "--require-hashes", "-r", str(lock)]
-    )
+    packages = [f"penstock[{extra}]=={version('penstock')}"] if lock is None else locked(lock)
     with contextlib.redirect_stdout(sys.stderr):
         if install(sys.executable, packages):
             raise PenstockError(f"The packages of penstock[{extra}] were not installed.")

@@ -38,7 +38,7 @@ class Backpressure:
         self._bytes_max = bytes_max
         self._stop = stop
         self._monotonic, self._sleep = monotonic, sleep
-        self._handed = self._taken = 0
+        self._handed_bytes = self._taken_bytes = 0
         self.begin()
 
     def begin(self) -> None:
@@ -49,12 +49,12 @@ class Backpressure:
 
     def handed(self, size: int) -> None:
         """Records of `size` bytes in total were handed to the event loop."""
-        self._handed += 1
+        self._handed_bytes += size
         self._unseen_bytes += size
 
-    def taken(self) -> None:
-        """The members have the records of one `handed`. Event loop only."""
-        self._taken += 1
+    def taken(self, size: int) -> None:
+        """The members have the records of a `handed` of this size. Event loop only."""
+        self._taken_bytes += size
 
     @property
     def _due(self) -> bool:
@@ -86,7 +86,7 @@ class Backpressure:
         budget = self.budget
         self._unseen_bytes, self._check_at = 0, self._monotonic() + POLL_S
         # Waiting comes first: pausing discards what the client has fetched ahead.
-        full = budget.is_full(partitions) or self._ahead()
+        full = budget.is_full(partitions, self._ahead_bytes)
         in_time = self._wait(partitions) if full else True
         pause = budget.to_pause(partitions, self._monotonic(), in_time)
         if pause:
@@ -102,21 +102,22 @@ class Backpressure:
         consumer.resume([TopicPartition(partition.topic, partition.number)])
         self.budget.forget(partition.number)
 
-    def _ahead(self) -> bool:
-        """Records are on their way to the members: nobody holds them yet, so that they must not add up."""
-        return self._handed > self._taken
+    @property
+    def _ahead_bytes(self) -> int:
+        """Of records that are on their way to the members: nobody holds them yet."""
+        return self._handed_bytes - self._taken_bytes
 
     def _wait(self, partitions: Collection[PartitionState]) -> bool:
         """Wait until there is room; False when there is none after `FULL_S`."""
         budget = self.budget
         began = now = self._monotonic()
-        first = budget.surplus(partitions)
+        first = budget.surplus(partitions, self._ahead_bytes)
         wait_s = MOMENT_S
         while now - began < FULL_S and not self._stop.is_set():
             self._sleep(wait_s)
             now = self._monotonic()
-            surplus = budget.surplus(partitions)
-            if surplus <= 0 and not self._ahead():
+            surplus = budget.surplus(partitions, self._ahead_bytes)
+            if surplus <= 0:
                 return True
             gone = first - surplus
             # Sleep for as long as the rest takes at the rate so far; without progress, twice as long as before.

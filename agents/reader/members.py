@@ -227,7 +227,7 @@ class Members:
                 if found.number in self._owned:
                     yield from self._take_one(found)
         finally:
-            self._reader.taken()
+            self._reader.taken(sum(found.size for found in ranges))
 
     def _take_one(self, found: Range) -> Iterator[None]:
         """Give a range to each member."""

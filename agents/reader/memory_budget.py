@@ -44,13 +44,13 @@ class MemoryBudget:
             int, tuple[int, float]
         ] = {}  # partition above its share -> its `released`, and since when that is unchanged
 
-    def is_full(self, partitions: Collection[PartitionState]) -> bool:
-        """True when the running partitions hold their whole budget."""
-        return self._held(partitions) >= self._allowed(partitions) > 0
+    def is_full(self, partitions: Collection[PartitionState], ahead_bytes: int = 0) -> bool:
+        """True when the running partitions hold their whole budget, with `ahead_bytes` that they will hold soon."""
+        return self._held(partitions) + ahead_bytes >= self._allowed(partitions) > 0
 
-    def surplus(self, partitions: Collection[PartitionState]) -> int:
+    def surplus(self, partitions: Collection[PartitionState], ahead_bytes: int = 0) -> int:
         """Bytes that the running partitions must settle: down to half the budget, so that a good batch fits again."""
-        return self._held(partitions) - self._allowed(partitions) // 2 + 1
+        return self._held(partitions) + ahead_bytes - self._allowed(partitions) // 2 + 1
 
     def to_pause(self, partitions: Collection[PartitionState], now: float, in_time: bool) -> list[PartitionState]:
         """Partitions to pause now, added to `paused`. `in_time`: there was room again while the consumer waited."""

@@ -100,9 +100,9 @@ class TopicReader:
         if not await self._thread.stop(drain_s + 2 * _LEAVE_S):
             log.error("the reader did not stop in time", topic=self.topic)
 
-    def taken(self) -> None:
-        """The members have taken the ranges of one `take`."""
-        self._backpressure.taken()
+    def taken(self, size: int) -> None:
+        """The members have taken the ranges of a `take`, of so many bytes."""
+        self._backpressure.taken(size)
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `MembersPort.confirmed` follows if it does."""

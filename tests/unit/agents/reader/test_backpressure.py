@@ -49,7 +49,7 @@ def test_full_until_half_of_it_is_settled() -> None:
     consumer, clock, partition = _consumer(), VirtualClock(), _partition(_BUDGET, 64)
     pace = _backpressure(clock)
     pace.handed(_BUDGET)
-    pace.taken()
+    pace.taken(_BUDGET)
     for turn in range(40):
         clock.at(0.001 * (turn + 1), _settling(partition, 1))
     try:
@@ -65,7 +65,7 @@ def test_full_for_too_long_pauses_what_does_not_move() -> None:
     moving = PartitionState("t", 1, OffsetTracker(0))
     pace = _backpressure(clock)
     pace.handed(_BUDGET)
-    pace.taken()
+    pace.taken(_BUDGET)
     try:
         assert _throttle(pace, consumer, partition, moving), "it is paused"
         assert pace.budget.paused == {0}
@@ -79,10 +79,21 @@ def test_records_that_the_members_have_not_taken_also_cause_backpressure() -> No
     consumer, clock = _consumer(), VirtualClock()
     pace = _backpressure(clock)
     pace.handed(_BUDGET)
-    clock.at(0.02, pace.taken)
+    clock.at(0.02, lambda: pace.taken(_BUDGET))
     try:
         assert not _throttle(pace, consumer, _partition(10, 1))
         assert clock.monotonic() >= 0.02, "it waited"
+    finally:
+        consumer.close()
+
+
+def test_a_reader_whose_members_have_room_does_not_wait_until_they_have_taken_all() -> None:
+    consumer, clock = _consumer(), VirtualClock()
+    pace = _backpressure(clock)
+    pace.handed(_BUDGET // 4)
+    try:
+        assert not _throttle(pace, consumer, _partition(_BUDGET // 2, 32))
+        assert clock.monotonic() == 0.0
     finally:
         consumer.close()
 

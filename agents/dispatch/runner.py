@@ -104,8 +104,6 @@ class SubscriptionRunner(Service):
                 self.dispatcher.scheduler.enqueue(partition, records, end)
         except Exception as problem:
             self.fatal(problem)
-        finally:
-            self._member.batches_enqueued()
 
     # -- for the supervisor
 

@@ -35,6 +35,7 @@ class PartitionState:
         "out_of_span",
         "over_limit",
         "owned",
+        "position",
         "released",
         "released_bytes",
         "requested",
@@ -54,6 +55,7 @@ class PartitionState:
         self.acknowledged = tracker.committable  #: the committed offset that Kafka confirmed last
         self.requested = tracker.committable  #: the offset of the last commit request; Kafka may not have answered it
         self.log_end_offset = -1  #: one past the newest record in the log, as last reported; -1 = not known yet
+        self.position = tracker.committable  #: the first offset not taken; from `tracker.fetched` on: in the channel
         self.failure = ""  #: why this owned partition is not served
         self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> deliveries that wait behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> further started deliveries (only after a change of order)

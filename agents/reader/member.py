@@ -43,7 +43,7 @@ class MemberListener(Protocol):
         """Start nothing more and wait up to `limit_s` for what is in flight. Nothing of them changes afterwards."""
 
     def enqueue(self, batches: list[Batch]) -> None:
-        """Deliver these, in order. Call `Member.batches_enqueued` once per call."""
+        """Deliver these, in order."""
 
     @property
     def matcher(self) -> Matcher | None:
@@ -110,14 +110,12 @@ class Member:
         self._lost = LostPartitions()
         self._hand_over = HandOver(subscription, group_offsets, owner.fatal)
         self.states: dict[int, PartitionState] = {}
-        self.positions: dict[int, int] = {}  #: partition -> the first offset that it has not taken
         self._config = config
         self._listener = owner
         self._observe = observe
         self._join = join
         self._joined: Joined | None = None  # once it has joined
         self._group_offsets = group_offsets
-        self._queued = 0  # calls of `enqueue` that the agent has not seen yet
         self._halted = ""
         self._commits_last = True
         self.commits = Commits(
@@ -176,10 +174,6 @@ class Member:
         """Seconds since the reader last polled."""
         return self._joined.poll_age_s if self._joined is not None else 0.0
 
-    def batches_enqueued(self) -> None:
-        """The scheduler has the batches of one `enqueue`."""
-        self._queued -= 1
-
     # -- for the reader: records
 
     @property
@@ -194,7 +188,7 @@ class Member:
         state = self.states.get(number)
         if state is None or not state.open or state.failure:
             return False
-        position = self.positions[number]
+        position = state.position
         if position >= end:
             return False
         if not covers(found.start, end, position) or (self._is_full(state) and not full):
@@ -203,18 +197,17 @@ class Member:
             return True  # it has joined, or the partition has come back, since the range was read
         listener = self._listener
         deliveries, size = select(found, state, position, listener.matcher, listener.filtered)
-        self.positions[number] = end
+        state.position = end
         if found.records:
             count = len(found.records)
             if position > found.start:
                 count = sum(record.offset >= position for record in found.records)
             self._observe.consumed(self.client_name, self.subscription.topic, number, count)
-        # With a batch still queued, an empty one queues behind it: `skip_to` would pass the batch, and its events would
+        # With a batch in the channel, an empty one queues behind it: `skip_to` would pass the batch, whose events would
         # count as fetched and be lost.
-        if deliveries or self._queued:
+        if deliveries or state.tracker.fetched < position:
             state.fetched_count += len(deliveries)
             state.fetched_bytes += size
-            self._queued += 1
             listener.enqueue([(state, deliveries, end)])
         elif end > state.tracker.fetched:
             state.tracker.skip_to(end)
@@ -224,26 +217,25 @@ class Member:
 
     def skip(self, number: int, low: int) -> int:
         """The log of the partition begins at `low`. Returns how many offsets this member had not read."""
-        state, position = self.states.get(number), self.positions.get(number, low)
-        if state is None or position >= low:
+        state = self.states.get(number)
+        if state is None or state.position >= low:
             return 0
-        self.positions[number] = low
-        self._queued += 1
+        count, state.position = low - state.position, low
         self._listener.enqueue([(state, [], low)])
         self.commits.schedule_commit()
-        return low - position
+        return count
 
     def behind(self, end: int, number: int) -> bool:
         """Whether it has not taken all below `end`, and may hold more."""
         state = self.states.get(number)
-        if state is None or not state.open or state.failure or self.positions[number] >= end:
+        if state is None or not state.open or state.failure or state.position >= end:
             return False
         return state.held_bytes < self._share() // 2 and state.held < RECORDS_MAX // 2
 
     def following(self, number: int, end: int) -> PartitionState | None:
         """The partition, if it is served and the member has taken all below `end`. Any thread."""
-        state, position = self.states.get(number), self.positions.get(number)
-        if state is None or position is None or position < end or not state.open or state.failure:
+        state = self.states.get(number)
+        if state is None or state.position < end or not state.open or state.failure:
             return None
         return state
 
@@ -274,7 +266,6 @@ class Member:
         self._listener.opened(opened)
         for state in opened:
             self._hand_over.opened(state.number)
-            self.positions[state.number] = state.tracker.committable
             self.states[state.number] = state
             if not starts[state.number].committed:
                 state.tracker.changes += 1
@@ -367,7 +358,6 @@ class Member:
         self._hand_over.end()
         self.commits.detach()
         self.states.clear()
-        self.positions.clear()
 
     @property
     def _may_commit(self) -> bool:
@@ -383,4 +373,4 @@ class Member:
 
     def _pop(self, state: PartitionState) -> None:
         if self.states.get(state.number) is state:
-            del self.states[state.number], self.positions[state.number]
+            del self.states[state.number]

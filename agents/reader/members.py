@@ -155,7 +155,7 @@ class Members:
                 self._emptied(self)
 
     def _wake_if_behind(self, member: Member) -> None:
-        if any(position < self._ends.get(number, 0) for number, position in member.positions.items()):
+        if any(state.position < self._ends.get(number, 0) for number, state in member.states.items()):
             self._catch_up.wake()
 
     async def _look_back(self) -> None:
@@ -181,7 +181,7 @@ class Members:
                     self._open(member, numbers, found)
             starts = {}
             for number in numbers:
-                positions = [m.positions[number] for m in self._members if number in m.positions]
+                positions = [m.states[number].position for m in self._members if number in m.states]
                 starts[number] = self._ends[number] = first_offset(positions) if positions else 0
             for member in self._members:
                 self._wake_if_behind(member)
@@ -278,10 +278,10 @@ class Members:
             if time.monotonic() >= until:
                 break
         member, number = turn
-        position = member.positions.get(number)
-        if position is None or position >= self._ends.get(number, 0):
+        state = member.states.get(number)
+        if state is None or state.position >= self._ends.get(number, 0):
             return Taken.DONE
-        return Taken.PART if found and position < found[-1].end else Taken.ALL
+        return Taken.PART if found and state.position < found[-1].end else Taken.ALL
 
     def next_turn(self) -> tuple[int, int] | None:
         waiting = [
@@ -298,12 +298,12 @@ class Members:
         self._turns_made += 1
         self._turns[member.subscription.uid, number] = self._turns_made
         self._turn = (member, number)
-        return number, member.positions[number]
+        return number, member.states[number].position
 
     @property
     def any_behind(self) -> bool:
         return any(
-            member.positions[number] < self._ends.get(number, 0) and not state.failure
+            state.position < self._ends.get(number, 0) and not state.failure
             for member in self._members
             for number, state in member.states.items()
         )
@@ -327,9 +327,9 @@ class Members:
         yield
         self._ends[number] = end
         for member in self._members:
-            position = member.positions.get(number, 0)
-            if position > end:  # the others read a new log, or did not get so far
-                reason = f"offset {position} is beyond the end {end}: the topic was created again or truncated"
+            state = member.states.get(number)
+            if state is not None and state.position > end:  # the others read a new log, or did not get so far
+                reason = f"offset {state.position} is beyond the end {end}: the topic was created again or truncated"
                 member.fail(number, reason)
 
     def ends(self, heads: Collection[PartitionState]) -> None:

@@ -30,7 +30,6 @@ class SettlingListener:
                     yield one
             if state.open and end > state.tracker.fetched:
                 state.tracker.skip_to(end)
-        self.member.batches_enqueued()
 
     def opened(self, partitions: Sequence[PartitionState]) -> None: ...
 

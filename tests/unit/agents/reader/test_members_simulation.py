@@ -23,7 +23,7 @@ from knative.contract.records import Subscription
 from penstock.virtual_loop import run
 from tables.clock import now_s
 from tables.kafka.admin.answers import GroupOffset
-from tests.unit.agents.reader.topic_world import KINDS, Agent, World
+from tests.unit.agents.reader.topic_world import KINDS, Agent, World, positions
 
 pytestmark = pytest.mark.usefixtures("no_threads")
 
@@ -84,7 +84,7 @@ def _play(log: dict[int, str], starts: list[int], steps: list[tuple[str, int]], 
             _check(world)
         for _ in range(2_000):
             if all(
-                agent.member.positions[0] >= world.end and not agent.unsettled and not agent.queue
+                agent.member.states[0].position >= world.end and not agent.unsettled and not agent.queue
                 for agent in world.agents
             ):
                 break
@@ -129,7 +129,7 @@ def test_a_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch
         joined = Agent("a")
         world.join(2, joined)
         await asyncio.sleep(0.1)
-        assert (joined.member.positions, joined.got, len(woken)) == ({0: 0}, [], 1)
+        assert (positions(joined.member), joined.got, len(woken)) == ({0: 0}, [], 1)
         assert world.fanout.next_turn() == (0, 0)
 
     run(main())
@@ -153,7 +153,7 @@ def test_what_was_read_for_a_lone_trigger_is_read_again_for_one_that_has_joined(
         await asyncio.sleep(0.1)
         assert world.fanout.lone(0) is None
         world.fanout.take([read])
-        assert (alone.member.positions, joined.member.positions, len(woken)) == ({0: 5}, {0: 0}, 1)
+        assert (positions(alone.member), positions(joined.member), len(woken)) == ({0: 5}, {0: 0}, 1)
         alone.work(0)
         assert all(delivery is record for delivery, record in zip(alone.unsettled, read.records, strict=True))
         world.catch_up(5)
@@ -170,7 +170,7 @@ def test_a_range_from_before_a_partition_came_back_is_read_again() -> None:
         read = world.range(0, 5, world.fanout.lone(0))
         await world.lose()
         world.fanout.take([read])
-        assert world.agents[0].member.positions == {0: 0}
+        assert positions(world.agents[0].member) == {0: 0}
         assert world.fanout.next_turn() == (0, 0)
 
     run(main())
@@ -211,7 +211,7 @@ def test_a_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytes
         await world.assign()
         held_up = False
         await asyncio.sleep(0.1)
-        assert [agent.member.positions for agent in world.agents] == [{0: 100}, {0: 50}]
+        assert [positions(agent.member) for agent in world.agents] == [{0: 100}, {0: 50}]
         assert world.fanout.next_turn() == (0, 50)
 
     run(main())
@@ -227,7 +227,7 @@ def test_of_triggers_that_are_all_full_only_the_quickest_takes_more() -> None:
         quick.work(2)
         assert world.fanout.quickest(0) is quick.member.states[0]
         world.head(30)
-        assert (slow.member.positions[0], quick.member.positions[0]) == (30, 60)
+        assert (slow.member.states[0].position, quick.member.states[0].position) == (30, 60)
         quick.member.fail(0, "stopped")
         assert world.fanout.quickest(0) is None, "the other one is behind"
 
@@ -282,7 +282,7 @@ def test_a_loss_does_not_wait_for_the_offsets_of_a_trigger_that_has_just_joined(
         answer.set()
         await assigned
         await asyncio.sleep(0.1)
-        assert joined.member.positions == {0: 7}
+        assert positions(joined.member) == {0: 7}
 
     run(main())
 
@@ -308,9 +308,9 @@ def test_what_was_read_for_a_partition_that_was_lost_opens_nothing() -> None:
         world.groups.found["g1"] = GroupOffset(7, "")
         answer.set()
         await asyncio.sleep(0.1)
-        assert joined.member.positions == {}
+        assert positions(joined.member) == {}
         await world.assign()
-        assert joined.member.positions == {0: 7}
+        assert positions(joined.member) == {0: 7}
 
     run(main())
 

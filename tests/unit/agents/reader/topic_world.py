@@ -163,6 +163,11 @@ class World:
                 self.fanout.take_missed([found])
 
 
+def positions(member: Member) -> dict[int, int]:
+    """The first offset that it has not taken, by partition."""
+    return {number: state.position for number, state in member.states.items()}
+
+
 def _raise(problem: BaseException) -> None:
     raise problem
 

@@ -169,8 +169,8 @@ class View:
             dirty = self._source.take_dirty()
             if dirty is not None:
                 term.dirty |= dirty
-            else:  # anything may have changed since the collection: it is decided in turns
-                term.rest |= parts.objects.keys()
+            else:  # anything may have changed since the collection: the next one begins with all that is there then
+                term.whole_at = float("-inf")
             term.queue |= parts.renew(world, term.dirty, self._source.object_of)
             term.dirty = set()
             term.take_turn(PART_MAX, parts.namespace_of)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from agents.config import DeliveryConfig
 from agents.offsets.partition import PartitionState
 from agents.reader import slices
-from agents.reader.catch_up import CatchUp
 from agents.reader.look_back import look_at
 from knative.contract.records import Subscription
 from penstock.virtual_loop import run
@@ -114,66 +113,6 @@ def _check(world: World) -> None:
             if start <= at < state.tracker.fetched and agent.type in ("", kind) and at not in agent.got
         ]
         assert not missing, "skipped, and never delivered"
-
-
-def test_a_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    woken: list[CatchUp] = []
-    monkeypatch.setattr(CatchUp, "wake", lambda self: woken.append(self))
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
-
-    async def main() -> None:
-        world = World(dict.fromkeys(range(5), "a"), [0, 0])
-        await world.assign()
-        world.head(5)
-        world.groups.found["g2"] = GroupOffset(0, "")
-        joined = Agent("a")
-        world.join(2, joined)
-        await asyncio.sleep(0.1)
-        assert (positions(joined.member), joined.got, len(woken)) == ({0: 0}, [], 1)
-        assert world.fanout.next_turn() == (0, 0)
-
-    run(main())
-
-
-def test_what_was_read_for_a_lone_trigger_is_read_again_for_one_that_has_joined(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its records are deliveries of the other one."""
-    woken: list[CatchUp] = []
-    monkeypatch.setattr(CatchUp, "wake", lambda self: woken.append(self))
-
-    async def main() -> None:
-        world = World(dict.fromkeys(range(5), "a"), [0])
-        await world.assign()
-        alone = world.agents[0]
-        read = world.range(0, 5, world.fanout.lone(0))
-        world.groups.found["g1"] = GroupOffset(0, "")
-        joined = Agent("a")
-        world.join(1, joined)
-        await asyncio.sleep(0.1)
-        assert world.fanout.lone(0) is None
-        world.fanout.take([read])
-        assert (positions(alone.member), positions(joined.member), len(woken)) == ({0: 5}, {0: 0}, 1)
-        alone.work(0)
-        assert all(delivery is record for delivery, record in zip(alone.unsettled, read.records, strict=True))
-        world.catch_up(5)
-        joined.work(0)
-        assert joined.got == alone.got == list(range(5))
-
-    run(main())
-
-
-def test_a_range_from_before_a_partition_came_back_is_read_again() -> None:
-    async def main() -> None:
-        world = World(dict.fromkeys(range(5), "a"), [0])
-        await world.assign()
-        read = world.range(0, 5, world.fanout.lone(0))
-        await world.lose()
-        world.fanout.take([read])
-        assert positions(world.agents[0].member) == {0: 0}
-        assert world.fanout.next_turn() == (0, 0)
-
-    run(main())
 
 
 def test_a_lone_trigger_takes_all_that_is_read_and_needs_no_second_reader() -> None:

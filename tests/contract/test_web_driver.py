@@ -1,4 +1,4 @@
-"""Ordinary Faust Views on both drivers; starting, stopping and draining on ours."""
+"""Ordinary Faust Views on our driver; starting, stopping and draining it."""
 
 from __future__ import annotations
 
@@ -276,6 +276,17 @@ def test_a_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> Non
             conn, keep = sites.waiting.pop()
             after.call(partial(conn.finish, ANSWER, keep))
             assert waiting.recv(65536).startswith(ANSWER)
+
+
+def test_a_server_that_has_stopped_does_not_begin(sites: Sites) -> None:
+    """A worker that is stopped before it is ready: connections wait for the next one."""
+    with socket.create_server(("127.0.0.1", 0)) as passed:
+        with RunningWeb(sites.setup, sockets=[passed.dup()]) as web:
+            assert web.call(lambda: web.web.drain(0.0)) == 0
+            web.call(web.web.serve)
+        with closing(socket.create_connection(passed.getsockname(), LIMIT_S)):
+            passed.settimeout(LIMIT_S)
+            passed.accept()[0].close()
 
 
 def test_drain_has_a_limit(sites: Sites) -> None:

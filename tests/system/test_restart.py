@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,12 @@ def test_sighup_of_workers_of_all_roles_repeats_nothing(kafka: EmbeddedKafka, tm
             assert other.terminate() == 0, other.tail()
 
 
-def test_sigterm_while_a_restart_drains_is_a_stop(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """The ingress takes events until the deliveries in flight are done, and refuses connections after SIGTERM."""
-    installation, answer = Installation(kafka.bootstrap, tmp_path), threading.Event()
+@contextmanager
+def draining_at(
+    kafka: EmbeddedKafka, folder: Path, number: int
+) -> Iterator[tuple[Installation, Worker, threading.Event]]:
+    """A worker that drains since this signal, because a delivery is under way until the event is set."""
+    installation, answer = Installation(kafka.bootstrap, folder), threading.Event()
 
     def held(connection: socket.socket) -> bool:
         answer.wait(LIMIT_S)
@@ -70,22 +74,38 @@ def test_sigterm_while_a_restart_drains_is_a_stop(kafka: EmbeddedKafka, tmp_path
         with installation.worker(env={"PENSTOCK_DRAIN_S": str(LIMIT_S)}) as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, 1)
-            path = installation.resources.path
-            assert post(worker.port, path, "first", b"x").status == 202
+            assert post(worker.port, installation.resources.path, "first", b"x").status == 202
             wait_until("it is under way", lambda: len(subscriber.requests("/held")) == 1, LIMIT_S)
-            os.kill(worker.process.pid, signal.SIGHUP)
+            os.kill(worker.process.pid, number)
             wait_until("it drains", lambda: "draining" in worker.log.read_text(), LIMIT_S)
-            assert post(worker.port, path, "second", b"x").status == 202
-            worker.process.send_signal(signal.SIGTERM)
+            yield installation, worker, answer
 
-            def refused() -> bool:
-                try:
-                    socket.create_connection(("127.0.0.1", worker.port), LIMIT_S).close()
-                except ConnectionRefusedError:
-                    return True
-                return False
 
-            answer.set()
-            wait_until("connections are refused", refused, LIMIT_S)
-            assert worker.wait(LIMIT_S) == 0, worker.tail()
-            assert starts(worker) == 1
+def test_sigterm_while_a_restart_drains_is_a_stop(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """The ingress takes events until the deliveries in flight are done, and refuses connections after SIGTERM."""
+    with draining_at(kafka, tmp_path, signal.SIGHUP) as (installation, worker, answer):
+        assert post(worker.port, installation.resources.path, "second", b"x").status == 202
+        worker.process.send_signal(signal.SIGTERM)
+
+        def refused() -> bool:
+            try:
+                socket.create_connection(("127.0.0.1", worker.port), LIMIT_S).close()
+            except ConnectionRefusedError:
+                return True
+            return False
+
+        answer.set()
+        wait_until("connections are refused", refused, LIMIT_S)
+        assert worker.wait(LIMIT_S) == 0, worker.tail()
+        assert starts(worker) == 1
+
+
+def test_sighup_while_a_stop_drains_does_not_restart(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """So it is with a file that changes by then: what was delivered is committed, and the process ends."""
+    with draining_at(kafka, tmp_path, signal.SIGTERM) as (installation, worker, answer):
+        os.kill(worker.process.pid, signal.SIGHUP)
+        wait_until("it has tried it", lambda: "the worker starts again" in worker.log.read_text(), LIMIT_S)
+        answer.set()
+        assert worker.wait(LIMIT_S) == 0, worker.tail()
+        assert starts(worker) == 1
+        assert installation.position("held") == {0: 1}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.secrets import broker_secrets as module
-from app.worker.secrets.broker_secrets import BrokerSecrets
+from app.worker.secrets.broker_secrets import BrokerSecrets, MakeProducer
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.contract.records import Channel, Subscription
+from tests.support.fakes import CountingObserve
 from tests.support.secured_kafka import write_secret
 
 KEYS = {"protocol": "SASL_PLAINTEXT", "user": "ann", "password": "canary"}
@@ -43,14 +46,20 @@ class _Contract:
             listener()
 
 
+def _none(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:
+    raise AssertionError("no Kafka accepts it")
+
+
 class World:
     """A worker whose Kafka does not run."""
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, make_producer: MakeProducer = _none, drain_s: float = LIMIT_S) -> None:
         self.contract, self.changes = _Contract(), asyncio.Event()
         # Nothing listens on this port.
         others = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
-        self.secrets = BrokerSecrets(root, others, self.contract, _none, lambda why: pytest.fail(str(why)), LIMIT_S)
+        self.secrets = BrokerSecrets(
+            root, others, self.contract, make_producer, lambda why: pytest.fail(str(why)), drain_s
+        )
         self.secrets.on_change(self.changes.set)
         self.secrets.start()
 
@@ -69,10 +78,6 @@ class World:
         assert isinstance(found, SecretProblem)
         await self.secrets.stop()
         return found
-
-
-def _none(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:
-    raise AssertionError("no Kafka accepts it")
 
 
 def _problem(root: Path | None, reference: str = "shop/kafka") -> SecretProblem:
@@ -155,5 +160,34 @@ def test_the_secrets_of_the_contract_are_tried(tmp_path: Path) -> None:
         assert secrets.get("shop/two") is before, "it was gone for a moment only"
         await secrets.stop()
         assert secrets.problems == {}
+
+    asyncio.run(follow())
+
+
+def test_a_producer_of_a_secret_that_nobody_needs_any_more_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last reference went while Kafka was asked."""
+    monkeypatch.setattr(module, "refused", lambda *_: None)
+    write_secret(tmp_path / "shop" / "kafka", **KEYS)
+
+    async def follow() -> None:
+        def make(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:
+            made.append(KafkaProducer(ProducerConfig(kafka=kafka, name=reference), CountingObserve()))
+            return made[-1]
+
+        made: list[KafkaProducer] = []
+        world = World(tmp_path, make, drain_s=0.0)
+        before = set(threading.enumerate())
+        world.contract.change("shop/kafka")
+        world.contract.change()
+        async with asyncio.timeout(LIMIT_S):
+            while world.secrets._tasks:
+                await asyncio.sleep(0.01)
+        assert len(made) == 1
+        left = {thread.name for thread in set(threading.enumerate()) - before}
+        assert "kafka-producer" not in left
+        assert isinstance(world.secrets.get("shop/kafka"), SecretProblem)
+        await world.secrets.stop()
 
     asyncio.run(follow())

@@ -128,6 +128,25 @@ def test_nobody_answers(way: str) -> None:
     assert error.value.status == 0
 
 
+@pytest.mark.parametrize(
+    ("way", "path", "headers"),
+    [
+        ("sync", "/a b", {}),  # the other way quotes it
+        ("sync", "/", {"x-secret": "canary\r\nx: y"}),
+        ("async", "/", {"x-secret": "canary\r\nx: y"}),
+    ],
+    ids=["path", "header", "header, async"],
+)
+def test_what_http_does_not_allow_is_not_an_absent_worker(
+    ingress: _Server, way: str, path: str, headers: dict[str, str]
+) -> None:
+    """And the sentence does not quote it: it may be a token."""
+    with pytest.raises(UsageError, match="character that HTTP does not allow") as error:
+        _send(Client(ingress.url + path, headers=headers), way, type="t", source="/s")
+    assert "canary" not in str(error.value)
+    assert ingress.seen == []
+
+
 def test_many_events_stay_in_order_on_one_connection(ingress: _Server) -> None:
     events = [event([number], id=str(number), type="t", source="/s") for number in range(5)]
     with Client(ingress.url) as client:

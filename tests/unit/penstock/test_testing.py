@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -185,6 +186,19 @@ def test_a_subscriber_is_tested_with_its_memory() -> None:
     broker.run()
     assert _attempts(trigger) == [("a", 204), ("a", 204)]
     assert len(received) == 1
+
+
+def test_virtual_time_waits_for_a_handler_that_blocks() -> None:
+    """Also for that of a Subscriber, which has threads for such handlers in a server."""
+    broker = Broker()
+
+    def handler(_: _Event) -> None:
+        time.sleep(0.1)
+
+    trigger = broker.subscribe(Subscriber(handler), timeout="PT1M")
+    _send(broker, "a")
+    broker.run()
+    assert (_attempts(trigger), broker.now_s) == ([("a", 204)], 0)
 
 
 def test_a_handler_may_send_and_a_later_trigger_has_later_events() -> None:

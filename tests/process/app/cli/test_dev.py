@@ -68,12 +68,25 @@ def test_a_file_is_served_followed_and_removed(project: Path) -> None:
     assert list((project / "served").iterdir()) == []
 
 
+def test_a_terminal_that_closes_ends_it(project: Path) -> None:
+    written = project / "served" / "dev-app.yaml"
+    command = python_module("app.cli", "dev", str(project / "app.py"), "--home", str(project / ".penstock"))
+    with Child("dev", command, project) as dev:
+        wait_until("it is written", written.exists, _LIMIT_S)
+        dev.process.send_signal(signal.SIGHUP)
+        assert dev.wait(_LIMIT_S) == 0
+    assert not written.exists()
+
+
 def test_what_is_not_possible_is_a_sentence(project: Path) -> None:
     done = penstock("dev", "none.py")
     assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True)
     done = penstock("dev", str(project / "app.py"), "--home", str(project / "elsewhere"))
     assert done.returncode == 2
     assert "Run `penstock up` in this folder, or name one: --resources DIR." in done.stderr
+    done = penstock("dev", str(project / "app.py"), "--resources", str(project / "missing"))
+    assert done.returncode == 2
+    assert f"There is no directory {project / 'missing'}. Name one that `penstock up` serves" in done.stderr
     (project / "served" / "dev-app.yaml").write_text("kind: Broker")
     done = penstock("dev", str(project / "app.py"), "--home", str(project / ".penstock"))
     assert done.returncode == 2

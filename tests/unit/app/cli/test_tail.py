@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -114,6 +115,26 @@ def test_tail_reads_again_and_prints_each_event_once(
         "Kafka stopped answering. Waiting ... (Ctrl-C ends it)",
         "Kafka stopped answering. Waiting ... (Ctrl-C ends it)",
     ]
+
+
+def test_tail_reads_again_until_its_limit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--retry --timeout 10`, and a channel that does not come."""
+    clock = iter(range(100))
+    monkeypatch.setattr(tail, "LOOK_S", 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    missing, tries = NotReadyError("There is no channel ns/c; known: none.", "Write one."), 0
+
+    def read(_last: int | None, _since_ms: int | None) -> Iterator[StoredRecord]:
+        nonlocal tries
+        tries += 1
+        assert tries <= 11, "the limit is over"
+        yield from ()
+        raise missing
+
+    with pytest.raises(NotReadyError) as caught:
+        list(read_again(read, 10, None, 10.0))
+    assert (caught.value, tries) == (missing, 11)
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_tail_does_not_wait_for_a_wrong_question() -> None:

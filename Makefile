@@ -22,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs site bench \
+.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs man site bench \
   bench-image chaos jars kube lock wheel image image-spark clean
 
 help: ## Show the targets
@@ -79,15 +79,19 @@ check: $(STAMP) ## Check format, lint, types, import rules, generated pages, CRD
 	$(BIN)/lint-imports
 	$(BIN)/python -m app.settings.reference --check
 	$(BIN)/python -m app.operations.manifests --check
+	$(BIN)/python -m app.cli.manual --check
 	$(BIN)/python -m tests.support.commit_subjects
 
 format: $(STAMP) ## Format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP) ## Generate the pages and the CRDs that come from the code
+docs: $(STAMP) man ## Generate the pages and the CRDs that come from the code
 	$(BIN)/python -m app.settings.reference
 	$(BIN)/python -m app.operations.manifests
+
+man: $(STAMP) ## Generate the manual pages of the commands into man/man1
+	$(BIN)/python -m app.cli.manual
 
 site: $(SITE) ## Build the documentation as a site into build/site, and check its links
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -1,4 +1,5 @@
-"""Puts `examples` and the pages of `docs` into the wheel, below `app`. All else of the build is in pyproject.toml."""
+"""Puts `examples` and the pages of `docs` into the wheel, below `app`, and the manual pages where `man` finds them. All
+else of the build is in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -34,4 +35,5 @@ class BuildWithFiles(build_py):
         return {str(file): str(Path(self.build_lib) / "app" / file) for file in files}
 
 
-setup(cmdclass={"build_py": BuildWithFiles})
+manual = sorted(str(page) for page in Path("man/man1").glob("*.1"))
+setup(cmdclass={"build_py": BuildWithFiles}, data_files=[("share/man/man1", manual)])

@@ -106,6 +106,10 @@ def test_everything_beside_the_modules_is_in_the_wheel(wheel: Path) -> None:
     wanted |= {f"app/{one.relative_to(REPOSITORY)}" for one in _files(REPOSITORY / "examples")}
     pages = (page for page in (REPOSITORY / "docs").rglob("*.md") if "decisions" not in page.parts)
     wanted |= {f"app/{page.relative_to(REPOSITORY)}" for page in pages}
+    manual = (REPOSITORY / "man" / "man1").glob("*.1")
+    wanted |= {
+        f"{wheel.name.removesuffix('-py3-none-any.whl')}.data/data/share/man/man1/{page.name}" for page in manual
+    }
     assert names == wanted
 
 

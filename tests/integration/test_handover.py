@@ -8,7 +8,7 @@ import pytest
 
 from agents.reader import membership
 from tests.support.kafka_cluster import Direct, KafkaCluster
-from tests.support.reading import Trigger, Worker, commits_reach, fill, settings_of, until, working
+from tests.support.reading import Trigger, Worker, commits_reach, committed, fill, settings_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -61,3 +61,24 @@ async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
             fill(direct, topic, ["a"])
             await until("all is read", lambda: bool(second.got), one, two)
     assert second.got == [(0, 10)]
+
+
+async def test_who_is_cut_off_for_longer_than_its_session_repeats_only_what_is_not_committed(
+    proxied: KafkaCluster, topic: str
+) -> None:
+    """Kafka was silent for this worker alone, so others go on at once: what it had settled since its last commit comes
+    again, although nothing was killed. When it is back, it commits none of that."""
+    direct = Direct(proxied.direct)
+    settings, first, second = settings_of(proxied.bootstrap), Trigger(direct, topic, "a"), Trigger(direct, topic, "a")
+    async with working(direct, settings=settings, session_timeout_s=SHORT_S) as one:
+        await ten_of_which_one_is_not_committed(first, one, proxied, topic, proxied.brokers[0].proxy.blackhole)
+        async with working(direct, session_timeout_s=SHORT_S) as two:
+            two.add(second)
+            await until("its session is over, and the other goes on", lambda: bool(second.got), one, two)
+            fill(direct, topic, ["a"] * 5)
+            await until("all is read", lambda: len(second.got) == 6, one, two)
+            await commits_reach(direct, first, 15, one, two)
+            proxied.brokers[0].proxy.forward()
+            await until("it is heard of", lambda: one.reader(topic).rebalances["lost"] == 1, one, two)
+            assert second.got == [(0, offset) for offset in range(9, 15)]
+            assert committed(direct, first) == 15

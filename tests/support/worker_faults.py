@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from knative.contract import kafka_names
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Fact, Fault, Writer, read
@@ -52,11 +54,25 @@ class WorkerFaults:
     def freeze(self, worker: Worker) -> None:
         """SIGSTOP past its session, until it consumes again. Others take its partitions over; when it goes on it does
         not know, and what it settles must not be committed."""
-        before, from_s = worker.consumed(), time.time()
+        group = kafka_names.fanout_group(self.installation.name, self.installation.resources.topic)
+        groups = KafkaAdmin({"bootstrap.servers": self.installation.bootstrap}).groups
+
+        def members() -> int:
+            about = groups.describe(group)
+            return 0 if about is None else about.members
+
+        def heard() -> int:
+            return worker.log.read_text().count("partitions lost")
+
+        others, lost, before, from_s = members() - 1, heard(), worker.consumed(), time.time()
         worker.pause()
         time.sleep(FROZEN_S)
+        wait_until("its session is over", lambda: members() == others, 180, poll_s=0.5)
+        resumed_s = time.time()
         worker.resume()
-        self._note("freeze", from_s, time.time() + 1.0)  # until it has heard of it
+        wait_until("the frozen worker has heard of it", lambda: heard() > lost, 180)
+        self.sink.stats()  # it has read what the worker had sent
+        self.noted.append(Fault("freeze", from_s, time.time(), self.seed, resumed_s))
         wait_until("the frozen worker consumes again", lambda: worker.consumed() > before, 180)
 
     def facts(self, names: Sequence[str]) -> list[Fact]:

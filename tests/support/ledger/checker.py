@@ -6,7 +6,7 @@
     I3      early-commit, commit-back   a committed offset above an unsettled event, or one that went down
     I5      corrupt              bytes or attributes that differ from what was sent
     filters unwanted             an event that came to a subscriber, or to its dead letters, and does not pass
-    I6      duplicate            an event delivered again without a fault that explains it
+    I6      duplicate            an event delivered again without a fault that explains it, or that Kafka had as settled
     I7      lag                  a group whose last commit is below the end of a partition
     I8      attempts             more than retry + 1, plus one per kill or revoke
 
@@ -76,10 +76,15 @@ def check(
         found += _commits(history, rule, drained)
         found += _attempts(history, rule)
         found += _intact(history, rule)
-    duplicates = [pair for rule in rules for pair in _duplicates(history, rule)]
-    for earlier, again in duplicates:
+    duplicates = [(rule, *pair) for rule in rules for pair in _duplicates(history, rule)]
+    for rule, earlier, again in duplicates:
         pauses = history.pauses[again.subscription]
-        if not any(_explains(fault, earlier, again, settled_before_kill_s, pauses) for fault in history.faults):
+        known_s = history.known_s(rule, again.id)
+        known = known_s is not None and known_s + _COMMIT_TICK_S < again.time_s
+        if not any(
+            _explains(fault, earlier, again, settled_before_kill_s, pauses) and (not known or _unaware(fault, again))
+            for fault in history.faults
+        ):
             found.append(Violation("duplicate", f"{again.subscription} got {again.id} again: {earlier} then {again}"))
     report = summarize(history, rules, len(duplicates), _counts(found), max_rss_bytes)
     return Verdict(tuple(found), report)
@@ -228,6 +233,12 @@ def _explains(
     if fault.kind == "kafka":
         return any(_open_at(pause_s, earlier) for pause_s in pauses if fault.from_s <= pause_s)
     return fault.kind in REPEATING and earlier.answered_s >= fault.from_s - settled_before_s
+
+
+def _unaware(fault: Fault, again: Received) -> bool:
+    """Who has partitions knows what Kafka has as settled: it repeats what is not committed, and nothing else. Only a
+    worker that was frozen goes on with what it knew, until it hears that it has lost them."""
+    return fault.resumed_s is not None and fault.resumed_s <= again.time_s <= fault.to_s
 
 
 def _open_at(pause_s: float, earlier: Received) -> bool:

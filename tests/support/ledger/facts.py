@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -79,20 +79,22 @@ class Committed:
     partition: int
     offset: int
     time_s: float
+    settled: list[int] = field(default_factory=list)  #: offsets above it that are settled too, by its metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something was broken on purpose from `from_s` to `to_s`.
 
-    Kinds: `kill` (SIGKILL of a worker), `kafka` (brokers away), `term` (SIGTERM), `join` (a worker comes and takes
-    partitions over).
+    Kinds: `kill` (SIGKILL of a worker), `freeze` (SIGSTOP, or cut off from Kafka, for longer than its session), `kafka`
+    (brokers away), `term` (SIGTERM), `join` (a worker comes and takes partitions over).
     """
 
     kind: str
     from_s: float
     to_s: float
     seed: int = 0
+    resumed_s: float | None = None  #: a frozen worker has gone on since, and has not heard until `to_s` what it lost
 
 
 @dataclass(frozen=True, slots=True)

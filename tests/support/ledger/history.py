@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from knative.delivery.policy import DeliveryOrder
 from tests.support.ledger.facts import Committed, Dead, Fact, Fault, Paused, Received, Sent, Stored
@@ -119,6 +120,20 @@ class History:
         times = [visit.answered_s for visit in self.received[subscription].get(event, ()) if delivered(visit)]
         times += [letter.time_s for letter in self.dead[subscription].get(event, ())]
         return min(times, default=None)
+
+    def known_s(self, rule: Rule, event: str) -> float | None:
+        """Since when Kafka has had every record of the event as settled for this subscription; None = never."""
+        copies = [record for record in self.stored_twice if record.id == event]
+        times: list[float] = []
+        for record in (self.stored[event], *copies) if event in self.stored else ():
+            known = (
+                commit.time_s
+                for commit in self.committed[rule.group]
+                if (commit.topic, commit.partition) == (record.topic, record.partition)
+                and (commit.offset > record.offset or record.offset in commit.settled)
+            )
+            times.append(min(known, default=inf))
+        return max(times) if times and max(times) < inf else None
 
     def is_copy(self, record: Stored) -> bool:
         """Another record of the same event was stored before it."""

@@ -7,8 +7,10 @@ worker's mapping could hide here too.
 
 from __future__ import annotations
 
+import base64
 import struct
 import time
+import zlib
 from collections.abc import Collection, Iterator
 from operator import methodcaller
 
@@ -74,9 +76,19 @@ def decode_commit(key: bytes, value: bytes) -> Committed | None:
     version, offset = struct.unpack_from(">hq", value)
     if version not in _OFFSET_COMMIT_VALUES:
         raise ValueError(f"offset commit value of version {version}: the reader knows {_OFFSET_COMMIT_VALUES}")
-    _, position = (_compact_string if version >= 4 else _string)(value, 14 if version >= 3 else 10)
+    metadata, position = (_compact_string if version >= 4 else _string)(value, 14 if version >= 3 else 10)
     (time_ms,) = struct.unpack_from(">q", value, position)
-    return Committed(group, topic, partition, offset, time_ms / 1000)
+    return Committed(group, topic, partition, offset, time_ms / 1000, _settled(offset, metadata))
+
+
+def _settled(base: int, metadata: str) -> list[int]:
+    """The offsets that the metadata of a commit names as settled: a bit for each after `base`, behind their length."""
+    if not metadata.startswith("p2:"):
+        return []
+    body = base64.b85decode(metadata[3:].rstrip("\0"))[2:]  # the worker ends it as librdkafka does
+    raw = zlib.decompress(body[1:]) if body[:1] == b"z" else body[1:]
+    length, at = _varint(raw, 0)
+    return [base + 8 * n + b for n, byte in enumerate(raw[at : at + length]) for b in range(8) if byte >> b & 1]
 
 
 def records(bootstrap: str, topic: str, limit_s: float = 60.0) -> Iterator[Message]:
@@ -151,17 +163,22 @@ def _string(data: bytes, position: int) -> tuple[str, int]:
 
 
 def _compact_string(data: bytes, position: int) -> tuple[str, int]:
-    """Kafka's newer strings: the length plus one, seven bits a byte, lowest first."""
-    length = shift = 0
+    """Kafka's newer strings: behind their length plus one."""
+    length, position = _varint(data, position)
+    end = position + max(length - 1, 0)
+    return data[position:end].decode(), end
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number, seven bits a byte, lowest first; and where it ends."""
+    number = shift = 0
     while True:
         byte = data[position]
         position += 1
-        length |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            break
-    end = position + max(length - 1, 0)
-    return data[position:end].decode(), end
+            return number, position
 
 
 def _number(value: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TypeVar
 
 from knative.delivery.policy import DeliveryOrder
@@ -53,3 +54,9 @@ def clean_ledger(seed: int = 1) -> list[Fact]:
 def find(facts: list[Fact], kind: type[F], **wanted: object) -> list[F]:
     """The facts of this kind with these values."""
     return [f for f in facts if isinstance(f, kind) and all(getattr(f, name) == v for name, v in wanted.items())]
+
+
+def deliver_again(facts: list[Fact]) -> list[Fact]:
+    """The event e5 of ns/unordered comes once more, 50 s later."""
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    return [*facts, replace(visit, attempt=9, time_s=visit.time_s + 50, answered_s=visit.answered_s + 50)]

@@ -21,7 +21,6 @@ from tests.support.ledger.facts import (
     Dead,
     Fact,
     Fault,
-    Paused,
     Received,
     Sent,
     Stored,
@@ -33,7 +32,7 @@ from tests.support.ledger.facts import (
     read,
 )
 from tests.support.profiles import examples
-from tests.unit.support.ledger.made_up import EVENTS, PARTITIONS, RULES, TOPIC, clean_ledger, find
+from tests.unit.support.ledger.made_up import EVENTS, PARTITIONS, RULES, TOPIC, clean_ledger, deliver_again, find
 
 
 def _judge(facts: list[Fact]) -> Verdict:
@@ -186,24 +185,19 @@ def _deliver_what_nobody_sent(facts: list[Fact]) -> list[Fact]:
     return [*facts, replace(find(facts, Received, subscription="ns/unordered")[0], id="stranger")]
 
 
-def _deliver_again(facts: list[Fact]) -> list[Fact]:
-    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
-    return [*facts, replace(visit, attempt=9, time_s=visit.time_s + 50, answered_s=visit.answered_s + 50)]
-
-
 def _deliver_again_after_sigterm(facts: list[Fact]) -> list[Fact]:
     visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
-    return [*_deliver_again(facts), Fault("term", visit.answered_s + 0.1, visit.answered_s + 0.5)]
+    return [*deliver_again(facts), Fault("term", visit.answered_s + 0.1, visit.answered_s + 0.5)]
 
 
 def _deliver_again_long_after_it_settled(facts: list[Fact]) -> list[Fact]:
     visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
-    return [*_deliver_again(facts), Fault("kill", visit.answered_s + 1.1, visit.answered_s + 1.2)]
+    return [*deliver_again(facts), Fault("kill", visit.answered_s + 1.1, visit.answered_s + 1.2)]
 
 
 def _deliver_again_before_the_kill(facts: list[Fact]) -> list[Fact]:
     visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
-    return [*_deliver_again(facts), Fault("kill", visit.time_s + 50.1, visit.time_s + 50.2)]
+    return [*deliver_again(facts), Fault("kill", visit.time_s + 50.1, visit.time_s + 50.2)]
 
 
 def _try_too_often(facts: list[Fact]) -> list[Fact]:
@@ -230,7 +224,7 @@ PLANTED: list[tuple[Callable[[list[Fact]], list[Fact]], str]] = [
     (_change_an_attribute, "corrupt"),
     (_change_a_dead_letter, "corrupt"),
     (_deliver_what_nobody_sent, "corrupt"),
-    (_deliver_again, "duplicate"),
+    (deliver_again, "duplicate"),
     (_deliver_again_after_sigterm, "duplicate"),
     (_deliver_again_long_after_it_settled, "duplicate"),
     (_deliver_again_before_the_kill, "duplicate"),
@@ -253,47 +247,6 @@ def test_planted_faults_are_named_whatever_the_run(
     facts = plant(clean_ledger(seed))
     random.Random(seed).shuffle(facts)
     assert _judge(facts).of(kind)
-
-
-def test_a_kill_explains_what_it_may() -> None:
-    """Settled 0.9 s before it, in flight during it, and one more attempt than the policy allows."""
-    facts = clean_ledger()
-    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
-    again = [fact for fact in _deliver_again(facts) if fact not in facts]
-    for from_s, to_s in [(visit.answered_s + 0.9, visit.answered_s + 1), (visit.time_s + 0.001, visit.time_s + 0.002)]:
-        verdict = _judge([*facts, *again, Fault("kill", from_s, to_s, 7)])
-        assert verdict.violations == ()
-        assert (verdict.report.duplicates, verdict.report.seed, verdict.report.faults) == (1, 7, {"kill": 1})
-    tried = find(facts, Received, subscription="ns/keyed", id="e30")
-    more = replace(tried[-1], attempt=5, time_s=tried[-1].time_s + 0.0001)
-    for kind in ("kill", "kafka"):
-        assert _judge([*facts, more, Fault(kind, tried[1].time_s, tried[1].answered_s)]).violations == ()
-
-
-@pytest.mark.parametrize(
-    ("pause_s", "attempt", "explained"),
-    [
-        (None, 1, False),  # nobody paused: Kafka's failure is no excuse
-        (0.45, 1, True),  # settled shortly before the pause
-        (0.55, 1, False),
-        (-0.005, 1, True),  # in flight when it paused
-        (-0.02, 1, False),  # a first attempt after the pause
-        (-0.02, 2, True),  # a retry after the pause
-    ],
-)
-def test_a_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
-    pause_s: float | None, attempt: int, explained: bool
-) -> None:
-    """`pause_s`: after the event was answered, which took 0.01 s."""
-    facts = clean_ledger()
-    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
-    facts = [replace(fact, attempt=attempt) if fact == visit else fact for fact in facts]
-    again = [fact for fact in _deliver_again(facts) if fact not in facts]
-    fault = Fault("kafka", visit.time_s - 3, visit.answered_s + 9, 7)
-    pauses = [] if pause_s is None else [Paused("ns/unordered", visit.answered_s + pause_s)]
-    assert bool(_judge([*facts, *again, fault, *pauses]).of("duplicate")) != explained
-    elsewhere = [replace(pause, subscription="ns/keyed") for pause in pauses]
-    assert _judge([*facts, *again, fault, *elsewhere]).of("duplicate")
 
 
 def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place() -> None:

@@ -12,6 +12,7 @@ from app.cli.options.completion import complete_subscription
 from app.cli.options.confirmation import Yes, asks, confirm
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Format, Output, note, print_json, print_table
+from app.cli.output.steps import Steps
 from app.operations.contract_snapshot import Contract, choose_subscriptions, read_contract
 from app.operations.seek import Installation, controller_runs, planned_moves, seek_by_controller, seek_directly
 from app.settings import load_settings
@@ -88,9 +89,9 @@ def seek(
     _show(one, to, moves, output, moved=True)
 
 
-def _say(phase: str) -> None:
+def _say(steps: Steps, phase: str) -> None:
     if phase in _PHASES:
-        note(_PHASES[phase])
+        steps.tell(_PHASES[phase])
 
 
 def _position(to: str) -> SeekPosition:
@@ -113,7 +114,9 @@ def _choose(contract: Contract, name: str) -> Subscription:
 
 def _by_controller(at: Installation, one: Subscription, to: str, limit_s: float) -> tuple[Move, ...]:
     try:
-        done = seek_by_controller(at, one, to, limit_s, _say)
+        with Steps() as steps:
+            steps.begin("seek", "Waiting for the controller ...")
+            done = seek_by_controller(at, one, to, limit_s, lambda phase: _say(steps, phase))
     except KeyboardInterrupt:
         note("Interrupted. The request is withdrawn; if the offsets are being moved already, that is completed.")
         raise typer.Exit(130) from None

@@ -35,6 +35,7 @@ from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Format, Output, View, escaped, note, print_json
 from app.cli.output.records import as_json
+from app.cli.output.steps import Steps
 from app.operations.dead_letters.editing import edit, read_edited
 from app.operations.dead_letters.ledger import Ledger, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, group
@@ -44,7 +45,7 @@ from app.operations.dead_letters.reader import Starts, read_named
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
 from app.settings import load_settings
-from app.timing import SAY_S
+from app.timing import LOOK_S, SAY_S
 from app.worker.egress import guard_of
 from app.worker.producer.config import producer_config
 from app.worker.secrets.own_token import own_ingress
@@ -118,7 +119,9 @@ def redrive(
         rows = _waiting(where, letters or _letters(where, refs or ()), limit)
         if not _goes_on(rows, output, dry_run=dry_run):
             return
-    summary = asyncio.run(_run(where, refs or (), config, letters))
+    with Steps() as steps:
+        steps.begin("redrive", "Waiting until no other redrive runs ...")
+        summary = asyncio.run(_run(where, refs or (), config, letters, steps))
     if output is Format.JSON:
         print_json(summary.as_json())
     else:
@@ -165,7 +168,11 @@ _TAKEN = "another redrive has taken its place"
 
 
 async def _run(
-    where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
+    where: DeadLetterQuery,
+    refs: Sequence[str],
+    config: RedriveConfig,
+    letters: Sequence[DeadLetter] | None,
+    steps: Steps,
 ) -> Summary:
     """`letters`: redrive these instead of the selected ones."""
     settings = load_settings()
@@ -184,7 +191,7 @@ async def _run(
             escaped(f"failed: {letter.ref} id={letter.event_id} {named(letter.subscription)['subscription']}: {reason}")
         )
 
-    async with redrive_lock(where.client, where.instance, lost, note):
+    async with redrive_lock(where.client, where.instance, lost, steps.tell):
         # Read it after the lock: then it includes what the previous run has redriven.
         ledger = await asyncio.to_thread(where.ledger)
         kept = producer_config(settings, where.client, f"{where.instance}-redrive")
@@ -198,7 +205,7 @@ async def _run(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")
-        progress = asyncio.create_task(_say_how_far(run.summary))
+        progress = asyncio.create_task(_say_how_far(run.summary, steps))
         starts: dict[str, Mapping[int, int]] = {}
         try:
             summary = await run.run(iter(letters) if letters else _letters(where, refs, starts.__setitem__))
@@ -219,10 +226,10 @@ def _tidy(writer: LedgerWriter, ledger: Ledger, starts: Mapping[str, Mapping[int
         note(str(problem))
 
 
-async def _say_how_far(summary: Summary) -> None:
+async def _say_how_far(summary: Summary, steps: Steps) -> None:
     while True:
-        await asyncio.sleep(SAY_S)
-        note(f"redriven {summary.redriven}, failed {summary.failed} ...")
+        await asyncio.sleep(LOOK_S if steps.spins else SAY_S)
+        steps.tell(f"redriven {summary.redriven}, failed {summary.failed} ...")
 
 
 def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:

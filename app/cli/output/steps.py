@@ -47,6 +47,19 @@ class Steps:
             note(f"{self._name}: {why} ...")
             self._said, self._say_at = why, time.monotonic() + SAY_S
 
+    @property
+    def spins(self) -> bool:
+        """Whether there is a terminal."""
+        return self._status is not None
+
+    def tell(self, sentence: str) -> None:
+        """It does this now: beside the spinner, or as a line where there is no terminal."""
+        if self._status is None:
+            note(sentence)
+        else:
+            self._status.update(sentence)
+            self._status.start()
+
     def done(self, name: str, result: str) -> None:
         """A step is done."""
         self._rest()

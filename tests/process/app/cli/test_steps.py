@@ -1,0 +1,51 @@
+"""What a command that waits shows: a spinner with what it does now on a terminal, and lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).parents[4]
+_PROGRAM = """
+import sys
+from app.cli.output.steps import Steps
+with Steps() as steps:
+    steps.begin("redrive", "Waiting ...")
+    steps.tell("redriven 3, failed 1 ...")
+    print("failed: letter 7", file=sys.stderr)
+    sys.stdin.readline()
+print("the summary")
+"""
+
+
+def test_on_a_terminal_it_is_a_spinner_that_goes() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", _PROGRAM]
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    said = b""
+    with subprocess.Popen(command, cwd=_REPOSITORY, env=env, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        while said.count(b"redriven 3, failed 1 ...") < 2:  # it is drawn again and again
+            said += os.read(ours, 65_536)
+        os.write(ours, b"\n")
+        with suppress(OSError):  # Linux says so when the other side is closed
+            while chunk := os.read(ours, 65_536):
+                said += chunk
+    os.close(ours)
+    shown = said.decode()
+    assert "failed: letter 7\r\n" in shown, "a line of its own, above it"
+    assert shown.rindex("\x1b[2K") > shown.rindex("redriven 3"), "the line is cleared"
+    assert shown.endswith("the summary\r\n")
+
+
+def test_elsewhere_it_is_lines() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], cwd=_REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stderr.splitlines() == ["redriven 3, failed 1 ...", "failed: letter 7"]
+    assert done.stdout == "the summary\n"

@@ -34,9 +34,10 @@ from agents.http.endpoint import BadEndpoint, Endpoint, read_endpoint
 from agents.http.own_ingress import OwnIngress
 from agents.http.pool_state import NEVER, Attempt, PoolState
 from agents.http.resolver import Resolver
-from agents.timing import LATE_S, LOOK_S, MOMENT_S
+from agents.timing import LATE_S, MOMENT_S
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import SendProblem
+from tables.timing import CLOSE_S
 
 __all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
 
@@ -163,8 +164,8 @@ class ConnectionPool:
         await at_most(self._at_rest.wait(), limit_s)
         self.abort()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=LOOK_S)
-        await at_most(self._at_rest.wait(), LOOK_S)
+            await asyncio.wait(self._tasks, timeout=CLOSE_S)
+        await at_most(self._at_rest.wait(), CLOSE_S)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -150,7 +150,7 @@ clean: ## Remove everything that make created: environment, caches, the embedded
 INSTALL = $(PYTHON) -E -s -m app.local.install $(VENV)
 
 $(RUN): requirements.lock pyproject.toml setup.py
-	@$(INSTALL) $< --java $(if $(UP),,$(if $(filter up,$(MAKECMDGOALS)),--ports))
+	@$(INSTALL) $< $(if $(PENSTOCK_KAFKA)$(filter --kafka --kafka=%,$(UP)),,--java) $(if $(UP),,$(if $(filter up,$(MAKECMDGOALS)),--ports))
 	@touch $@
 
 $(ANALYTICS): requirements-all.lock pyproject.toml setup.py

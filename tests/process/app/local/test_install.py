@@ -55,3 +55,21 @@ def test_ctrl_c_is_one_sentence(stage: str, tmp_path: Path) -> None:
         errors = process.communicate(timeout=_LIMIT_S)[1]
     assert process.returncode == 130
     assert errors.strip() == "Interrupted. The same command goes on with what is downloaded already."
+
+
+@pytest.mark.parametrize(
+    ("up", "kafka", "java"),
+    [
+        ("", "", True),
+        ("--any-port --kafka-port 9093", "", True),
+        ("--kafka kafka-1:9092", "", False),
+        ("--any-port --kafka=kafka-1:9092", "", False),
+        ("", "kafka-1:9092", False),
+    ],
+)
+def test_make_up_asks_for_java_only_to_start_a_kafka(up: str, kafka: str, java: bool) -> None:
+    command = ["make", "--dry-run", "--what-if", "requirements.lock", "up", f"UP={up}"]
+    env = {**os.environ, "PENSTOCK_KAFKA": kafka}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60, cwd=_REPOSITORY)
+    (line,) = (line for line in done.stdout.splitlines() if "app.local.install" in line)
+    assert ("--java" in line.split()) is java

@@ -12,6 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from app.timing import HTTP_S
 from knative.errors import PenstockError
+from knative.urls import shown_url
 
 
 class NotDelivered(Exception):
@@ -58,7 +59,7 @@ async def _download(
 def _reason(problem: aiohttp.ClientError) -> str:
     if isinstance(problem, aiohttp.ClientResponseError):
         return f"it answers {problem.status} for {problem.request_info.url.name}"
-    return str(problem) or type(problem).__name__
+    return shown_url(str(problem)) or type(problem).__name__
 
 
 @retry(
@@ -76,6 +77,6 @@ async def _get(session: aiohttp.ClientSession, url: str, file: Path, digest: str
                 summed.update(chunk)
     if summed.hexdigest() != digest:
         raise PenstockError(
-            f"{url} is not the recorded jar: its sha256 is {summed.hexdigest()}, and {digest} was recorded.",
+            f"{shown_url(url)} is not the recorded jar: its sha256 is {summed.hexdigest()}, and {digest} was recorded.",
             "Check the proxy or mirror between you and Maven Central.",
         )

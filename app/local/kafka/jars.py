@@ -20,6 +20,7 @@ from app.local.kafka.locks import locked
 from app.settings import load_settings
 from app.timing import LONG_S
 from knative.errors import NotReadyError, PenstockError, os_reason
+from knative.urls import shown_url
 
 #: Called with (jars that arrived, jars expected) whenever one arrives.
 Progress = Callable[[int, int], None]
@@ -77,10 +78,10 @@ def _bring(target: Path, jars: JarSet, progress: Progress, limit_s: float) -> No
 
     staging = Path(tempfile.mkdtemp(prefix=".libs-", dir=target.parent))
     settings = load_settings()
-    repository = settings.maven_repository
+    repository = shown_url(settings.maven_repository)
     manifest = read_manifest(jars.manifest.read_text())
     try:
-        download(manifest, repository, staging, progress, limit_s)
+        download(manifest, settings.maven_repository, staging, progress, limit_s)
         staging.chmod(0o755)
         shutil.rmtree(target, ignore_errors=True)  # exists only when jars were removed from it
         staging.rename(target)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,6 +104,34 @@ def test_a_repository_that_nobody_serves_is_named(
     monkeypatch.setenv("PENSTOCK_MAVEN_REPOSITORY", f"http://127.0.0.1:{port}")
     with pytest.raises(PenstockError, match=rf"127\.0\.0\.1:{port} does not deliver them.*connect to the network"):
         jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
+
+
+@pytest.mark.parametrize(
+    "problem", ["nobody serves it", "a jar is missing", "another checksum", "silence", "a bad URL"]
+)
+def test_no_error_shows_the_password_of_a_mirror(
+    tmp_path: Path, repository: Repository, jar_set: JarSet, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    port, path = repository.port, ""
+    match problem:
+        case "nobody serves it":
+            port = free_port()
+        case "a jar is missing":
+            path = "none/"
+        case "another checksum":
+            manifest = jar_set.manifest.read_text()
+            jar_set.manifest.write_text(manifest.replace(manifest[:64], "0" * 64))
+        case "silence":
+            repository.handler.silent = (Path(_PATHS[7]).name,)
+        case "a bad URL":
+            path = "a b"
+    host = "127.0.0.1" if problem != "a bad URL" else "[::"
+    url = f"http://someone:canary@{host}:{port}/{path}"
+    monkeypatch.setattr(jars, "load_settings", lambda: SimpleNamespace(maven_repository=url))
+    with pytest.raises(PenstockError) as error:
+        jars.ensure_jars(tmp_path / "kafka", limit_s=1.0 if problem == "silence" else 180.0, jars=jar_set)
+    assert "canary" not in str(error.value)
+    assert f"http://{host}:{port}/" in str(error.value)
 
 
 def test_a_download_has_a_limit(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:

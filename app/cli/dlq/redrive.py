@@ -119,9 +119,7 @@ def redrive(
         rows = _waiting(where, letters or _letters(where, refs or ()), limit)
         if not _goes_on(rows, output, dry_run=dry_run):
             return
-    with Steps() as steps:
-        steps.begin("redrive", "Waiting until no other redrive runs ...")
-        summary = asyncio.run(_run(where, refs or (), config, letters, steps))
+    summary = asyncio.run(_with_steps(where, refs or (), config, letters))
     if output is Format.JSON:
         print_json(summary.as_json())
     else:
@@ -167,6 +165,15 @@ def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int |
 _TAKEN = "another redrive has taken its place"
 
 
+async def _with_steps(
+    where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None
+) -> Summary:
+    """`letters`: redrive these instead of the selected ones."""
+    with Steps() as steps:
+        steps.begin("redrive", "Waiting until no other redrive runs ...")
+        return await _run(where, refs, config, letters, steps)
+
+
 async def _run(
     where: DeadLetterQuery,
     refs: Sequence[str],
@@ -174,7 +181,6 @@ async def _run(
     letters: Sequence[DeadLetter] | None,
     steps: Steps,
 ) -> Summary:
-    """`letters`: redrive these instead of the selected ones."""
     settings = load_settings()
     await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
     run: Redrive | None = None

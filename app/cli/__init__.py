@@ -95,8 +95,8 @@ def penstock(
 
     \b
     Examples:
-      penstock up        run everything on this machine, with an example
-      penstock send      send an event to the example's channel
+      penstock up        run everything here, with an example
+      penstock send      send an event to the example
       penstock tail      see the events that were sent
       penstock status    what is ready, and what is not
       penstock doctor    what is wrong, and what to do

@@ -8,10 +8,12 @@ penstock --show-completion zsh    for this one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from shutil import get_terminal_size
 from typing import Any, ClassVar, TypeVar
 
 import typer
@@ -23,11 +25,63 @@ from knative.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+AS_IT_IS = "\b"  #: begins a paragraph whose lines stay
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+_WORDS = re.compile(r"""(?:-\S+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  #: of a command line; options with their values
 _COMPLETION = {"--show-completion": show_callback, "--install-completion": install_callback}
 
 
-class Command(TyperCommand):
+class Helpful:
+    """Help that fits the terminal: paragraphs flow, examples can be copied, and nothing is cut off."""
+
+    help: str | None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """As Typer's."""
+        from rich.table import Table
+        from typer import rich_utils
+
+        class Folding(Table):
+            def add_row(self, *cells: Any, **options: Any) -> None:
+                super().add_row(*cells, **options)
+                texts = (text for cell in cells for text in getattr(cell, "renderables", ()))
+                for part in (*self.columns, *texts):
+                    part.overflow = "fold"
+
+        given, width = self.help, get_terminal_size().columns - 2  # there is a space at each side
+        module: Any = rich_utils
+        try:
+            self.help, module.Table = flowing(given or "", width), Folding
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+        finally:
+            self.help, module.Table = given, Table
+
+
+def flowing(text: str, width: int) -> str:
+    """Help as Typer prints it well, for lines of so many characters. Pure."""
+    paragraphs: list[str] = []
+    for paragraph in text.split("\n\n"):
+        as_it_is, lines = paragraph.startswith(AS_IT_IS), paragraph.removeprefix(AS_IT_IS).strip("\n").split("\n")
+        paragraphs.append("\n".join(_folded(line, width) for line in lines) if as_it_is else " ".join(lines))
+    # With an empty line first, Typer keeps the indentation of what follows, also if that is one paragraph.
+    return "\n\n".join([paragraphs[0], "", *paragraphs[1:]])
+
+
+def _folded(line: str, width: int) -> str:
+    """An example over as many lines as it needs, which a shell takes for one. Not one with an explanation beside it."""
+    if len(line) <= width or "   " in line:
+        return line
+    first, *words = _WORDS.findall(line)
+    rows = [f"  {first}"]
+    for word in words:
+        if len(rows[-1]) + len(word) + 3 > width:
+            rows.append(f"      {word}")
+        else:
+            rows[-1] += f" {word}"
+    return " \\\n".join(rows)
+
+
+class Command(Helpful, TyperCommand):
     """One verb."""
 
     def get_params(self, ctx: Any) -> Any:
@@ -68,7 +122,7 @@ class Listed(TyperCommand):
         return command
 
 
-class Group(TyperGroup):
+class Group(Helpful, TyperGroup):
     """Several verbs under one name. The modules of `entries` are imported when called, not when listed."""
 
     entries: ClassVar[Sequence[Entry]] = ()

@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _FOLDERS = ("", "how-to", "reference", "explanation")  # decisions are for those who change Penstock
 
 
-Words = Annotated[list[str] | None, typer.Argument(help="What the page is about.", metavar="[WORD]...")]
+Words = Annotated[list[str] | None, typer.Argument(help="What the page is about.", metavar="WORD")]
 
 
 def docs(words: Words = None) -> None:

@@ -55,7 +55,7 @@ def lag(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="Only the subscription or trigger NAMESPACE/NAME.",
             autocompletion=complete_subscription,
         ),

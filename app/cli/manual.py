@@ -17,11 +17,10 @@ from typing import Any
 import typer.main
 
 from app.cli import cli
-from app.cli.commands import Listed
+from app.cli.commands import AS_IT_IS, Listed
 from app.settings.generated import REPOSITORY, write_or_check
 
 FOLDER = REPOSITORY / "man" / "man1"
-_AS_IT_IS = "\b"  # begins a paragraph whose lines stay, for `--help` too
 _FIRST_LETTERS = re.compile(r"^(?=[.'])", re.MULTILINE)  # a line that begins with one of these would be a request
 
 
@@ -59,7 +58,7 @@ def _page(name: str, command: Any) -> Iterator[str]:
 
 
 def _paragraph(text: str) -> Iterator[str]:
-    as_it_is, (first, *lines) = text.startswith(_AS_IT_IS), text.removeprefix(_AS_IT_IS).strip("\n").split("\n")
+    as_it_is, (first, *lines) = text.startswith(AS_IT_IS), text.removeprefix(AS_IT_IS).strip("\n").split("\n")
     if not as_it_is:
         yield from (".PP", _plain(" ".join(line.strip() for line in (first, *lines))))
         return

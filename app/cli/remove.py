@@ -45,7 +45,7 @@ def remove(
     resources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KIND/NAMESPACE/NAME...",
+            metavar="KIND/NAMESPACE/NAME",
             help="KIND is KafkaChannel, Subscription, Broker or Trigger.",
             autocompletion=complete_removable,
         ),

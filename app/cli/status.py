@@ -107,7 +107,7 @@ def status(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="Only these resources: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
             autocompletion=complete_resource,
         ),

@@ -36,7 +36,7 @@ _PAIR = re.compile(
 
 Channel = Annotated[
     str,
-    typer.Argument(help="NAMESPACE/NAME of a channel or broker.", metavar="[CHANNEL]", autocompletion=complete_channel),
+    typer.Argument(help="NAMESPACE/NAME of a channel or broker.", metavar="CHANNEL", autocompletion=complete_channel),
 ]
 Last = Annotated[
     int | None,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 from typer.testing import CliRunner
 
 from app.cli import cli
+from app.cli.commands import flowing
 from tests.support.commands import commands_of
 
 _REPOSITORY = Path(__file__).parents[4]
@@ -21,6 +24,13 @@ def _commands() -> list[list[str]]:
         names.append([name])
         names.extend([name, inner] for inner in commands_of(command))
     return names
+
+
+def _help_of(command: list[str]) -> str:
+    found: Any = typer.main.get_command(cli)
+    for name in command:
+        found = commands_of(found)[name]
+    return found.help or ""
 
 
 @pytest.mark.parametrize("command", _commands(), ids=lambda command: " ".join(command) or "penstock")
@@ -40,3 +50,28 @@ def test_the_reference_names_every_command() -> None:
     page = (_REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
     missing = [command for command in _commands() if f"{' '.join(command)}" not in page]
     assert not missing
+
+
+@pytest.mark.parametrize("command", _commands(), ids=lambda command: " ".join(command) or "penstock")
+def test_nothing_is_cut_off_on_a_narrow_terminal(command: list[str]) -> None:
+    shown = CliRunner(env={"COLUMNS": "60"}).invoke(cli, [*command, "--help"]).output
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) == 60
+
+
+_EXAMPLES = [line for command in _commands() for line in _help_of(command).splitlines() if line.startswith("  ")]
+
+
+@pytest.mark.parametrize("width", [58, 78])
+def test_examples_can_be_copied(width: int) -> None:
+    for line in _EXAMPLES:
+        rows = flowing(f"Does it.\n\n\b\nExamples:\n{line}", width).split("Examples:\n")[1].splitlines()
+        assert shlex.split("\n".join(rows).replace("\\\n", "")) == shlex.split(line)
+        assert all(row.startswith("  ") for row in rows)
+        if max(map(len, line.split())) < width // 2:
+            assert max(map(len, rows)) <= width
+
+
+def test_paragraphs_flow_and_keep_their_order() -> None:
+    text = "One\nline.\n\nTwo\nlines.\n\n\b\nExamples:\n  penstock a   what it does\n  penstock b"
+    assert flowing(text, 20) == "One line.\n\n\n\nTwo lines.\n\nExamples:\n  penstock a   what it does\n  penstock b"

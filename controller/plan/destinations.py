@@ -3,7 +3,7 @@
     uri                    as written
     ref: v1 Service        http://<name>.<namespace>.svc.<cluster domain>/
     ref: KafkaChannel      the address that the channel's status publishes, once it is published
-    ref: Broker            the same
+    ref: Broker            the same; of another class, in a cluster: the address in its status
     ref: others            in a cluster: the address in the status of any object that is there
     uri beside a ref       relative to it (RFC 3986)
 
@@ -50,11 +50,11 @@ class AddressResolver:
         self._config = config
         self._cluster = world.cluster
         self._expected = frozenset(one.key for one in world.objects if one.resource.kind in (CHANNEL, BROKER))
-        self._others = frozenset(
-            one.key
+        self._others = {
+            one.key: one.resource
             for one in world.objects
             if isinstance(one.resource, Broker) and one.resource.class_ != KAFKA_CLASS and one.uid not in world.channels
-        )
+        }
         alive = world.retained | {one.uid for one in world.objects}
         self._published: Mapping[ChannelKey, records.Channel] = {
             (record.kind, record.namespace, record.name): record
@@ -111,6 +111,9 @@ class AddressResolver:
                 self._in_cluster(ref, self._cluster, what, reason)
             return Addressable(f"http://{ref.name}.{ref.namespace}.svc.{self._config.cluster_domain}/")
         if (ref.api_version.partition("/")[0], ref.kind) in ((MESSAGING, CHANNEL), (EVENTING, BROKER)):
+            other = self._others.get((ref.kind, ref.namespace, ref.name))
+            if other is not None and other.address is not None:
+                return other.address
             return Addressable(self._channel_address(ref, what, reason))
         if self._cluster is not None:
             return self._in_cluster(ref, self._cluster, what, reason)
@@ -135,8 +138,7 @@ class AddressResolver:
             raise Unresolved(reason, f"{what}: there is no {ref} of {ref.api_version}; create it, or correct the ref")
         found = cluster.addresses[ref]
         if found is None and kind != ("v1", "Service"):
-            message = f"{what} waits until {ref} has an address; see its status.address.url"
-            raise Unresolved(reason, message, waits=True)
+            raise _has_no_address_yet(ref, what, reason)
         return found or Addressable("")
 
     def _channel_address(self, ref: Ref, what: str, reason: str) -> str:
@@ -145,6 +147,8 @@ class AddressResolver:
         urls = self.addresses(record) if record is not None else ()
         if urls:
             return urls[0]
+        if key in self._others and self._cluster is not None:
+            raise _has_no_address_yet(ref, what, reason)
         if key in self._others:
             raise Unresolved(
                 reason,
@@ -155,3 +159,8 @@ class AddressResolver:
         if key in self._expected:
             raise Unresolved(reason, f"{what} waits until {ref} is published; see the status of that one", waits=True)
         raise Unresolved(reason, f"{what}: there is no {ref}; add it, or correct the ref")
+
+
+def _has_no_address_yet(ref: Ref, what: str, reason: str) -> Unresolved:
+    message = f"{what} waits until {ref} has an address; see its status.address.url"
+    return Unresolved(reason, message, waits=True)

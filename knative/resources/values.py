@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, OnRetriesExhausted
+from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryFormat, DeliveryOrder, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
 from knative.resources.destination import Destination
 
@@ -121,6 +121,7 @@ class Broker:
     concurrency: int | None = None  #: as for `order`
     hosts: tuple[str, ...] = ()
     keep_topic: bool = False
+    address: Addressable | None = None  #: in a cluster, what the status of one of another class says
     kind: str = "Broker"
 
 

@@ -63,3 +63,42 @@ def _sinks_come_late(penstock: PenstockInCluster, subscriber: ScriptedSubscriber
     penstock.wait("an event is stored", lambda: post(port, target, "one").status == 202)
     penstock.wait("the sink has it", lambda: bool(subscriber.requests("/dead")))
     assert [one.attributes["id"] for one in subscriber.requests("/dead")] == ["one"]
+
+
+def test_a_broker_of_another_class_is_where_events_go(penstock: PenstockInCluster) -> None:
+    """Its own controller says where it is, and later something else."""
+    to = {"ref": {"apiVersion": EVENTING, "kind": "Broker", "name": "theirs"}}
+
+    def say(url: str) -> None:
+        path = f"{penstock.path('Broker', 'theirs')}/status"
+        penstock.kube.admin.merge(path, {"status": {"address": {"url": url}}}).must()
+
+    def resolved() -> tuple[str, str]:
+        return penstock.condition("Subscription", "billing", "ReferencesResolved")
+
+    def subscriber() -> object:
+        return penstock.read("Subscription", "billing")["status"].get("physicalSubscription", {}).get("subscriberUri")
+
+    with ScriptedSubscriber() as theirs, penstock.worker() as worker:
+        worker.wait_ready()
+        penstock.channel("orders")
+        penstock.subscription("billing", "orders", to)
+        missing = ("False", "SubscriberNotResolved")
+        penstock.wait("it is missing", lambda: resolved() == missing)
+        another = {"eventing.knative.dev/broker.class": "MTChannelBasedBroker"}
+        penstock.create(EVENTING, "Broker", "theirs", {}, annotations=another)
+        penstock.wait("it has no address", lambda: resolved() == ("Unknown", "SubscriberNotResolved"))
+        say(theirs.script("/ns/theirs", says(202)))
+        penstock.wait_ready("Subscription", "billing")
+        target = f"/channels/{penstock.namespace}/orders"
+        penstock.wait("an event is stored", lambda: post(worker.port, target, "one").status == 202)
+        penstock.wait("the Broker has it", lambda: bool(theirs.requests("/ns/theirs")))
+        moved = theirs.script("/moved", says(202))
+        say(moved)
+        penstock.wait("the Subscription follows it", lambda: subscriber() == moved)
+        assert post(worker.port, target, "two").status == 202
+        penstock.wait("the new address has the next one", lambda: bool(theirs.requests("/moved")))
+        broker = penstock.read("Broker", "theirs")
+        assert "finalizers" not in broker["metadata"]
+        assert "conditions" not in broker["status"], "its status is its own controller's"
+        assert worker.terminate() == 0, worker.tail()

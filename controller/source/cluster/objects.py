@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from controller.plan.actions import AnyObject, Object, WriteStatus
+from controller.source.cluster.references import address_of
 from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of
 from knative.resources.brokers import BROKER_CLASS, CLASS_NOT_SERVED, KAFKA_CLASS, NAMESPACED_CLASS, is_of_a_broker
 from knative.resources.conditions import conditions_of, false
@@ -130,6 +131,8 @@ def read_object(raw: Raw) -> Known:
         return replace(known, problem=f"{raw.get('apiVersion')} is not served by this version")
     if isinstance(resource, ResetOffset):
         resource = replace(resource, over=_is_over(raw), created=_created_s(metadata))
+    if isinstance(resource, Broker) and resource.class_ != KAFKA_CLASS:
+        resource = replace(resource, address=address_of(raw))
     return replace(known, resource=resource)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.plan.actions import (
-    AnyObject,
-)
+from controller.plan.actions import AnyObject, ClusterView
 from knative.delivery.policy import Addressable
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
@@ -113,6 +111,25 @@ def test_a_ref_to_a_broker_that_has_no_address(
     status = kafka.status(one, channel(), *others)
     assert condition(status, "ReferencesResolved") == found
     assert any(each in message(status, "ReferencesResolved") for each in words.split("|"))
+
+
+@pytest.mark.parametrize(("uri", "address"), [("", "http://theirs/ns/main"), ("/x", "http://theirs/x")])
+def test_a_ref_to_a_broker_of_another_class_is_the_address_in_its_status(uri: str, address: str) -> None:
+    theirs = broker(class_="Other", address=Addressable("http://theirs/ns/main", "pem"))
+    one = subscription(subscriber=Destination(uri, MAIN), reply=Destination(uri, MAIN))
+    kafka = kafka_with_ingress()
+    kafka.settle(channel(), one, theirs, cluster=ClusterView())
+    record = kafka.world.subscriptions["s-billing"]
+    assert record.subscriber == record.reply == Addressable(address, "pem")
+    assert condition(kafka.status(one, channel(), theirs, cluster=ClusterView()), "ReferencesResolved") == (TRUE, "")
+
+
+def test_a_ref_waits_for_the_address_of_a_broker_of_another_class() -> None:
+    objects = channel(), broker(class_="Other")
+    one = subscription(subscriber=Destination(ref=MAIN))
+    status = kafka_with_ingress().status(one, *objects, cluster=ClusterView())
+    assert condition(status, "ReferencesResolved") == (UNKNOWN, "SubscriberNotResolved")
+    assert "waits until Broker default/main has an address" in message(status, "ReferencesResolved")
 
 
 def test_without_an_ingress_url_a_broker_has_no_address() -> None:

@@ -23,7 +23,7 @@ from controller.source.cluster.references import (
 )
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Ref
-from knative.resources.values import KafkaChannel, ResetOffset
+from knative.resources.values import Broker, KafkaChannel, ResetOffset
 
 KAFKA = {"eventing.knative.dev/broker.class": "Kafka"}
 
@@ -72,6 +72,22 @@ def test_a_class_that_nobody_serves_has_a_way_out(given: Known, said: bool) -> N
         (ready,) = status.conditions
         assert (ready.status, ready.reason) == ("False", "ClassNotServed")
         assert "create it again with eventing.knative.dev/broker.class: Kafka" in ready.message
+
+
+@pytest.mark.parametrize(
+    ("class_", "status", "address"),
+    [
+        ("MTChannelBasedBroker", {"address": {"url": "http://b/ns/one"}}, Addressable("http://b/ns/one")),
+        ("MTChannelBasedBroker", {}, None),
+        ("Kafka", {"address": {"url": "http://b/ns/one"}}, None),
+    ],
+)
+def test_only_of_brokers_of_another_class_the_address_is_read(
+    class_: str, status: dict[str, Any], address: Addressable | None
+) -> None:
+    found = read_object({**broker(class_).raw, "status": status}).resource
+    assert isinstance(found, Broker)
+    assert found.address == address
 
 
 def test_a_channel_may_have_no_spec() -> None:

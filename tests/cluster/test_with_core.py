@@ -17,7 +17,7 @@ from tests.support.groups import group_states
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.faulty_api import Faults, FaultyApi
-from tests.support.kube.penstock import MESSAGING, RESETS, PenstockInCluster
+from tests.support.kube.penstock import CHANNELS, MESSAGING, RESETS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
@@ -92,6 +92,23 @@ def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInClus
         penstock.delete("KafkaChannel", "orders")
         penstock.wait_gone("KafkaChannel", "orders")
         assert worker.terminate() == 0, worker.tail()
+
+
+def test_a_channel_says_which_channelable_it_is(penstock: PenstockInCluster) -> None:
+    """Core reads it before it subscribes. A new channel has it, and one that has lost it, as after an upgrade."""
+    mark = "messaging.knative.dev/subscribable"
+
+    def annotations() -> dict[str, str]:
+        return dict(penstock.read("KafkaChannel", "orders")["metadata"].get("annotations", {}))
+
+    with penstock.worker("controller") as controller:
+        penstock.create(CHANNELS, "KafkaChannel", "orders", {}, annotations={"example.com/team": "shop"})
+        penstock.wait("it says so", lambda: annotations() == {mark: "v1", "example.com/team": "shop"})
+        penstock.wait("it is published", lambda: penstock.is_published("orders"))
+        penstock.kube.admin.merge(penstock.path("KafkaChannel", "orders"), {"metadata": {"annotations": {mark: None}}})
+        penstock.wait("it says so again", lambda: annotations() == {mark: "v1", "example.com/team": "shop"})
+        assert penstock.condition("KafkaChannel", "orders", "ContractPublished") == ("True", ""), "it is no new spec"
+        assert controller.terminate() == 0, controller.tail()
 
 
 def test_core_takes_over_the_subscriptions_of_a_controller_that_resolved_them(

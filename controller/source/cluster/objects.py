@@ -7,7 +7,7 @@ with its topic left behind, and one that is not valid is served as it was.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,8 @@ from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
 from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscription, Trigger
 
 FINALIZER = "penstock.dev/finalizer"
+#: Tells Knative which version of its duck type Channelable a channel is.
+SUBSCRIBABLE = {"messaging.knative.dev/subscribable": "v1"}
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 #: Kind -> the path of its API group, and the plural of its name there.
@@ -207,9 +209,17 @@ class FinalizerChange:
 
     known: Known
     finalizers: tuple[str, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)  #: that are set in the same request
+
+
+def lacks_annotation(known: Known) -> bool:
+    """Whether it is a channel that does not say yet which Channelable it is."""
+    annotations = metadata_of(known.raw).get("annotations") or {}
+    return known.kind == "KafkaChannel" and not SUBSCRIBABLE.items() <= annotations.items()
 
 
 def change_finalizer(known: Known, *, has: bool) -> FinalizerChange:
     """Whether it has our finalizer changes; those of others stay."""
+    annotations = SUBSCRIBABLE if has and known.kind == "KafkaChannel" else {}
     others = [str(other) for other in metadata_of(known.raw).get("finalizers") or () if other != FINALIZER]
-    return FinalizerChange(known, (*others, FINALIZER) if has else tuple(others))
+    return FinalizerChange(known, (*others, FINALIZER) if has else tuple(others), annotations)

@@ -336,6 +336,7 @@ class ClusterSource:
             "uid": known.uid,
             "resourceVersion": version_of(known.raw),
             "finalizers": list(change.finalizers) or None,
+            **({"annotations": change.annotations} if change.annotations else {}),
         }
         path = path_of(known.kind, namespace, name)
         try:

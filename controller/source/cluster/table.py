@@ -26,6 +26,7 @@ from controller.source.cluster.objects import (
     grant,
     is_of_another_class,
     is_written_into,
+    lacks_annotation,
     namespaced_status,
     owns_something,
     read_object,
@@ -89,6 +90,7 @@ class Table:
     _brokers: dict[Name, bool] = field(default_factory=dict)  #: whether it is ours
     _triggers: defaultdict[Name, set[str]] = field(default_factory=lambda: defaultdict(set))  #: by Broker
     _listing: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  #: channels by entry
+    _unannotated: set[str] = field(default_factory=set)  #: channels that Knative cannot subscribe to yet
     _gone: frozenset[str] = frozenset()
     _missing: set[str] = field(default_factory=set)
     _entries: frozenset[str] | None = None  #: None = not collected
@@ -154,6 +156,8 @@ class Table:
             self._brokers[name] = owns_something(known.resource) or known.finalized
         if known.kind == "Trigger":
             self._triggers[broker_of(known.raw)].add(uid)
+        if lacks_annotation(known):
+            self._unannotated.add(uid)
         for entry in _entries_of(known):
             self._listing[entry].add(uid)
             self.rows[entry].was_entry = True
@@ -166,6 +170,7 @@ class Table:
                 self._brokers.pop(name, None)
         if known.kind == "Trigger":
             self._triggers[broker_of(known.raw)].discard(uid)
+        self._unannotated.discard(uid)
         for entry in _entries_of(known):
             self._listing[entry].discard(uid)
 
@@ -288,10 +293,12 @@ class Table:
         return frozenset((known.kind, *name_of(known.raw)) for known in there)
 
     def adoptions(self) -> list[FinalizerChange]:
-        """Which objects get our finalizer: those that will have something in Kafka."""
-        return [
-            change_finalizer(known, has=True) for known in self.known(State.LISTED) if owns_something(known.resource)
-        ]
+        """Which objects get our finalizer: those that will have something in Kafka. And channels that had it before
+        their annotation."""
+        listed = [known for known in self.known(State.LISTED) if owns_something(known.resource)]
+        rows = [self.rows[uid] for uid in sorted(self._unannotated)]
+        served = [row.known for row in rows if row.state is State.SERVED and row.known is not None]
+        return [change_finalizer(known, has=True) for known in (*listed, *served)]
 
     def releases(self, in_kafka: Collection[str]) -> list[FinalizerChange]:
         """Which lose it. `in_kafka`: uids of which the contract or a removal in progress still has something; an object

@@ -66,6 +66,7 @@ def with_(given: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 OURS_TOO: dict[str, Any] = {"finalizers": ["x/y", FINALIZER]}
+ANNOTATED: dict[str, Any] = {"annotations": {"messaging.knative.dev/subscribable": "v1", "x": "y"}}
 GOING: dict[str, Any] = {"deletionTimestamp": NOW}
 
 #: The object, those beside it, whether core is there, its state.
@@ -209,12 +210,13 @@ def test_brokers_of_others_are_known_and_ghosts_are_set_apart() -> None:
 FINALIZERS: dict[str, tuple[dict[str, Any], str, list[str] | None]] = {
     "a new channel gets it": (raw(), "", [FINALIZER]),
     "others keep theirs": (raw(finalizers=["x/y"]), "", ["x/y", FINALIZER]),
-    "it has it": (raw(**OURS_TOO), "", None),
+    "it has it": (raw(**OURS_TOO, **ANNOTATED), "", None),
+    "it has it, without the annotation": (raw(**OURS_TOO), "", ["x/y", FINALIZER]),
+    "not valid any more, without the annotation": (raw(spec=NOT_VALID, **OURS_TOO), "", None),
     "being deleted, never had it": (raw(**GOING), "", None),
     "being deleted, its topic is still there": (raw(**GOING, **OURS_TOO), "u1", None),
     "being deleted, nothing is left": (raw(**GOING, **OURS_TOO), "", ["x/y"]),
     "not valid": (raw(spec=NOT_VALID), "", None),
-    "not valid any more": (raw(spec=NOT_VALID, **OURS_TOO), "", None),
     "not valid, being deleted": (raw(spec=NOT_VALID, **OURS_TOO, **GOING), "", ["x/y"]),
     "a Broker of ours": (broker("Kafka"), "", [FINALIZER]),
     "a Broker of another class": (broker("MT"), "", None),
@@ -231,6 +233,22 @@ def test_finalizers(row: tuple[dict[str, Any], str, list[str] | None]) -> None:
     adopted, released = cluster.adoptions(), cluster.releases(in_kafka.split())
     assert [list(change.finalizers) for change in (*adopted, *released)] == ([] if expected is None else [expected])
     assert bool(adopted) is (expected is not None and FINALIZER in expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "annotations"),
+    [
+        (raw(), {"messaging.knative.dev/subscribable": "v1"}),
+        (raw(**OURS_TOO), {"messaging.knative.dev/subscribable": "v1"}),
+        (raw(**OURS_TOO, annotations={"messaging.knative.dev/subscribable": "v1beta1"}),
+         {"messaging.knative.dev/subscribable": "v1"}),
+        (SUBSCRIPTION, {}),
+        (broker("Kafka"), {}),
+    ],
+)  # fmt: skip
+def test_a_channel_says_that_it_can_be_subscribed_to(given: dict[str, Any], annotations: dict[str, str]) -> None:
+    (change,) = table(given).adoptions()
+    assert change.annotations == annotations
 
 
 @pytest.mark.parametrize(
@@ -340,6 +358,7 @@ CANDIDATES = [
     with_(SUBSCRIPTION, name="sub", uid="s", **OURS_TOO),
     raw(uid="c", spec={"subscribers": [{"uid": "s", "generation": 1, "subscriberUri": "http://x/"}]}, **OURS_TOO),
     raw(uid="c", **OURS_TOO),
+    raw(uid="c", **OURS_TOO, **ANNOTATED),
     raw(uid="c", spec=NOT_VALID),
 ]
 

@@ -29,7 +29,7 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     def problem() -> str:
         return next((f"{one.problem}; {ASK_DOCTOR}" for one in elected if one.problem), "")
 
-    source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, has_lease)
+    source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, has_lease, config.channel_services)
 
     def elect(make_lock: MakeLock, changed: Changed) -> Election:
         name = f"{config.instance}-controller"

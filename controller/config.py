@@ -27,6 +27,7 @@ class ControllerConfig:
     broker_template: str = kafka_names.BROKER_TOPIC_TEMPLATE
     cluster_domain: str = "cluster.local"
     ingress_url: str = ""  #: http://host:port of ingress; "" = channels have only cluster host names
+    channel_services: str = ""  #: host that the Services of channels lead to, in a cluster; "" = there are none
     event_bytes_max: int = MIB
     #: of a subscription when neither it nor its channel has a `delivery`
     default_delivery: DeliverySpec = field(default_factory=lambda: DeliverySpec(retry=10))

@@ -10,7 +10,7 @@ Key = tuple[str, str, str]  #: (kind, namespace, name)
 Record = Channel | Subscription  #: of the contract
 
 
-TROUBLES = ("lease", "watch", "finalizer", "status")  #: what a Trouble may be about
+TROUBLES = ("lease", "watch", "finalizer", "service", "status")  #: what a Trouble may be about
 
 
 @dataclass(frozen=True, slots=True)

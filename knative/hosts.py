@@ -22,9 +22,14 @@ def plain_host(host: str) -> str:
     return host.lower().partition(":")[0].rstrip(".")
 
 
+def service_of_channel(channel: str) -> str:
+    """The name of the Service that stands for a channel in its namespace."""
+    return f"{channel}-kn-channel".lower()
+
+
 def channel_host(namespace: str, channel: str) -> str:
     """The short cluster host name of a channel; a domain may follow it."""
-    return f"{channel}-kn-channel.{namespace}.svc".lower()
+    return f"{service_of_channel(channel)}.{namespace}.svc".lower()
 
 
 def owner_by_address(host: str, namespace: str) -> str | None:

@@ -136,6 +136,7 @@ PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "broker_topic_template": kafka_names.template_problem,
     "cluster_domain": kafka_names.domain_problem,
     "ingress_url": destination.base_problem,
+    "channel_services": lambda host: kafka_names.domain_problem(host) if host else None,
     "backoff_default": message_of(parse_duration_s),
     "bind": message_of(ipaddress.ip_address),
     "admin_bind": message_of(ipaddress.ip_address),

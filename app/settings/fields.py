@@ -109,6 +109,10 @@ class Settings(BaseSettings):
         "", "URL", "Base URL at which every worker reaches the ingress. Channels publish URLs below it, and refs to "
         "them resolve to these. Empty: host names that resolve in a cluster only.", example="http://localhost:8080",
     )  # fmt: skip
+    channel_services: str = _setting(
+        "", "host", "Where the Service <channel>-kn-channel of each KafkaChannel in a cluster leads: the host of the "
+        "ingress, port 80. Empty: there are no such Services.", "penstock-ingress.penstock.svc.cluster.local"
+    )  # fmt: skip
     dlq_retention_s: int = _setting(
         2_592_000, "seconds", "Retention of the DLQ topics that the controller creates.", ge=60, le=int(DURATION_MAX_S)
     )

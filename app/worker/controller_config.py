@@ -37,6 +37,7 @@ def controller_config(
         broker_template=settings.broker_topic_template,
         cluster_domain=settings.cluster_domain,
         ingress_url=settings.ingress_url,
+        channel_services=settings.channel_services,
         event_bytes_max=settings.event_bytes_max,
         default_delivery=DeliverySpec(
             retry=settings.retry_default,

@@ -131,6 +131,8 @@ class ClusterView:
     #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
     #: finalizer, or waiting for Knative's core to write it into its channel
     expected: frozenset[tuple[str, str, str]] = frozenset()
+    #: uid of a channel -> why its Service is not as it should be
+    services: Mapping[str, str] = field(default_factory=dict)
     core: bool = False  #: Knative's own controller resolves Subscriptions
 
     def why_refused(self, api_version: str, kind: str, namespace: str) -> str:

@@ -29,8 +29,8 @@ from controller.plan.ownership import Ownership, channel_owner, channel_topic, s
 from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names, records
 from knative.contract.leader_state import Removal
-from knative.hosts import owner_by_service
-from knative.resources.conditions import Condition, false, true, unknown
+from knative.hosts import owner_by_service, service_of_channel
+from knative.resources.conditions import Condition, ConditionStatus, false, true, unknown
 from knative.resources.fields import HOSTS
 
 #: The configs that every topic of ours has.
@@ -97,7 +97,7 @@ def plan_channel(
         config_keys=tuple(sorted({*(key for key, _ in channel.resource.topic_configs), *_to_reset(channel, world)})),
     )
     publish = () if record == published else (PublishChannel(record),)
-    if published is None and addressable.reason == "":
+    if published is None and addressable.status is ConditionStatus.TRUE:
         addressable = unknown("Addressable", "BeingPublished", "the address is being published")
     conditions = (topics.condition, published_condition(bool(publish), channel.uid, world), addressable)
     return ChannelPlan(channel, topic, dlq_topic, record, conditions, (*topics.actions, *publish))
@@ -299,6 +299,11 @@ def _plan_hosts(
     if not hosts and not config.ingress_url:
         message = "has no address that others could use; set PENSTOCK_INGRESS_URL, or the annotation penstock.dev/hosts"
         return (), false("Addressable", "NoAddress", message)
+    why = world.cluster.services.get(channel.uid) if world.cluster is not None else None
+    if why is not None:
+        service = f"{resource.namespace}/{service_of_channel(resource.name)}"
+        message = f"the Service {service} cannot be written, so the host name does not resolve: {why}"
+        return tuple(hosts), true("Addressable", "ServiceNotWritten", message)
     return tuple(hosts), true("Addressable")
 
 

@@ -44,7 +44,7 @@ def channel_status(
         rows, served_by = _subscribers(plan, subscriptions, world)
         parts = (*plan.conditions, served_by, sink_resolved)
         body["subscribers"] = rows
-        notes.append(served_by)
+        notes += [served_by, plan.conditions[2]]
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.audit import compare, service_account
+from tests.support.kube.client import resource_path
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import controller_role
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, MESSAGING, PenstockInCluster
@@ -21,10 +22,18 @@ def test_the_controller_needs_exactly_what_its_roles_allow(
 ) -> None:
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
     added = ("True", "")
-    with penstock.worker("controller", {"PENSTOCK_INGRESS_URL": "http://ingress.test"}) as controller:
+    env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_CHANNEL_SERVICES": "ingress.test"}
+    with penstock.worker("controller", env) as controller:
         penstock.create("v1", "Service", "billing", {"ports": [{"port": 80}]})
         penstock.create("v1", "ConfigMap", "config")
         penstock.channel("orders")
+        path = resource_path("v1", "services", namespace=penstock.namespace, name="orders-kn-channel")
+        penstock.wait("the Service of the channel", lambda: kube.admin.get(path).ok)
+        kube.admin.merge(path, {"spec": {"externalName": "elsewhere.test"}}).must()
+        penstock.wait(
+            "it is put right",
+            lambda: kube.admin.get(path).must()["spec"]["externalName"] == "ingress.test",
+        )
         service = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "billing"}}
         penstock.subscription("billing", "orders", service)
         config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}}

@@ -23,7 +23,10 @@ from tests.support.processes import REPOSITORY
 #: Structural copies of what other projects bring into a cluster.
 FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
 WITH = {
-    "knative": ("pod-monitor", "alerts", "dashboards", "keda", "spark-operator-jobs", "own-token", "kafka-secret"),
+    "knative": (
+        *("channel-services", "pod-monitor", "alerts", "dashboards", "keda", "spark-operator-jobs", "own-token"),
+        "kafka-secret",
+    ),
     "plain": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
     "dev": ("pod-monitor", "alerts", "dashboards", "own-token", "kafka-secret"),
 }
@@ -85,6 +88,29 @@ def test_api_server_accepts_each_overlay(
         pod = _pod(namespace, name, template["spec"])
         answer = admin.create(pod, dryRun="All")
         assert answer.ok, f"the pod of {name}: {answer.message}"
+
+
+@pytest.mark.parametrize("overlay", sorted(WITH))
+def test_services_of_channels_lead_to_ingress(tmp_path: Path, overlay: str) -> None:
+    """To port 80 of a Service that selects its pods; with Serving, to the port of the proxy in them."""
+    added = [COMPONENTS / "channel-services"] if overlay == "knative" else []
+    documents = render(write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], added))
+    (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
+    name, namespace, *_ = settings["PENSTOCK_CHANNEL_SERVICES"].split(".")
+    (service,) = (one for one in documents if one["apiVersion"] == "v1" and one["metadata"]["name"] == name)
+    assert service["metadata"]["namespace"] == namespace
+    (port,) = service["spec"]["ports"]
+    (template,) = (
+        template
+        for _, template in _templates(documents)
+        if service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    )
+    if overlay == "knative":
+        assert port == {"name": "http", "port": 80, "targetPort": 8012}
+        assert template["metadata"]["annotations"]["autoscaling.knative.dev/min-scale"] == "1"
+    else:
+        ports = {one["name"]: one["containerPort"] for one in template["spec"]["containers"][0]["ports"]}
+        assert (port["port"], ports[port["targetPort"]]) == (80, 8080)
 
 
 def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:

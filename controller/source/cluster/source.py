@@ -33,6 +33,7 @@ from controller.source.cluster.objects import (
     trimmed,
 )
 from controller.source.cluster.referred import Referred
+from controller.source.cluster.services import ChannelServices
 from controller.source.cluster.store import ObjectStore, Raw, name_of, uid_of, version_of
 from controller.source.cluster.table import Refusal, State, Table
 from controller.source.cluster.watcher import Collection as Listed
@@ -60,9 +61,10 @@ class ClusterSource:
         subscriptions: str,
         crashed: Callable[[BaseException], None],
         may_write: Callable[[], bool],
+        channel_services: str = "",
     ) -> None:
         """`namespaces`: () = all. `subscriptions`: core, own or auto. `may_write`: whether this process has the
-        Lease, asked before each write."""
+        Lease, asked before each write. `channel_services`: see `services`."""
         self._api = api
         self._namespaces = tuple(namespaces) or ("",)
         self._mode = subscriptions
@@ -70,6 +72,7 @@ class ClusterSource:
         self._changed: Callable[[], None] = lambda: None
         self._watches = Watches(api, self._on_change, crashed)
         self._referred = Referred(api, self._watches, self._namespaces)
+        self._services = ChannelServices(api, self._watches, self._namespaces, channel_services, may_write)
         self._table = Table(core=subscriptions == "core")
         self.foreign: frozenset[str] = frozenset()
         self._dirty: set[str] = set()
@@ -108,7 +111,8 @@ class ClusterSource:
         return self._watches.stores(self._lists(*kinds))
 
     def _wanted(self) -> dict[Listed, Trim]:
-        return {listed: trimmed(kind) for listed, (kind, _) in self._lists(*KINDS).items()}
+        ours = {listed: trimmed(kind) for listed, (kind, _) in self._lists(*KINDS).items()}
+        return {**ours, **self._services.wanted}
 
     async def scan(self) -> Scan:
         """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
@@ -129,9 +133,12 @@ class ClusterSource:
         table.lists = frozenset(where for listed, where in self._lists(*KINDS).items() if listed not in absent)
         for uid in {*read, *away}:
             row = table.rows.get(uid)
-            self._referred.use(uid, row.known.resource if row is not None and row.known is not None else None)
+            known = row.known if row is not None else None
+            self._referred.use(uid, known.resource if known is not None else None)
+            self._services.use(uid, known if known is not None and table.is_served_channel(known) else None)
         await self._referred.need(self._wanted())
         changed |= self._referred.news()
+        self._services.follow()
         table.synced = synced and self._referred.synced()
         refused = frozenset(self._refused())
         if refused != self._seen:
@@ -174,7 +181,8 @@ class ClusterSource:
     def waits(self) -> bool:
         """Whether an object waits for our finalizer, or to lose it."""
         going = self._table.known(*_GOING)
-        return bool(going or self._table.adoptions() or any(store.deleted for store in self._stores(*KINDS)))
+        deleted = any(store.deleted for store in self._stores(*KINDS))
+        return bool(going or self._table.adoptions() or deleted or self._services.waits)
 
     async def _find_core(self) -> None:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
@@ -255,7 +263,13 @@ class ClusterSource:
         """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
         view = self._referred.view()
         expected = self._table.expected() if whole else frozenset[Key]()
-        return replace(view, expected=expected, core=self._table.core, refused={**view.refused, **self._refused()})
+        return replace(
+            view,
+            expected=expected,
+            core=self._table.core,
+            refused={**view.refused, **self._refused()},
+            services=self._services.problems,
+        )
 
     def _refused(self) -> dict[tuple[str, str, str], str]:
         """Why lists of our kinds are refused."""
@@ -279,6 +293,7 @@ class ClusterSource:
         return [
             *self._watches.troubles(self._lists(*KINDS)),
             *(Trouble("finalizer", str(known), why.since, why.why) for known, why in refused if why is not None),
+            *self._services.troubles(),
         ]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
@@ -305,9 +320,14 @@ class ClusterSource:
     # -- finalizers
 
     async def prepare(self) -> None:
-        """Give our finalizer to what will have something in Kafka."""
+        """Give our finalizer to what will have something in Kafka, and Services to channels."""
         await self._carry_out(self._table.adoptions())
         await self.scan()
+        changed = await self._services.write()
+        if changed:
+            self._dirty |= changed
+            self._revision += 1
+            self._changed()
 
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Take our finalizer from what is being deleted and has nothing in Kafka any more, and from what core has taken

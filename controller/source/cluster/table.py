@@ -223,6 +223,10 @@ class Table:
         uids = [uid for state in states for uid in sorted(self._in[state])] if states else list(self.rows)
         return [known for uid in uids if (known := self.rows[uid].known) is not None]
 
+    def is_served_channel(self, known: Known) -> bool:
+        """Whether it is a KafkaChannel that may be acted on."""
+        return known.kind == "KafkaChannel" and self.rows[known.uid].state is State.SERVED
+
     def entries(self) -> frozenset[str]:
         """Uids of the subscribers that the channels list which are served."""
         if self._entries is None:

@@ -40,9 +40,15 @@ class Collection:
 
     path: str
     page: int = PAGE  #: so many objects are in one answer
+    selector: str = ""  #: only those with these labels; "" = all
 
     def __str__(self) -> str:
-        return self.path
+        return f"{self.path}?{self.selector}" if self.selector else self.path
+
+    @property
+    def params(self) -> dict[str, str | int]:
+        """What each request for it has."""
+        return {"labelSelector": self.selector} if self.selector else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ class Watcher:
         self.store.begin_list()
         more = ""
         while True:
-            given: dict[str, str | int] = {"limit": self.collection.page}
+            given = {**self.collection.params, "limit": self.collection.page}
             if more:
                 given["continue"] = more
             more = self.store.add_page(await self._api.get(self.collection.path, given))
@@ -126,7 +132,7 @@ class Watcher:
     async def _watch(self) -> StreamEnd:
         """One stream until its end. Raises ApiError if there is none, or if it cannot be continued."""
         count, cut, began_s = 0, None, time.monotonic()
-        params = {"resourceVersion": self.store.version}
+        params = {**self.collection.params, "resourceVersion": self.store.version}
         try:
             async with aclosing(self._api.watch(self.collection.path, params, WATCH_S)) as events:
                 async for event in events:

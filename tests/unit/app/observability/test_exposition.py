@@ -24,7 +24,7 @@ LABELS = {
     "verdict": 5,
     "result": 2,
     "kind": 3,
-    "what": 4,
+    "what": len(TROUBLES),
     # those of the process itself
     "generation": 3,
     "implementation": 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.plan.actions import ObservedTopic
+from controller.plan.actions import ClusterView, ObservedTopic
 from knative.contract.records import WorkerState
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import Subscriber
@@ -31,6 +31,7 @@ from tests.unit.controller.worlds import (
 
 ENTRY = Subscriber("e-1", "entry", 1, Destination(uri="http://entry/"))
 GHOST = Subscriber("e-2", "ghost", 1, Destination(uri="http://ghost/"))
+REFUSED = {"cluster": ClusterView(services={"c-orders": "403; grant the verb create"})}
 
 CHANNELS = [
     Row("new", "Unknown TopicBeingCreated: Ready, TopicReady, ContractPublished, Addressable", (channel(),)),
@@ -147,6 +148,21 @@ CHANNELS = [
         "False HostTaken: Ready, Addressable",
         (channel(hosts=("one.test",)), channel("a", hosts=("one.test",))),
         None,
+    ),
+    Row("its Service is refused", "True ServiceNotWritten: Ready, Addressable", (channel(),), None, more=REFUSED),
+    Row(
+        "new, and its Service is refused",
+        "Unknown BeingPublished: Ready, ContractPublished, Addressable",
+        (channel(),),
+        topics=CREATED,
+        more=REFUSED,
+    ),
+    Row(
+        "its Service is refused, and a host is another's",
+        "False HostTaken: Ready, Addressable",
+        (channel(hosts=("one.test",)), channel("a", hosts=("one.test",))),
+        None,
+        more=REFUSED,
     ),
     Row(
         "topic deleted by others",

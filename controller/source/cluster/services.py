@@ -1,0 +1,218 @@
+"""The Services of channels: each KafkaChannel has one as in Knative, so that its host name resolves.
+
+    orders-kn-channel.shop.svc   --ExternalName-->   the host of the ingress (PENSTOCK_CHANNEL_SERVICES)
+
+Its owner is the channel: Kubernetes deletes it with that. A Service that somebody else has made stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from controller.kube.api_server import MERGE, ApiServer
+from controller.kube.errors import CONFLICT, FORBIDDEN, ApiError
+from controller.model import Trouble
+from controller.source.cluster.objects import API_VERSIONS, Known
+from controller.source.cluster.references import SERVICE, group_path
+from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of, version_of
+from controller.source.cluster.watcher import Collection
+from controller.source.cluster.watches import Trim, Watches
+from controller.timing import ABSENT_S
+from knative.hosts import service_of_channel
+
+log = structlog.get_logger(__name__)
+
+#: The label that Knative gives to such Services. Only those that have it are watched.
+ROLE = ("messaging.knative.dev/role", "kafka-channel")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceWrite:
+    """A Service to create, or the part of one to change."""
+
+    method: str
+    path: str
+    body: Raw
+
+
+def name_of_service(channel: Known) -> Name:
+    """Its namespace and name."""
+    namespace, name = name_of(channel.raw)
+    return namespace, service_of_channel(name)
+
+
+def plan_service(channel: Known, live: Raw | None, host: str) -> ServiceWrite | None:
+    """What to write so that the name of a channel leads to `host`. `live`: the Service as it is, which is the
+    channel's; None = it is not there."""
+    namespace, name = name_of_service(channel)
+    path = f"{group_path(SERVICE[0])}/namespaces/{namespace}/services"
+    spec = {"type": "ExternalName", "externalName": host}
+    if live is not None:
+        metadata = {"uid": uid_of(live), "resourceVersion": version_of(live)}
+        there = live.get("spec") or {}
+        same = spec.items() <= there.items()
+        return None if same else ServiceWrite("PATCH", f"{path}/{name}", {"metadata": metadata, "spec": spec})
+    owner = {
+        "apiVersion": API_VERSIONS[channel.kind],
+        "kind": channel.kind,
+        "name": name_of(channel.raw)[1],
+        "uid": channel.uid,
+        "controller": True,
+    }
+    labels = {"app.kubernetes.io/name": "penstock", ROLE[0]: ROLE[1]}
+    mine = {"namespace": namespace, "name": name, "labels": labels, "ownerReferences": [owner]}
+    ports = [{"name": "http", "port": 80}]  # the name says to a service mesh what is spoken there
+    body = {"apiVersion": SERVICE[0], "kind": SERVICE[1], "metadata": mine, "spec": {**spec, "ports": ports}}
+    return ServiceWrite("POST", path, body)
+
+
+def is_of_channel(live: Raw, channel: Known) -> bool:
+    """Whether the channel owns this Service."""
+    return any(one.get("uid") == channel.uid for one in metadata_of(live).get("ownerReferences") or ())
+
+
+def trim_service(raw: Raw) -> Raw:
+    """What to keep of a Service of a channel."""
+    kept = ("namespace", "name", "uid", "resourceVersion", "ownerReferences")
+    spec = raw.get("spec") or {}
+    return {
+        "metadata": {key: metadata_of(raw).get(key) for key in kept},
+        "spec": {key: spec.get(key) for key in ("type", "externalName")},
+    }
+
+
+@dataclass(slots=True)
+class _Refusal:
+    why: str
+    since: float  #: Unix seconds
+    not_before: float  #: on the monotonic clock
+
+
+class ChannelServices:
+    """Keeps the Services of channels as they should be. Event loop only."""
+
+    def __init__(
+        self, api: ApiServer, watches: Watches, namespaces: Sequence[str], host: str, may_write: Callable[[], bool]
+    ) -> None:
+        """`host`: where they lead; "" = there are none. `may_write`: whether this process has the Lease."""
+        self._api = api
+        self._watches = watches
+        self._host = host
+        self._may_write = may_write
+        selector = f"{ROLE[0]}={ROLE[1]}"
+        base = group_path(SERVICE[0])
+        paths = {one: f"{base}/namespaces/{one}/services" if one else f"{base}/services" for one in namespaces}
+        self._lists = {one: Collection(path, selector=selector) for one, path in paths.items()} if host else {}
+        self._channels: dict[Name, Known] = {}  #: by the name of the Service
+        self._names: dict[str, Name] = {}  #: by the uid of the channel
+        self._due: set[str] = set()  #: uids of channels whose Service to look at
+        self._made: dict[Name, Raw] = {}  #: Services that the watch has not brought yet
+        self._refusals: dict[str, _Refusal] = {}  #: by the uid of the channel
+
+    @property
+    def wanted(self) -> Mapping[Collection, Trim]:
+        """What to watch."""
+        return dict.fromkeys(self._lists.values(), trim_service)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to write now."""
+        return any(self._is_due(uid) for uid in self._due)
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Why Services are not as they should be, by the uid of the channel."""
+        return {uid: refusal.why for uid, refusal in self._refusals.items()}
+
+    def troubles(self) -> list[Trouble]:
+        """The same for `doctor` and metrics."""
+        return [
+            Trouble("service", f"Service {'/'.join(self._names[uid])}", refusal.since, refusal.why)
+            for uid, refusal in self._refusals.items()
+        ]
+
+    def use(self, uid: str, channel: Known | None) -> None:
+        """A channel that is served, as it is now; None = it is none, or not any more."""
+        if not self._host:
+            return
+        if channel is not None:
+            self._names[uid] = name_of_service(channel)
+            self._channels[self._names[uid]] = channel
+            self._look_at(uid)
+        elif (name := self._names.pop(uid, None)) is not None:
+            if self._channels[name].uid == uid:
+                del self._channels[name]
+                self._made.pop(name, None)
+            self._due.discard(uid)
+            self._refusals.pop(uid, None)
+
+    def follow(self) -> None:
+        """Look at the Services that have changed."""
+        for store in self._watches.stores(self._lists.values()):
+            store.deleted.clear()
+            for name in store.take_news():
+                self._made.pop(name, None)
+                if name in self._channels:
+                    self._look_at(self._channels[name].uid)
+
+    def _look_at(self, uid: str) -> None:
+        self._due.add(uid)
+        if uid in self._refusals:
+            self._refusals[uid].not_before = 0.0
+
+    def _is_due(self, uid: str) -> bool:
+        refusal = self._refusals.get(uid)
+        stores = self._watches.stores([self._list_of(uid)])
+        return all(store.synced for store in stores) and (refusal is None or time.monotonic() >= refusal.not_before)
+
+    def _list_of(self, uid: str) -> Collection:
+        namespace, _ = self._names[uid]
+        return self._lists[namespace] if namespace in self._lists else self._lists[""]
+
+    async def write(self) -> set[str]:
+        """Write what is due. Returns the uids of channels of which something else is to be said now."""
+        before = self.problems
+        await asyncio.gather(*(self._write(uid) for uid in sorted(self._due) if self._is_due(uid)))
+        after = self.problems
+        return {uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid)}
+
+    async def _write(self, uid: str) -> None:
+        name = self._names[uid]
+        channel = self._channels[name]
+        (store,) = self._watches.stores([self._list_of(uid)])
+        live = store.objects.get(name) or self._made.get(name)
+        if live is not None and not is_of_channel(live, channel):
+            self._refuse(uid, "it belongs to something else")
+            return
+        write = plan_service(channel, live, self._host)
+        if write is not None and not self._may_write():
+            return
+        try:
+            if write is not None:
+                content_type = MERGE if live is not None else "application/json"
+                answer = await self._api.request(write.method, write.path, {}, write.body, content_type)
+                if not store.put(answer):
+                    self._made[name] = trim_service(answer)
+        except ApiError as problem:
+            if problem.status != CONFLICT:
+                cure = "; grant the verbs create and patch on services to the controller"
+                self._refuse(uid, problem.why + (cure if problem.status == FORBIDDEN else ""))
+            elif live is None:
+                self._refuse(uid, "it is there already, and is not the channel's; delete it if nobody needs it")
+            return  # a changed Service is decided about again when the watch brings it
+        self._due.discard(uid)
+        self._refusals.pop(uid, None)
+
+    def _refuse(self, uid: str, why: str) -> None:
+        if uid not in self._names:
+            return
+        before = self._refusals.get(uid)
+        if before is None or before.why != why:
+            log.warning("the Service of a channel cannot be written", service="/".join(self._names[uid]), reason=why)
+        since = before.since if before is not None else time.time()
+        self._refusals[uid] = _Refusal(why, since, time.monotonic() + ABSENT_S)

@@ -15,6 +15,8 @@ import yaml
 
 from app.operations.fields_page import page
 from app.settings.generated import REPOSITORY, write_or_check
+from knative.resources.brokers import BROKER, TRIGGER
+from knative.resources.channels import SUBSCRIPTION
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
@@ -23,7 +25,7 @@ CRDS = REPOSITORY / "knative" / "manifests" / "crds"
 PAGE = REPOSITORY / "docs" / "reference" / "fields.md"
 
 #: Knative eventing brings these itself.
-_OF_KNATIVE = frozenset({"Subscription", "Broker", "Trigger"})
+OF_KNATIVE = (SUBSCRIPTION, BROKER, TRIGGER)
 _HEADING = "# Generated from knative/resources by `make docs`; edits here are lost.\n"
 
 
@@ -41,7 +43,7 @@ def files() -> dict[Path, str]:
 
 def crd_file(kind: Kind) -> Path:
     """Where the CRD of a kind is: `own` are those that every cluster needs."""
-    return CRDS / ("knative" if kind.name in _OF_KNATIVE else "own") / f"{kind.plural}.yaml"
+    return CRDS / ("knative" if kind in OF_KNATIVE else "own") / f"{kind.plural}.yaml"
 
 
 def to_yaml(value: object) -> str:

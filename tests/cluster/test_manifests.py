@@ -91,6 +91,13 @@ def test_api_server_accepts_each_overlay(
 
 
 @pytest.mark.parametrize("overlay", sorted(WITH))
+def test_no_overlay_has_kinds_of_knative(overlay: str) -> None:
+    """They would replace Knative's own."""
+    kinds = _names(render(OVERLAYS / overlay), "CustomResourceDefinition")
+    assert kinds == {"kafkachannels.messaging.knative.dev", "resetoffsets.kafka.eventing.knative.dev"}
+
+
+@pytest.mark.parametrize("overlay", sorted(WITH))
 def test_services_of_channels_lead_to_ingress(tmp_path: Path, overlay: str) -> None:
     """To port 80 of a Service that selects its pods; with Serving, to the port of the proxy in them."""
     added = [COMPONENTS / "channel-services"] if overlay == "knative" else []

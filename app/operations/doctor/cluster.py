@@ -8,17 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.operations.doctor.check import Check, clock, ok, problem, some, warning
-from app.operations.manifests import CRDS, crd_file
+from app.operations.manifests import CRDS, OF_KNATIVE, crd_file
 from controller.kube.lease import LeaseView
 from controller.source.cluster.mode import MEANS, find_mode, has_core
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
+from knative.resources.values import MESSAGING
 
 SERVER, CLOCK, SPACES = "API server", "clock of the API server", "namespaces"
 LEASE, _START = "Lease", "start the controller of this installation"
 KINDS, MODE, ACCESS = "CRDs", "subscriptions", "permissions"
+#: Refuses to change what somebody else has put there, such as CRDs of Knative.
+APPLY = "kubectl apply --server-side --field-manager=penstock"
 ROLES = CRDS.parent / "rbac" / "controller.yaml"
+CORE_GROUP = f"{MESSAGING}/v1"
 _OURS_LABEL = ("app.kubernetes.io/name", "penstock")
 
 
@@ -107,10 +111,11 @@ def _crds(facts: ClusterFacts) -> list[Check]:
     checks = []
     if len(missing) == len(OURS):
         found = f"none of Penstock's kinds is installed: {', '.join(kind.name for kind in OURS)}"
-        return [problem(KINDS, found, f"kubectl apply -k {CRDS}")]
+        hint = f"{APPLY} -k {CRDS / 'own'}"
+        return [problem(KINDS, found, f"{hint}; and, without Knative eventing, -k {CRDS / 'knative'}")]
     for kind in missing:
         found = f"{kind.name} is not installed, so the cluster can have none"
-        checks.append(warning(KINDS, found, f"to use this kind: kubectl apply -f {crd_file(kind)}"))
+        checks.append(warning(KINDS, found, f"to use this kind: {APPLY} -f {crd_file(kind)}"))
     unread = []
     for kind in OURS:
         there = facts.crds.get(kind.name)
@@ -118,15 +123,32 @@ def _crds(facts: ClusterFacts) -> list[Check]:
             continue
         if there is None:
             unread.append(kind.name)
-        elif not same_schema(kind, there) and _is_ours(there):
-            found = f"{kind.name} is of another version of Penstock: its fields differ"
-            hint = f"if this command is the newer one: kubectl apply -f {crd_file(kind)}; else update this command"
-            checks.append(warning(KINDS, found, hint))
+        elif (check := _whose(kind, there, core=has_core(facts.served.get(CORE_GROUP)))) is not None:
+            checks.append(check)
     if not checks:
         installed = ", ".join(kind.name for kind in OURS if kind not in missing)
         unsure = " (their versions were not compared: this user may not read CRDs)" if unread else ""
         checks.append(ok(KINDS, f"installed: {installed}{unsure}"))
     return checks
+
+
+def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Check | None:
+    """What is wrong with a CRD as it is in the server; None = nothing. Knative's CRDs of its own kinds are right, also
+    with more fields than ours."""
+    of_knative = kind in OF_KNATIVE
+    if core and of_knative and _is_ours(there):
+        found = f"Knative eventing is installed, but the CRD of {kind.name} is Penstock's, without all of its fields"
+        hint = "apply eventing-crds.yaml of your release of Knative eventing again; Penstock works with it"
+        return warning(KINDS, found, hint)
+    if not of_knative and not _is_ours(there):
+        found = f"the CRD of {kind.name} is another implementation's: fields may be lost, and two controllers may act"
+        hint = f"if the other one is not used any more: {APPLY} --force-conflicts -f {crd_file(kind)}"
+        return warning(KINDS, found, hint)
+    if _is_ours(there) and not same_schema(kind, there):
+        found = f"{kind.name} is of another version of Penstock: its fields differ"
+        hint = f"if this command is the newer one: {APPLY} -f {crd_file(kind)}; else update this command"
+        return warning(KINDS, found, hint)
+    return None
 
 
 def _is_served(kind: Kind, facts: ClusterFacts) -> bool:
@@ -153,7 +175,7 @@ def _is_ours(there: Mapping[str, Any]) -> bool:
 
 
 def _mode(facts: ClusterFacts, mode: str) -> Check:
-    listed = facts.served.get("messaging.knative.dev/v1")
+    listed = facts.served.get(CORE_GROUP)
     if mode == "auto":
         found = find_mode(listed)
         return ok(MODE, f"auto: {found.why}: {MEANS[found.value]}")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses, cluster_checks
-from app.operations.manifests import CRDS, crd_file
+from app.operations.doctor.cluster import APPLY, ROLES, Access, ClusterFacts, accesses, cluster_checks
+from app.operations.manifests import CRDS, OF_KNATIVE, crd_file
 from controller.kube.lease import LeaseView
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
@@ -99,11 +99,13 @@ def test_namespaces_that_do_not_exist() -> None:
 def test_kinds_that_are_not_installed() -> None:
     every = _found(replace(GOOD, served={}))["CRDs"]
     assert [level for level, _ in every] == ["problem"]
-    assert _hints(replace(GOOD, served={}), "CRDs") == [f"kubectl apply -k {CRDS}"]
+    assert _hints(replace(GOOD, served={}), "CRDs") == [
+        f"{APPLY} -k {CRDS / 'own'}; and, without Knative eventing, -k {CRDS / 'knative'}"
+    ]
     some = _found(replace(GOOD, served=_served("Broker", "Trigger")))["CRDs"]
     assert [(level, text.split()[0]) for level, text in some] == [("warning", "Broker"), ("warning", "Trigger")]
     assert _hints(replace(GOOD, served=_served("Trigger")), "CRDs") == [
-        f"to use this kind: kubectl apply -f {CRDS / 'knative' / 'triggers.yaml'}"
+        f"to use this kind: {APPLY} -f {CRDS / 'knative' / 'triggers.yaml'}"
     ]
 
 
@@ -118,12 +120,35 @@ def test_kinds_of_another_version() -> None:
     ours = replace(GOOD, crds={**GOOD.crds, name: changed({"app.kubernetes.io/name": "penstock"})})
     assert _found(ours)["CRDs"] == [("warning", f"{name} is of another version of Penstock: its fields differ")]
     (hint,) = _hints(ours, "CRDs")
-    assert hint == (f"if this command is the newer one: kubectl apply -f {crd_file(OURS[0])}; else update this command")
-    knatives = replace(GOOD, crds={**GOOD.crds, name: changed({})})
-    assert _found(knatives)["CRDs"][0][0] == "ok"
+    assert hint == f"if this command is the newer one: {APPLY} -f {crd_file(OURS[0])}; else update this command"
     unread = _found(replace(GOOD, crds={**GOOD.crds, name: None}))["CRDs"]
     assert unread[0][0] == "ok"
     assert "may not read CRDs" in unread[0][1]
+
+
+PENSTOCKS, KNATIVES = {"app.kubernetes.io/name": "penstock"}, {"app.kubernetes.io/name": "knative-eventing"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "core", "says", "advises"),
+    [
+        ("Broker", KNATIVES, True, "", ""),
+        ("Broker", KNATIVES, False, "", ""),  # its other half may come later
+        ("Broker", PENSTOCKS, False, "", ""),
+        ("Broker", PENSTOCKS, True, "the CRD of Broker is Penstock's", "eventing-crds.yaml"),
+        ("KafkaChannel", PENSTOCKS, True, "", ""),
+        ("KafkaChannel", KNATIVES, True, "another implementation's", f"{APPLY} --force-conflicts -f"),
+        ("KafkaChannel", {}, False, "another implementation's", "if the other one is not used any more"),
+    ],
+)
+def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says: str, advises: str) -> None:
+    there = {**GOOD.crds[kind], "metadata": {"labels": labels}}  # type: ignore[dict-item]
+    others = {one.name: None for one in OF_KNATIVE} if core else {}
+    crds = {**GOOD.crds, **others, kind: there}
+    facts = replace(GOOD, served=_served(core=core), crds=crds)
+    ((level, found),) = _found(facts)["CRDs"]
+    assert (level, says in found) == ("warning" if says else "ok", True), found
+    assert all(advises in hint for hint in _hints(facts, "CRDs"))
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs man site bench \
-  bench-image chaos jars kube lock wheel image image-spark clean
+.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs man site \
+  bench bench-image chaos jars kube lock wheel image image-spark release clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -140,6 +140,11 @@ image: $(STAMP) ## Build the image of workers and the controller with buildah, p
 
 image-spark: $(STAMP) ## Build the image of the jobs on Spark, likewise
 	@images/build spark
+
+IMAGE_KAFKA ?=
+
+release: $(STAMP) ## Write one YAML file for each overlay into dist (IMAGE=NAME@sha256:..., IMAGE_KAFKA=NAME@sha256:...)
+	@$(BIN)/python -m app.operations.release --image '$(IMAGE)' --kafka-image '$(IMAGE_KAFKA)'
 
 clean: ## Remove everything that make created: environment, caches, the embedded Kafka and its data
 	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || [ $$? -ne 2 ]; fi

@@ -180,7 +180,9 @@ def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     """As the Deployment, the Job or Serving makes it, without what only Serving knows."""
     ours = {key: value for key, value in spec.items() if key not in ("containerConcurrency", "timeoutSeconds")}
     for container in ours["containers"]:
-        container.setdefault("image", "penstock-spark")  # which Spark adds, from elsewhere in its object
+        container.setdefault(
+            "image", "registry.example.com/penstock-spark"
+        )  # which Spark adds, from elsewhere in its object
         for probe in (container.get("livenessProbe"), container.get("readinessProbe")):
             if probe and "httpGet" in probe:
                 probe["httpGet"].setdefault("port", 8080)
@@ -267,7 +269,7 @@ def test_everything_refers_to_what_is_there(overlay: str) -> None:
 def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_path: Path) -> None:
     """kustomize does not know these places by itself."""
     components = [COMPONENTS / "spark-operator-jobs"]
-    image = {"name": "penstock-spark", "newName": "registry.example/spark", "newTag": "7"}
+    image = {"name": "registry.example.com/penstock-spark", "newName": "registry.example/spark", "newTag": "7"}
     user = write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], components, images=[image], namespace="other")
     documents = render(user)
     jobs = [one["spec"]["template"] for one in documents if one["kind"] == SPARK]

@@ -111,7 +111,7 @@ def test_memory_is_compared_with_the_limits_of_the_manifests() -> None:
     for folder in ("components/controller", "components/dispatcher", "components/dispatcher-service", "overlays"):
         for file in (MANIFESTS / folder).rglob("*.yaml"):
             text = file.read_text()
-            if "image: penstock\n" in text:
+            if "image: registry.example.com/penstock\n" in text:
                 limits["component: controller" in text].update(re.findall(r"limits:\n +memory: (\w+)Mi", text))
     (rule,) = (one for one in RULES if one["alert"] == "PenstockMemoryNearLimit")
     numbers = re.findall(r"component(!?=)\"controller\"} > 0\.9 \* (\d+) \* 1024 \^ 2", rule["expr"])

@@ -150,3 +150,20 @@ def test_overlays_set_valid_settings_and_the_version(overlay: Path) -> None:
     assert kafka is not None
     assert tags.pop("apache/kafka", kafka[1]) == kafka[1]
     assert set(tags.values()) == {version}
+
+
+@pytest.mark.parametrize("overlay", sorted(OVERLAYS.iterdir()), ids=lambda folder: folder.name)
+def test_the_image_comes_first_and_has_a_registry(overlay: Path) -> None:
+    """A name without one would be looked for in a public registry, where anybody may have put it."""
+    kustomization = yaml.safe_load((overlay / "kustomization.yaml").read_text())
+    assert list(kustomization)[:3] == ["apiVersion", "kind", "images"]
+    named = {one["name"] for one in kustomization["images"]}
+    used = {
+        image
+        for file in overlay.parent.parent.rglob("*.yaml")
+        for image in re.findall(r"^ *image: (.*)$", file.read_text(), re.MULTILINE)
+    }
+    ours = {image for image in used if "penstock" in image}
+    assert ours == {"registry.example.com/penstock", "registry.example.com/penstock-spark"}
+    assert named <= used
+    assert "registry.example.com/penstock" in named

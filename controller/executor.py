@@ -1,4 +1,4 @@
-"""Carries out the actions of `reconcile`, one after the other.
+"""Carries out the actions of `reconcile` in their order. Neighbours of one kind with different targets go side by side.
 
 A failure is remembered under its action's target and logged once; the next decision sees it. Before the first action
 Kafka confirms that this process leads, and again whenever the last confirmation is older than half a session.
@@ -6,11 +6,12 @@ Kafka confirms that this process leads, and again whenever the last confirmation
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
+from functools import partial, reduce
+from typing import Any, TypeVar
 
 import structlog
 
@@ -46,7 +47,7 @@ from controller.plan.actions import (
     WriteStatus,
 )
 from controller.plan.seeks import in_phase
-from knative.contract.leader_state import Removal
+from knative.contract.leader_state import LeaderState, Removal
 from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.seek_position import seek_position
 from tables.clock import now_s
@@ -59,10 +60,30 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 _MOVES_LOGGED = 100  # partitions in one line of the log
+PART_MAX = 50  #: so many are decided about, and carried out, at once; Kafka can answer for so many new ones in time
+#: Kinds of which each action changes nothing but its own topic, group or contract record.
+_INDEPENDENT = (CreateTopic, CommitStart, DeleteGroup, PublishChannel, PublishSubscription, Retract)
+_RECORDED = (Remember, Forget, CancelRemoval)  # they change what the leader must remember, which is written as a whole
 
 
 class LeadershipLost(Exception):
     """Another process leads now. It will carry out the remaining actions."""
+
+
+def runs(actions: Iterable[Action], most: int = PART_MAX) -> Iterator[list[Action]]:
+    """Actions in their order, those together that may be carried out at the same time: neighbours of one kind with
+    different targets. Pure."""
+    run: list[Action] = []
+    targets: set[str] = set()
+    for action in actions:
+        joins = run and type(action) is type(run[0]) and isinstance(action, _INDEPENDENT + _RECORDED)
+        if run and not (joins and len(run) < most and action.target not in targets):
+            yield run
+            run, targets = [], set()
+        run.append(action)
+        targets.add(action.target)
+    if run:
+        yield run
 
 
 class Executor:
@@ -150,7 +171,9 @@ class Executor:
         topic_of = {group: topic for group, topic in (*wanted.starts, *wanted.offsets) if topic in topics}
         found = observe_groups(
             partial(self._admin.groups.describe_all, limit_s=self._group_limit_s),
-            lambda group: self._offsets.committed(group, topic_of[group], range(topics[topic_of[group]].partitions)),
+            lambda groups, failed: self._offsets.committed_by(
+                {group: (topic_of[group], range(topics[topic_of[group]].partitions)) for group in groups}, failed
+            ),
             {*wanted.groups, *(group for group, _ in wanted.fanouts)},
             topic_of,
         )
@@ -166,22 +189,22 @@ class Executor:
         # between.
         term = self._election.term
         await self.confirm()
-        for action in actions:
+        for run in runs(actions):
             # A process that was stopped for long still believes that it leads. Nothing but the group lock can tell, so
             # a confirmation counts for less time than another process needs to become the leader.
             if now_s() - self._confirmed_s > self._confirmed_for_s:
                 await self.confirm()
             if not self._election.held or self._election.term != term or not self._state.holds:
                 raise LeadershipLost
-            try:
-                await self._do(action)
-            except KafkaFailed as problem:
-                self._failed(action, str(problem))
-                if isinstance(problem, KafkaUnavailable):
-                    raise
-            else:
-                if self._failures.pop(action.target, None) is not None:
+            problems = await self._do_all(run)
+            for action, problem in zip(run, problems, strict=True):
+                if problem is not None:
+                    self._failed(action, str(problem))
+                elif self._failures.pop(action.target, None) is not None:
                     log.info("controller action succeeds again", target=action.target)
+            for problem in problems:
+                if isinstance(problem, KafkaUnavailable):
+                    raise problem
 
     def keep_failures_of(self, targets: frozenset[str]) -> None:
         """Drop the failures of all other targets, because no action is planned for them any more."""
@@ -193,27 +216,37 @@ class Executor:
             self._failures[action.target] = why
             log.warning("controller action failed", action=type(action).__name__, target=action.target, reason=why)
 
+    async def _do_all(self, run: Sequence[Action]) -> list[KafkaFailed | None]:
+        """Carry out a run of `runs`; returns why each has failed."""
+        for action in run:
+            log.debug("controller action", action=type(action).__name__, target=action.target)
+        if isinstance(run[0], _RECORDED):
+            return [await _problem_of(self._state.write(reduce(self._recorded, run, self._state.state)))] * len(run)
+        return await asyncio.gather(*(_problem_of(self._do(action)) for action in run))
+
+    def _recorded(self, state: LeaderState, action: Action) -> LeaderState:
+        """What the leader must remember after this action."""
+        if isinstance(action, Remember):
+            self._log_removal(action.removal)
+            return state.with_removal(action.removal)
+        assert isinstance(action, Forget | CancelRemoval), "the caller has looked"
+        if isinstance(action, Forget):
+            if action.why:
+                log.error("removal was given up", target=action.target, reason=action.why)
+        else:
+            removal = state.removals[action.uid]
+            log.info(
+                "resource is in a file again before it was removed; it stays", kind=removal.kind, resource=removal.label
+            )
+        return state.without_removal(action.uid)
+
     async def _do(self, action: Action) -> None:
-        log.debug("controller action", action=type(action).__name__, target=action.target)
         if isinstance(action, PublishChannel):
             await self._publisher.publish_channel(action.channel)
         elif isinstance(action, PublishSubscription):
             await self._publisher.publish_subscription(action.subscription)
         elif isinstance(action, Retract):
             await self._publisher.retract(action.uid)
-        elif isinstance(action, Remember):
-            self._log_removal(action.removal)
-            await self._state.write(self._state.state.with_removal(action.removal))
-        elif isinstance(action, Forget):
-            if action.why:
-                log.error("removal was given up", target=action.target, reason=action.why)
-            await self._state.write(self._state.state.without_removal(action.uid))
-        elif isinstance(action, CancelRemoval):
-            removal = self._state.state.removals[action.uid]
-            log.info(
-                "resource is in a file again before it was removed; it stays", kind=removal.kind, resource=removal.label
-            )
-            await self._state.write(self._state.state.without_removal(action.uid))
         elif isinstance(action, RememberSeek):
             await self._remember_seek(action.seek)
         elif isinstance(action, ForgetSeek):
@@ -279,3 +312,11 @@ class Executor:
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
         assert not isinstance(action, RecordCreations | WriteStatus), "the service writes all of them together"
         raise TypeError(f"unknown action {action!r}")
+
+
+async def _problem_of(work: Coroutine[Any, Any, None]) -> KafkaFailed | None:
+    try:
+        await work
+    except KafkaFailed as problem:
+        return problem
+    return None

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from controller.config import ControllerConfig
-from controller.executor import Executor
+from controller.executor import PART_MAX, Executor
 from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.model import Record
 from controller.plan.actions import Action, AnyObject, ObservedKafka, Wanted, World
@@ -19,7 +19,6 @@ from knative.resources.values import ResetOffset
 from tables.contract_table import ContractTable
 from tables.status_table import StatusTable
 
-PART_MAX = 50  #: so many are decided about at once; what is new among them takes Kafka some 50 ms each
 WHOLE_RESYNCS = 20  #: everything is decided again after so many comparisons with Kafka: in ten minutes by default
 
 

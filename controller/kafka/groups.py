@@ -24,7 +24,7 @@ class ObservedGroups:
 
 def observe_groups(
     describe: Callable[[Collection[str], OnError], Mapping[str, GroupInfo]],
-    committed: Callable[[str], dict[int, int]],
+    committed: Callable[[Collection[str], OnError], Mapping[str, dict[int, int]]],
     groups: Collection[str],
     with_offsets: Collection[str],
 ) -> ObservedGroups:
@@ -36,12 +36,7 @@ def observe_groups(
 
     # All at once: each of those that do not answer takes until the time limit. Of these the offsets are not asked for.
     described = describe(sorted({*groups, *with_offsets}), failed)
-    for group in with_offsets:
-        if group not in found.unknown:
-            try:
-                found.offsets[group] = committed(group)
-            except KafkaFailed as problem:
-                failed(group, problem)
+    found.offsets.update(committed([group for group in with_offsets if group not in found.unknown], failed))
     for group in groups:
         if group in found.unknown:
             found.states[group] = GroupState.UNKNOWN

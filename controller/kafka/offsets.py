@@ -9,7 +9,7 @@ count. Kafka rejects the commit if the group has members. Blocking: call it in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
@@ -40,6 +40,25 @@ class Offsets:
         where = [(topic, partition) for partition in partitions]
         found = self._with_retries(lambda: self._admin.groups.committed(group, where))
         return {partition: one.offset for (_, partition), one in found.items()}
+
+    def committed_by(
+        self, wanted: Mapping[str, tuple[str, Iterable[int]]], on_error: Callable[[str, KafkaFailed], None]
+    ) -> dict[str, dict[int, int]]:
+        """The same of several groups, asked at once: group -> partition -> offset. `wanted`: group -> its topic and the
+        partitions."""
+        where = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in wanted.items()}
+        found = {}
+        for group, answer in self._admin.groups.committed_or_why(where).items():
+            try:
+                if isinstance(answer, KafkaFailed):
+                    if not isinstance(answer, _PASSING):
+                        raise answer
+                    found[group] = self.committed(group, *wanted[group])
+                else:
+                    found[group] = {number: each.offset for (_, number), each in answer.items()}
+            except KafkaFailed as problem:
+                on_error(group, problem)
+        return found
 
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: StartPosition) -> None:
         """Commit the start offset of these partitions and read it back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from controller.kafka.groups import observe_groups
+from controller.kafka.groups import OnError, observe_groups
 from controller.kafka.offsets import Offsets
 from controller.plan.actions import GroupState
 from knative.contract.seeks import Move
@@ -118,8 +118,8 @@ def test_a_group_whose_coordinator_cannot_be_reached_hides_no_other(
     away, other = list({cluster.coordinator(group).id: group for group in groups}.values())[:2]
     describe = partial(admin.groups.describe_all, limit_s=10.0)
 
-    def committed(group: str) -> dict[int, int]:
-        return Offsets(admin, 10.0).committed(group, topic, [0])
+    def committed(groups: Collection[str], failed: OnError) -> Mapping[str, dict[int, int]]:
+        return Offsets(admin, 10.0).committed_by({group: (topic, [0]) for group in groups}, failed)
 
     cluster.coordinator(away).proxy.refuse()
     found = observe_groups(describe, committed, [away, other], [away, other])

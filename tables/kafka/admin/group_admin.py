@@ -95,6 +95,19 @@ class GroupAdmin:
                 on_error(partition, problem)
         return found
 
+    def committed_or_why(
+        self, groups: Mapping[str, Collection[TopicAndPartition]]
+    ) -> dict[str, dict[TopicAndPartition, GroupOffset] | KafkaFailed]:
+        """The same; of a group of which it is not known, the first error instead."""
+
+        async def ask(client: GroupClient, group: str) -> dict[TopicAndPartition, GroupOffset]:
+            found, problems = await client.fetch_partitions(group, groups[group], self._limit_s)
+            for problem in problems.values():
+                raise problem
+            return found
+
+        return self._at_once(groups, ask, self._limit_s)
+
     def commit(self, group: str, offsets: Mapping[TopicAndPartition, int]) -> None:
         """Commit offsets of a group, which must have no members."""
         self._run(lambda client: client.commit_in_time(group, offsets, self._limit_s), self._limit_s)

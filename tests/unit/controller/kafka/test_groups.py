@@ -18,11 +18,10 @@ def test_only_the_groups_that_answer_are_known() -> None:
         on_error("away", KafkaUnavailable("describing group away: Kafka does not answer"))
         return {group: infos[group] for group in groups if group in infos}
 
-    def committed(group: str) -> dict[int, int]:
-        asked.append(group)
-        if group == "loading":
-            raise KafkaNotYet("reading the offsets of group loading: its coordinator loads")
-        return {0: 7}
+    def committed(groups: Collection[str], on_error: OnError) -> Mapping[str, dict[int, int]]:
+        asked.extend(groups)
+        on_error("loading", KafkaNotYet("reading the offsets of group loading: its coordinator loads"))
+        return {group: {0: 7} for group in groups if group != "loading"}
 
     found = observe_groups(describe, committed, ["live", "away", "none"], ["away", "loading", "empty"])
     assert found == ObservedGroups(

@@ -32,13 +32,13 @@ from knative.contract.seeks import SeekRequest
 from knative.resources.conditions import Condition, false, true, unknown
 from tables.kafka.compacted_topic import CompactedReader, Record
 from tables.kafka.unreadable import skip
+from tables.status_parts import ReadLater, join, unreadable
 from tables.subscriber_details import SubscriberDetails, details
 
 log = structlog.get_logger(__name__)
 RequestT = TypeVar("RequestT", RemovalRequest, SeekRequest)
 
 FRESH_S = 10.0  #: an older record does not count
-RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic accepts 1 MiB by default
 REPORT_KEY = b"/controller"  #: no worker's id has a slash
 REQUEST_KEY = b"/remove/"  #: a uid follows
 SEEK_KEY = b"/seek/"  #: the id of a request follows
@@ -53,14 +53,6 @@ SUBSCRIBER_NOT_IN_FILES = "NotInFiles"
 FILTER_LIMIT_EXCEEDED = "FilterLimitExceeded"
 #: Why a worker cannot serve a Trigger whose Broker has a Secret of its own.
 _SECRET_STATES = {WorkerState.SECRET_NOT_FOUND: NOT_FOUND, WorkerState.SECRET_INVALID: INVALID}
-
-
-def encode_status(status: WorkerStatus) -> bytes:
-    """JSON for the status topic; the key is the worker's id. A record that would be too large has no `stats`."""
-    value = orjson.dumps(codec.record_of_worker(status))
-    if status.stats and len(value) > RECORD_BYTES_MAX:
-        return orjson.dumps(codec.record_of_worker(replace(status, stats={})))
-    return value
 
 
 def encode_report(report: ControllerReport) -> bytes:
@@ -89,7 +81,7 @@ def decode_row(value: bytes) -> Row:
 
 def decode_status(value: bytes, _key: bytes = b"") -> codec.Status:
     """What a record's JSON says. Raises ValueError if it is not valid or has a newer schema."""
-    return codec.status_of(orjson.loads(value), _unreadable)
+    return codec.status_of(orjson.loads(value), unreadable)
 
 
 def _apply_request(
@@ -107,10 +99,6 @@ def _apply_request(
         return
     if isinstance(request, kind) and encode_request(request)[0] == record.key:
         requests[id_] = request
-
-
-def _unreadable(uid: str, problem: Exception) -> None:
-    log.debug("statistics of a worker cannot be read", uid=uid, reason=str(problem))
 
 
 def _not_served_on_purpose(subscription: Subscription) -> SubscriberStatus:
@@ -229,7 +217,8 @@ class StatusTable:
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
         self.loaded = False
-        self.workers: dict[str, WorkerStatus] = {}
+        self.workers: dict[str, WorkerStatus] = {}  #: each with all its parts
+        self._parts: dict[str, dict[bytes, WorkerStatus]] = {}  #: by worker, and by key
         self.report: ControllerReport | None = None
         self.requests: dict[str, RemovalRequest] = {}  #: by uid
         self.seek_requests: dict[str, SeekRequest] = {}  #: by id
@@ -259,6 +248,7 @@ class StatusTable:
     def apply(self, records: Sequence[Record]) -> None:
         """Apply status records in topic order."""
         changed = False
+        workers: dict[str, None] = {}
         for record in records:
             key, value = record.key, record.value
             if key.startswith(LEADER_KEY):
@@ -272,14 +262,14 @@ class StatusTable:
                 _apply_request(self.seek_requests, SeekRequest, SEEK_KEY, record, self._topic)
                 changed = True
                 continue
-            worker = key.decode("utf-8", "replace")
-            before = self.workers.get(worker)
             if key == REPORT_KEY and value is None:
                 self.report = None
                 continue
+            worker = key.decode("utf-8", "replace").partition("/")[0]
             if value is None:
                 self._read.pop(key, None)
-                changed |= self.workers.pop(worker, None) is not None
+                self._parts.get(worker, {}).pop(key, None)
+                workers[worker] = None
                 continue
             try:
                 status = self._decode(key, value)
@@ -288,27 +278,43 @@ class StatusTable:
                 continue
             if isinstance(status, ControllerReport):
                 self.report = status
-            if not isinstance(status, WorkerStatus):
-                continue
-            self.workers[worker] = status
-            changed |= before is None or (before.subscriptions, before.secrets) != (
-                status.subscriptions,
-                status.secrets,
-            )
+            if isinstance(status, WorkerStatus):
+                self._parts.setdefault(worker, {})[key] = status
+                workers[worker] = None
+        for worker in workers:
+            changed |= self._join(worker)
         if changed and self.loaded:
             self._notify()
 
+    def _join(self, worker: str) -> bool:
+        """Put the parts of a worker together. Returns whether it says something else of its subscriptions or secrets
+        now, or is gone."""
+        before, after = self.workers.pop(worker, None), join(self._parts.get(worker, {}).values())
+        if after is None:
+            if not self._parts.get(worker):
+                self._parts.pop(worker, None)
+            return before is not None
+        if before is not None and before.subscriptions == after.subscriptions:
+            after = replace(after, subscriptions=before.subscriptions)  # who compares them need not look into them
+        self.workers[worker] = after
+        return before is None or (before.subscriptions, before.secrets) != (after.subscriptions, after.secrets)
+
     def _decode(self, key: bytes, value: bytes) -> codec.Status:
         """A worker repeats every two seconds what it serves, which is read again only if it has changed."""
-        head, begin, rest = value.partition(b',"role":')
-        body, progress, stats = rest.partition(b',"progress":')
-        if begin and (before := self._read.get(key)) is not None and before[0] == body.removesuffix(b"}"):
-            news = decode_status(head + b',"role":"","subscriptions":{}' + (progress + stats if progress else b"}"))
-            if isinstance(news, WorkerStatus):
-                return replace(before[1], time=news.time, stats=news.stats)
-        status = decode_status(value)
+        plain, progress, stats = value.partition(b',"progress":')
+        plain += b"}" if progress else b""
+        head, begin, body = plain.partition(b',"role":')
+        before, news = self._read.get(key), None
+        if begin and before is not None and before[0] == body:
+            news = decode_status(head + b',"role":"","subscriptions":{}}')
+        if before is not None and isinstance(news, WorkerStatus):
+            status: codec.Status = replace(before[1], time=news.time)
+        else:
+            status = decode_status(plain)
         if isinstance(status, WorkerStatus):
-            self._read[key] = body.removesuffix(b"}"), status
+            self._read[key] = body, status
+            if progress:
+                status = replace(status, stats=ReadLater(stats.removesuffix(b"}")))
         return status
 
     def _apply_leader(self, record: Record) -> bool:

@@ -21,6 +21,7 @@ from tables.contract_table import decode_entry
 from tables.kafka.compacted_topic import Record
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.kafka.unreadable import skip
+from tables.status_parts import joined
 from tables.status_table import LEADER_KEY, decode_row, decode_status
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ def _contract(entries: Iterable[Entry], statuses: Iterable[Status]) -> Contract:
     return Contract(
         tuple(sorted((e for e in served if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
         tuple(sorted((e for e in served if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
-        tuple(report for report in reports if isinstance(report, WorkerStatus)),
+        tuple(joined(report for report in reports if isinstance(report, WorkerStatus))),
         next((report for report in reports if isinstance(report, ControllerReport)), None),
     )
 

@@ -21,12 +21,13 @@ from controller.kafka.offsets import Offsets
 from controller.plan.actions import World
 from controller.plan.seeks import WITHDRAWN, active, not_stopped
 from knative.contract.kafka_names import controller_group, fanout_group
-from knative.contract.records import Subscription
+from knative.contract.records import Subscription, WorkerStatus
 from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
 from knative.errors import NotReadyError, PenstockError
 from knative.resources.seek_position import SeekPosition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
+from tables.status_parts import keys_of
 from tables.status_table import FRESH_S, SEEK_KEY, encode_request
 from tables.timing import ANSWER_S, SPARING_S
 
@@ -59,9 +60,9 @@ class Installation:
         """Store a request."""
         store_requests(self.client, self.instance, [encode_request(request)])
 
-    def forget(self, workers: Iterable[str]) -> None:
+    def forget(self, workers: Iterable[WorkerStatus]) -> None:
         """Remove the records of workers that are gone. What they have committed would count as before the seek."""
-        store_requests(self.client, self.instance, [(worker.encode(), None) for worker in workers])
+        store_requests(self.client, self.instance, [(key, None) for worker in workers for key in keys_of(worker)])
 
     def withdraw(self, id_: str) -> None:
         """Withdraw a request."""
@@ -95,7 +96,7 @@ def seek_directly(at: Installation, contract: Contract, one: Subscription, to: S
     check_no_seek(at.seeks(), one)
     _check_unused(at, contract, one)
     moves = planned_moves(at, one, to)
-    at.forget(worker.worker for worker in contract.workers)
+    at.forget(contract.workers)
     try:
         at.offsets.move(one.group, one.topic, moves)  # Kafka refuses it if another program is a member
         found = at.offsets.committed(one.group, one.topic, [move.partition for move in moves])

@@ -19,7 +19,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -42,7 +42,8 @@ from knative.contract.records import WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import ExitCode, PenstockError
 from tables.kafka.errors import KafkaFailed
-from tables.status_table import encode_status, subscriber_details
+from tables.status_parts import StatusEncoder, keys_of
+from tables.status_table import subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
 log = structlog.get_logger(__name__)
@@ -69,6 +70,7 @@ class Lifecycle:
         self._watching: list[asyncio.Task[None]] = []
         self._publisher: asyncio.Task[None] | None = None
         self._publish_now = asyncio.Event()
+        self._encoder = StatusEncoder()
 
     # -- start
 
@@ -299,16 +301,15 @@ class Lifecycle:
         """Owned partitions or states have changed: publish the status soon."""
         self._publish_now.set()
 
-    def _send_status(self, value: bytes | None) -> None:
-        parts = self._parts
+    def _send_status(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        topic, produce = kafka_names.status_topic(self._parts.settings.instance), self._parts.producer
 
         def done(failure: object) -> None:
             if failure is not None:
                 log.debug("status record was not stored", reason=str(failure))
 
-        parts.producer.send(
-            kafka_names.status_topic(parts.settings.instance), value, parts.worker_id.encode(), [], done, 0
-        )
+        for key, value in records:
+            produce.send(topic, value, key, [], done, 0)
 
     async def _publish_status(self) -> None:
         parts = self._parts
@@ -329,7 +330,7 @@ class Lifecycle:
                 who = (parts.worker_id, time.time(), parts.settings.role)
                 status = WorkerStatus(*who, served, stats, _VERSION, _FEATURES, secrets, parts.unused)
                 if parts.producer.connected:
-                    self._send_status(encode_status(status))
+                    self._send_status(self._encoder.records(status))
                 try:
                     async with asyncio.timeout(parts.settings.status_interval_s):
                         await self._publish_now.wait()
@@ -341,7 +342,8 @@ class Lifecycle:
 
     async def _say_goodbye(self) -> None:
         if self._parts.producer.connected:
-            self._send_status(None)
+            gone = WorkerStatus(self._parts.worker_id, 0.0, "", parts=self._encoder.parts)
+            self._send_status((key, None) for key in keys_of(gone))
 
     @property
     def _parts(self) -> Parts:

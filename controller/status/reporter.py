@@ -23,9 +23,9 @@ from knative.contract.seeks import Seek, SeekRequest
 from knative.ports import Produce, ProduceFailure
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready
+from tables.status_parts import RECORD_BYTES_MAX, keys_of
 from tables.status_table import (
     FRESH_S,
-    RECORD_BYTES_MAX,
     REPORT_KEY,
     REQUEST_KEY,
     SEEK_KEY,
@@ -196,7 +196,8 @@ class StatusReporter:
         for name, (_, since) in self._heard.items():
             if now_s - since >= SILENT_S:
                 log.info("removing the record of a worker that is gone", gone=name, silent_s=round(now_s - since))
-                self._send(name.encode(), None)
+                for key in keys_of(self._table.workers[name]):
+                    self._send(key, None)
 
     def _send(self, key: bytes, value: bytes | None) -> None:
         self._produce.send(self._topic, value, key, [], _stored, 0)

@@ -235,7 +235,9 @@ _DECODER = Decoder(
             }
         ),
         WorkerStatus: Fields(
-            {"time": _TIME}, {"subscriptions": partial(by_name, _served)}, frozenset({"subscriptions"})
+            {"time": _TIME, "part": between(0, PARTITIONS_MAX), "parts": between(1, PARTITIONS_MAX)},
+            {"subscriptions": partial(by_name, _served)},
+            frozenset({"subscriptions"}),
         ),
         WorkerSubscription: Fields({"generation": _NATURAL, "partitions": _partitions_problem}),
         ControllerReport: Fields({"time": _TIME}),
@@ -272,6 +274,8 @@ def record_of_worker(status: WorkerStatus) -> Record:
         record["kafka_secrets"] = {reference: _plain(one) for reference, one in status.secrets.items()}
     if status.unused is not None:
         record["unused"] = status.unused
+    if status.parts > 1:
+        record |= {"part": status.part, "parts": status.parts}
     rows = {uid: row for uid, one in status.stats.items() if (row := stats_row(one)) is not None}
     return {**record, "progress": rows} if rows else record
 

@@ -97,7 +97,7 @@ class Decoder:
         parts = get_args(hint)
         if get_origin(hint) is tuple:
             return partial(each, self._by_type(parts[0]))
-        if get_origin(hint) is dict:
+        if get_origin(hint) in (dict, Mapping):
             return partial(by_name, self._by_type(parts[1]))
         if NoneType in parts:
             return partial(_optional, self._by_type(parts[0]))

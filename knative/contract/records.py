@@ -6,7 +6,7 @@ encodes and decodes them, and the topology reads them with Spark under the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -210,17 +210,19 @@ class WorkerSubscription:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """One worker's status record. A record that is older than 10 s does not count."""
+    """One worker's status, or a part of it. A record that is older than 10 s does not count."""
 
     worker: str
     time: float  #: Unix seconds, by the worker's clock
     role: str
     subscriptions: dict[str, WorkerSubscription] = field(default_factory=dict)  #: by subscription uid
-    stats: dict[str, SubscriptionStats] = field(default_factory=dict)  #: by subscription uid; may be missing
+    stats: Mapping[str, SubscriptionStats] = field(default_factory=dict)  #: by subscription uid; may be missing
     version: str = ""  #: of Penstock; "" = one that did not report it yet
     features: tuple[str, ...] = ()  #: those that it supports
     secrets: dict[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that it cannot use
     unused: str | None = None  #: why it does not use settings, Kafka secrets or code that have changed; None = it does
+    part: int = 0  #: this is the part with this number
+    parts: int = 1  #: so many records have its subscriptions
 
 
 @dataclass(frozen=True, slots=True)

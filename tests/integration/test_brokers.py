@@ -14,7 +14,7 @@ from app.local.kafka import EmbeddedKafka
 from knative.contract import kafka_names
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.filters.dialects import Exact
-from tables.status_table import encode_status
+from tables.status_parts import encode_status
 from tests.integration.controller_fixture import ControllerFixture
 from tests.integration.older_worker import OlderWorker
 

@@ -18,7 +18,7 @@ from controller.plan.actions import GroupState
 from knative.contract import kafka_names
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.resources.values import Start
-from tables.status_table import encode_status
+from tables.status_parts import encode_status
 from tests.integration.controller_fixture import CHANNEL, ControllerFixture
 from tests.support.groups import group_states
 from tests.support.processes import free_port

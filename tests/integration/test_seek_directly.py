@@ -18,7 +18,8 @@ from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable
 from knative.resources.values import Start
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.status_table import encode_status, reported_offsets
+from tables.status_parts import encode_status
+from tables.status_table import reported_offsets
 
 pytestmark = pytest.mark.integration
 

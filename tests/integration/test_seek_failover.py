@@ -13,7 +13,8 @@ from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import status_topic
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.seeks import Move, SeekPhase, SeekRequest
-from tables.status_table import encode_request, encode_status
+from tables.status_parts import encode_status
+from tables.status_table import encode_request
 from tests.integration.test_controller_failover import Pair
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscripti
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
 from tables.contract_table import encode_entry
-from tables.status_table import encode_status
+from tables.status_parts import encode_status
 from tests.support.planted_faults import World
 
 

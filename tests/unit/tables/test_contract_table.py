@@ -21,10 +21,8 @@ from knative.contract.records import (
 from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from tables.contract_table import ContractTable, decode_entry, encode_entry
 from tables.kafka.compacted_topic import Record
-from tables.status_table import (
-    StatusTable,
-    encode_status,
-)
+from tables.status_parts import encode_status
+from tables.status_table import StatusTable
 
 SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Addressable("http://s/"))
 CHANNEL = Channel("c1", 2, "ns", "ch", "t", "t.dlq", 4, ("a.example", "b.example"))

@@ -24,13 +24,13 @@ from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable
 from knative.resources.conditions import Condition, ConditionStatus
 from tables.kafka.compacted_topic import Record
+from tables.status_parts import encode_status
 from tables.status_table import (
     REPORT_KEY,
     StatusTable,
     decode_status,
     encode_report,
     encode_request,
-    encode_status,
     reported_offsets,
     serving,
     subscriber_status,

@@ -14,7 +14,8 @@ from knative.ports import ProduceProblem
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, false, ready, true, unknown
 from tables.kafka.compacted_topic import Record
-from tables.status_table import FRESH_S, REPORT_KEY, SEEK_KEY, StatusTable, encode_request, encode_status
+from tables.status_parts import encode_status
+from tables.status_table import FRESH_S, REPORT_KEY, SEEK_KEY, StatusTable, encode_request
 from tests.support.fakes import MemoryProduce
 
 PROBLEM = FileProblem("a.yaml", 4, "spec.numPartitions", "'x' is no whole number", "write one from 1")

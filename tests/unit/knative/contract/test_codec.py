@@ -34,7 +34,8 @@ from knative.delivery.policy import (
 )
 from knative.filters.dialects import ALL_EVENTS, All, Any_, Attributes, Cesql, Exact, Filter, Not, Prefix, Suffix
 from tables.contract_table import decode_entry, encode_entry
-from tables.status_table import REQUEST_KEY, decode_status, encode_report, encode_request, encode_status
+from tables.status_parts import encode_status
+from tables.status_table import REQUEST_KEY, decode_status, encode_report, encode_request
 
 BROKER = Channel(
     "c1",

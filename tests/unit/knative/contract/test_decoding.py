@@ -21,7 +21,8 @@ from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
 from knative.traffic.counts import Counts
 from knative.traffic.delta import BadDeltaError, Delta, decode, encode
 from tables.contract_table import decode_entry, encode_entry
-from tables.status_table import decode_row, decode_status, encode_report, encode_request, encode_status
+from tables.status_parts import encode_status
+from tables.status_table import decode_row, decode_status, encode_report, encode_request
 from tables.traffic_windows.windows import Window
 from tests.unit.knative.contract.test_codec import BROKER, CHANNEL, PROBLEM, SERVED, STATS, SUBSCRIPTION, TRIGGER
 

@@ -12,7 +12,8 @@ from knative.contract.records import SubscriberStatus, Subscription, WorkerState
 from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import Addressable
 from tables.kafka.compacted_topic import Record
-from tables.status_table import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
+from tables.status_parts import encode_status
+from tables.status_table import StatusTable, decode_status
 from tables.subscriber_details import SubscriberDetails, details
 from web.pages.subscriber_details import to_wide_row
 
@@ -90,16 +91,6 @@ def test_progress_that_cannot_be_read_takes_nothing_else_along(junk: object) -> 
     record = {**orjson.loads(encode_status(worker("a", 0, None, 0))), "progress": junk}
 
     assert decode_status(orjson.dumps(record)) == worker("a", 0, None, 0)
-
-
-def test_a_record_that_would_be_too_large_goes_without_it() -> None:
-    rows = {f"u{number}": WorkerSubscription(1, (0,), WorkerState.RUNNING) for number in range(3_000)}
-    full = SubscriptionStats(heads=(FailingDelivery(0, 1, 2, 3.0, "x" * 200),) * FAILING_MAX, last_error=ERROR)
-
-    value = encode_status(WorkerStatus("a", NOW, "all", rows, dict.fromkeys(rows, full)))
-
-    assert len(value) <= RECORD_BYTES_MAX
-    assert decode_status(value) == WorkerStatus("a", NOW, "all", rows)
 
 
 def test_statistics_alone_do_not_wake_waiters() -> None:

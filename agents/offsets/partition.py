@@ -10,6 +10,8 @@ from agents.offsets.state import DeliveryState
 from knative.filters import Matcher
 
 _QUEUED = DeliveryState.QUEUED
+#: Of partitions where nothing has waited yet: an empty deque has 760 bytes, and a worker has 100,000 partitions.
+_NOTHING: deque[Delivery] = deque(maxlen=0)
 
 #: Marks a delivery without a lane.
 NO_LANE: bytes = b"\x00no lane"
@@ -59,12 +61,24 @@ class PartitionState:
         self.failure = ""  #: why this owned partition is not served
         self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> deliveries that wait behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> further started deliveries (only after a change of order)
-        self.out_of_span: deque[Delivery] = deque()  # fetched, but too far above the committable offset to be started
-        self.over_limit: deque[Delivery] = deque()  # ready, but too many are started in this partition
+        self.out_of_span = _NOTHING  # fetched, but too far above the committable offset to be started
+        self.over_limit = _NOTHING  # ready, but too many are started in this partition
         self.started = 0  #: started and unsettled
         self.in_flight = 0  #: HTTP requests under way
         self.fetched_count = self.fetched_bytes = 0
         self.released = self.released_bytes = 0
+
+    def wait_for_span(self, delivery: Delivery) -> None:
+        """Add it to `out_of_span`."""
+        if self.out_of_span is _NOTHING:
+            self.out_of_span = deque()
+        self.out_of_span.append(delivery)
+
+    def wait_for_others(self, delivery: Delivery) -> None:
+        """Add it to `over_limit`."""
+        if self.over_limit is _NOTHING:
+            self.over_limit = deque()
+        self.over_limit.append(delivery)
 
     @property
     def held(self) -> int:

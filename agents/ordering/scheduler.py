@@ -85,7 +85,7 @@ class Scheduler:
         """Admit the delivery, or let it wait until the committable offset is closer. Those after it wait too, so that
         they stay in offset order."""
         if partition.out_of_span or not partition.tracker.fits(delivery.offset):
-            partition.out_of_span.append(delivery)
+            partition.wait_for_span(delivery)
         else:
             self._admit(partition, delivery)
 
@@ -146,7 +146,7 @@ class Scheduler:
             # counted already.
             if resume is None and partition.started >= STARTED_MAX:
                 delivery.state = _QUEUED
-                partition.over_limit.append(delivery)
+                partition.wait_for_others(delivery)
                 continue
             # Count the slot first: `resume` and `start` may release it before they return.
             self.in_flight += 1

@@ -6,7 +6,6 @@ step first. Gauges are computed when they are read: updating them with each even
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -121,13 +120,17 @@ class Rate:
     """Events per second over the last minute, from samples of a counter."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, int]] = deque()
+        self._samples: list[tuple[float, int]] = []  # of three with the same count, the first and the last
 
     def per_s(self, count: int, now: float) -> float:
         """`count`: events so far; `now`: monotonic seconds. In the first minute the rate is since the first call."""
         samples = self._samples
+        if len(samples) > 1 and samples[-1][1] == samples[-2][1] == count:
+            samples.pop()
         samples.append((now, count))
         while len(samples) > 1 and samples[1][0] <= now - STEADY_S:
-            samples.popleft()
+            del samples[0]
         began, before = samples[0]
+        if len(samples) > 1 and samples[1][1] == before:  # nothing was between the two
+            began = max(began, now - STEADY_S)
         return (count - before) / (now - began) if now > began else 0.0

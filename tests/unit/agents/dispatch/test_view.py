@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.dispatch import view
 from agents.offsets.offset_tracker import OffsetTracker
@@ -65,7 +67,7 @@ def test_what_a_scheduler_holds() -> None:
         ([(0.0, 0), (0.0, 5)], 0.0),
         ([(0.0, 10), (10.0, 110)], 10.0),
         ([(0.0, 0), (30.0, 3_000), (60.0, 3_000), (90.0, 3_000)], 0.0),
-        ([(0.0, 0), (50.0, 0), (100.0, 600)], 6.0),
+        ([(0.0, 0), (50.0, 0), (100.0, 600)], 10.0),
     ],
 )
 def test_the_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], expected: float) -> None:
@@ -83,3 +85,17 @@ def test_the_rate_keeps_no_more_than_a_minute() -> None:
 
     assert rate.per_s(7_000, 1_000.0) == 7.0
     assert len(rate._samples) <= 62
+
+
+@given(st.lists(st.integers(0, 2), max_size=200))
+def test_a_rate_needs_few_samples_while_nothing_comes(events: list[int]) -> None:
+    """Compared with all samples of the last minute, one each second."""
+    rate, counts, count = view.Rate(), [0], 0
+    rate.per_s(0, 0.0)
+    for now, more in enumerate(events, start=1):
+        count += more
+        counts.append(count)
+        first = max(0, now - 60)
+        assert rate.per_s(count, float(now)) == (count - counts[first]) / (now - first)
+    if len(events) > 2 and not any(events):
+        assert len(rate._samples) == 2

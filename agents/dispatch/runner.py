@@ -54,7 +54,9 @@ class SubscriptionRunner(Service):
         self._member = readers.member(subscription, self)
         self.dispatcher = Dispatcher(subscription, context, self._member.commits, self._hooks)
         self.view = SubscriptionView(self.dispatcher, self._member, failures, context.clock)
-        self._agent: Any = None
+        self._agent: Any = None  # from the first event that passes on; one with its services has 45 kB
+        self._starting: asyncio.Task[None] | None = None
+        self._before_agent: list[list[Batch]] = []
         self._drain_s = context.config.revoke_drain_s
 
     @property
@@ -65,17 +67,28 @@ class SubscriptionRunner(Service):
     # -- life
 
     async def on_start(self) -> None:
-        """Create the channel and its agent, then join the group."""
+        """Join the group."""
+        self._member.start()
+
+    async def _start_agent(self) -> None:
+        """Create the channel and its agent, and give it what has come meanwhile."""
         channel = self.app.channel(maxsize=0)  # the budget of the member is its limit
 
         async def deliver(stream: AsyncIterable[list[Batch]]) -> None:
             async for batches in stream:
                 self._deliver(batches)
 
-        name = agent_name(self.subscription.namespace, self.subscription.name, self.subscription.uid)
-        self._agent = self.app.agent(channel, name=name)(deliver)
-        await self._agent.start()
-        self._member.start()
+        try:
+            name = agent_name(self.subscription.namespace, self.subscription.name, self.subscription.uid)
+            agent = self.app.agent(channel, name=name)(deliver)
+            await agent.start()
+        except Exception as problem:
+            self.fatal(problem)
+            return
+        self._agent = agent
+        for batches in self._before_agent:
+            put_now(channel, batches)
+        self._before_agent.clear()
 
     async def leave(self, drain_s: float) -> None:
         """Drain, commit and leave the group, then end the agent, in `drain_s` plus some seconds."""
@@ -86,6 +99,8 @@ class SubscriptionRunner(Service):
         """See `leave`."""
         await self._member.stop(self._drain_s)
         await self.dispatcher.close()
+        if self._starting is not None:
+            await asyncio.wait({self._starting}, timeout=CLOSE_S)
         if self._agent is not None:
             await self._end_agent()
         self._hooks.closed()
@@ -136,7 +151,12 @@ class SubscriptionRunner(Service):
 
     def enqueue(self, batches: list[Batch]) -> None:
         """Put records into the channel of the agent."""
-        put_now(self._agent.channel, batches)
+        if self._agent is not None:
+            put_now(self._agent.channel, batches)
+            return
+        self._before_agent.append(batches)
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start_agent())
 
     @property
     def matcher(self) -> Matcher | None:

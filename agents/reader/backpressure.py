@@ -45,6 +45,7 @@ class Backpressure:
         """Start with a new client: nothing is held or paused."""
         self.budget = MemoryBudget(self._bytes_max)
         self._unseen_bytes = 0  # handed over since the last check
+        self._rests = False  # the last check has found that nothing is held
         self._check_at = 0.0
 
     def handed(self, size: int) -> None:
@@ -58,6 +59,8 @@ class Backpressure:
 
     @property
     def _due(self) -> bool:
+        if self._rests and not self._unseen_bytes and not self.budget.paused:
+            return False  # it would ask each member about each partition
         much = self._unseen_bytes >= self._bytes_max // _CHECK_PART
         return much or self._monotonic() >= self._check_at or bool(self.budget.paused)
 
@@ -80,6 +83,7 @@ class Backpressure:
             elif partition.number not in self.budget.paused:
                 self.budget.paused.add(partition.number)
                 consumer.pause([TopicPartition(partition.topic, partition.number)])
+        self._rests = not self._ahead() and not any(state.held for state in held)
         return self._throttle(consumer, held)
 
     def _throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:

@@ -64,6 +64,7 @@ class Members:
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
         self._opens = 0  # how often a member was given partitions
+        self._log_ends: dict[int, tuple[int, int]] = {}  # partition -> its end as all know it, and `_opens` then
         self._work = slices.Slices(fatal)  # what the reader has reported
         # How long a confirmation holds: others own nothing before a session ends.
         self._confirmed_s = config.expelled_after_s / 2
@@ -337,14 +338,18 @@ class Members:
             self._renewed_at = time.monotonic()
             for member in self._members:
                 member.renew()
-        for head in heads:
+        news = [head for head in heads if self._log_ends.get(head.number) != (head.log_end_offset, self._opens)]
+        for head in news:
+            self._log_ends[head.number] = head.log_end_offset, self._opens
             for member in self._members:
                 state = member.states.get(head.number)
                 if state is not None:
                     state.log_end_offset = head.log_end_offset
 
     def quickest(self, number: int) -> PartitionState | None:
-        return next((state for state, _ in self._followers(number, self._ends.get(number, 0))), None)
+        end = self._ends.get(number, 0)
+        states = (state for member in tuple(self._members) if (state := member.following(number, end)))
+        return min(states, key=lambda state: state.held_bytes, default=None)
 
     def lone(self, number: int) -> PartitionState | None:
         members = tuple(self._members)

@@ -138,3 +138,32 @@ def test_small_amounts_are_checked_later() -> None:
         assert partition.held_bytes == 0, "now it was waited for"
     finally:
         consumer.close()
+
+
+def test_at_rest_no_member_is_asked() -> None:
+    consumer, clock, partition = _consumer(), VirtualClock(), _partition(1_000, 1)
+    pace = _backpressure(clock)
+    asked: list[int] = []
+
+    def quickest(number: int) -> PartitionState:
+        asked.append(number)
+        return partition
+
+    def throttle() -> int:
+        """How many were asked, after a while."""
+        asked.clear()
+        clock.sleep(10.0)
+        pace.throttle(quickest, consumer, [partition])
+        return len(asked)
+
+    try:
+        pace.handed(1_000)
+        pace.taken()
+        assert [throttle() for _ in range(3)] == [1, 1, 1], "an event is held"
+        partition.released, partition.released_bytes = 1, 1_000
+        assert [throttle() for _ in range(3)] == [1, 0, 0]
+        pace.handed(1_000)
+        partition.fetched_count += 1
+        assert [throttle() for _ in range(2)] == [1, 1], "its records are on their way, or held"
+    finally:
+        consumer.close()

@@ -13,7 +13,7 @@ of its offsets is forgotten with its runner.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -124,12 +124,17 @@ class Supervisor:
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """The status of each subscription in this process, by uid."""
-        stopped = {
-            uid: WorkerSubscription(one.generation, (), WorkerState.STOPPED, one.seek)
-            for uid, one in self._stopped.items()
-            if uid not in self._leaving
-        }
-        return {**self._without, **stopped, **{uid: runner.view.status() for uid, runner in self._runners.items()}}
+        uids = dict.fromkeys((*self._without, *self._stopped, *self._runners))
+        return {uid: status for uid in uids if (status := self.status(uid)) is not None}
+
+    def status(self, uid: str) -> WorkerSubscription | None:
+        """The status of one of them; None = there is nothing to say."""
+        runner, stopped = self._runners.get(uid), self._stopped.get(uid)
+        if runner is not None:
+            return runner.view.status()
+        if stopped is not None and uid not in self._leaving:
+            return WorkerSubscription(stopped.generation, (), WorkerState.STOPPED, stopped.seek)
+        return self._without.get(uid)
 
     def poll_age_s(self) -> float:
         """The largest poll age of all readers, in seconds; 0 without any."""
@@ -144,9 +149,10 @@ class Supervisor:
         """Current values for the metrics. May be called from any thread."""
         return [runner.view.snapshot() for runner in list(self._runners.values())]
 
-    def stats(self) -> dict[str, SubscriptionStats]:
-        """Statistics of each subscription for the status topic, by uid."""
-        return {uid: runner.view.stats() for uid, runner in self._runners.items()}
+    def stats(self, uids: Iterable[str] | None = None) -> dict[str, SubscriptionStats]:
+        """Statistics of each subscription for the status topic, by uid; `uids`: of these only."""
+        wanted = self._runners if uids is None else [uid for uid in uids if uid in self._runners]
+        return {uid: self._runners[uid].view.stats() for uid in wanted}
 
     def _subscriptions(self) -> list[Subscription]:
         return [runner.subscription for runner in self._runners.values()]
@@ -167,8 +173,8 @@ class Supervisor:
     async def _apply(self, wanted: dict[str, Subscription]) -> None:
         stopped = {uid: one for uid, one in wanted.items() if one.stopped}
         if stopped != self._stopped:
-            self._stopped = stopped
-            self._context.changed()
+            before, self._stopped = self._stopped, stopped
+            self._have_changed(before, stopped)
         for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0, deleted=True)
         self._report_beyond(beyond(wanted.values(), {runner.subscription.topic for runner in self._uses}))
@@ -202,8 +208,13 @@ class Supervisor:
                     self._wake.set()
                 await asyncio.sleep(0)
         if without != self._without:
-            self._without = without
-            self._context.changed()
+            waited, self._without = self._without, without
+            self._have_changed(waited, without)
+
+    def _have_changed(self, before: Mapping[str, object], after: Mapping[str, object]) -> None:
+        for uid in before.keys() | after.keys():
+            if before.get(uid) != after.get(uid):
+                self._context.changed(uid)
 
     def _clients_of(self, secret: str) -> _Clients | SecretProblem:
         """The clients with these credentials, or why there are none."""
@@ -241,7 +252,7 @@ class Supervisor:
         self._runners[subscription.uid] = runner
         await self._app.add_runtime_dependency(runner)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)
-        self._context.changed()
+        self._context.changed(subscription.uid)
 
     def _remove(self, uid: str, drain_s: float, *, deleted: bool = False) -> None:
         runner = self._runners.pop(uid)
@@ -250,14 +261,14 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(self._leave(runner, drain_s))
         self._leaving[uid] = task
         task.add_done_callback(lambda _: self._left(uid))
-        self._context.changed()
+        self._context.changed(uid)
 
     def _left(self, uid: str) -> None:
         del self._leaving[uid]
         if self._beyond:
             self._wake.set()
         if uid in self._stopped:
-            self._context.changed()
+            self._context.changed(uid)
 
     async def _unused(self, clients: _Clients) -> None:
         """Close the clients of a Broker's Secret if no runner has them any more."""

@@ -201,7 +201,7 @@ class _Dispatcher(Dispatcher):
         self._requests = requests
         nobody: Any = None  # metrics are for what is around a dispatcher
         context = DeliveryContext(
-            DeliveryConfig(kafka={}), PoolConfig(), EgressGuard(), topic, nobody, topic, topic.fatal, lambda: None
+            DeliveryConfig(kafka={}), PoolConfig(), EgressGuard(), topic, nobody, topic, topic.fatal, lambda _: None
         )
         commits: Any = _Commits(topic.progressed)
         super().__init__(spec, context, commits, hooks)

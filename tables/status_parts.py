@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -48,24 +48,27 @@ class StatusEncoder:
         self._bytes_max = bytes_max
         self.parts = 1  #: so many records; it never falls, because the others would have to be removed
 
-    def records(self, status: WorkerStatus) -> list[tuple[bytes, bytes]]:
-        """Keys and values in the order to store them: the first one, which says how many there are, is the last."""
+    def records(self, status: WorkerStatus, changed: Collection[str] | None = None) -> list[tuple[bytes, bytes]]:
+        """Keys and values in the order to store them: the first one, which says how many there are, is the last.
+        `changed`: uids; only their records and the first one are made. None = all."""
         while True:
-            values = [encode_status(part) for part in split(status, self.parts)]
+            only = None if changed is None else {0, *(_part_of(uid, self.parts) for uid in changed)}
+            parts = split(status, self.parts, only)
+            values = [encode_status(part) for part in parts]
             if max(map(len, values)) <= self._bytes_max or self.parts > len(status.subscriptions):
-                records = [(_key(status.worker, part), value) for part, value in enumerate(values)]
+                records = [(_key(part.worker, part.part), value) for part, value in zip(parts, values, strict=True)]
                 return records[::-1]
-            self.parts *= 2
+            self.parts, changed = 2 * self.parts, None
 
 
-def split(status: WorkerStatus, parts: int) -> list[WorkerStatus]:
-    """So many parts. A subscription stays in its part as long as their number does."""
+def split(status: WorkerStatus, parts: int, only: Collection[int] | None = None) -> list[WorkerStatus]:
+    """So many parts, or `only` those with these numbers. A subscription stays in its part as long as their number
+    does."""
     if parts == 1:
         return [status]
-    served, stats = _shares(status.subscriptions, parts), _shares(status.stats, parts)
-    return [
-        replace(status, subscriptions=served[part], stats=stats[part], part=part, parts=parts) for part in range(parts)
-    ]
+    numbers = range(parts) if only is None else sorted(only)
+    served, stats = (_shares(status.subscriptions, parts, numbers), _shares(status.stats, parts, numbers))
+    return [replace(status, subscriptions=served[part], stats=stats[part], part=part, parts=parts) for part in numbers]
 
 
 def joined(statuses: Iterable[WorkerStatus]) -> list[WorkerStatus]:
@@ -97,10 +100,17 @@ def _key(worker: str, part: int) -> bytes:
     return (f"{worker}/{part}" if part else worker).encode()  # no worker's id has a slash
 
 
-def _shares(rows: Mapping[str, T], parts: int) -> list[dict[str, T]]:
-    shares: list[dict[str, T]] = [{} for _ in range(parts)]
+def _part_of(uid: str, parts: int) -> int:
+    return zlib.crc32(uid.encode()) % parts
+
+
+def _shares(rows: Mapping[str, T], parts: int, numbers: Iterable[int]) -> dict[int, dict[str, T]]:
+    """The rows of the parts with these numbers."""
+    shares: dict[int, dict[str, T]] = {number: {} for number in numbers}
     for uid, row in rows.items():
-        shares[zlib.crc32(uid.encode()) % parts][uid] = row
+        share = shares.get(_part_of(uid, parts))
+        if share is not None:
+            share[uid] = row
     return shares
 
 
@@ -121,6 +131,8 @@ class ReadLater(Mapping[str, SubscriptionStats]):
         return rows if isinstance(rows, dict) else {}
 
     def __getitem__(self, uid: str) -> SubscriptionStats:
+        if "_rows" not in self.__dict__ and uid.encode() not in self._value:
+            raise KeyError(uid)  # of thousands, most are in another part, and a new subscription is in none
         try:
             return codec.stats_of(self._rows[uid])
         except DecodeError as problem:

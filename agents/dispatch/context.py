@@ -34,7 +34,7 @@ class DeliveryContext:
     observe: Observe
     clock: Clock
     fatal: Callable[[BaseException], None]
-    changed: Callable[[], None]  #: call it when owned partitions or the state have changed
+    changed: Callable[[str], None]  #: call it with a uid when its owned partitions or its state have changed
     trace: Trace | None = None  #: None = no spans
     counters: TrafficCounters | None = None  #: None = no traffic counts
     own_ingress: OwnIngress | None = None  #: None = no request carries a token

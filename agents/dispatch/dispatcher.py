@@ -193,7 +193,7 @@ class Dispatcher:
                 source=attributes.get("source", "")[:_SHOWN_MAX],
                 reason=why,
             )
-            self._context.changed()
+            self._context.changed(self.subscription.uid)
 
     def _passes(self, delivery: Delivery) -> bool:
         """For the scheduler, which settles at once what does not pass."""

@@ -138,7 +138,7 @@ class SubscriptionRunner(Service):
         for pool in pools:
             self.add_future(self.dispatcher.retire(pool, self._context.config.revoke_drain_s))
         log.info("subscription changed", subscription=subscription.label, generation=subscription.generation)
-        self._context.changed()
+        self._context.changed(self.subscription.uid)
         return True
 
     # -- for the member
@@ -147,7 +147,7 @@ class SubscriptionRunner(Service):
         """Partitions were assigned."""
         numbers = [partition.number for partition in partitions]
         self._context.observe.assigned(self._member.client_name, self.subscription.topic, numbers)
-        self._context.changed()
+        self._context.changed(self.subscription.uid)
 
     def enqueue(self, batches: list[Batch]) -> None:
         """Put records into the channel of the agent."""
@@ -173,16 +173,16 @@ class SubscriptionRunner(Service):
         await self.dispatcher.drain(partitions, limit_s)
         numbers = [partition.number for partition in partitions]
         self._context.observe.revoked(self._member.client_name, self.subscription.topic, numbers)
-        self._context.changed()
+        self._context.changed(self.subscription.uid)
 
     def waiting_for_kafka(self, waiting: bool) -> None:
         """Pause first attempts: events that are delivered while nothing can be committed may be delivered again."""
         self.dispatcher.scheduler.pause(waiting)
-        self._context.changed()
+        self._context.changed(self.subscription.uid)
 
     def failing(self) -> None:
         """A partition has been stopped."""
-        self._context.changed()
+        self._context.changed(self.subscription.uid)
 
 
 def _listeners(subscription: Subscription, context: DeliveryContext) -> Iterator[DeliveryListener]:

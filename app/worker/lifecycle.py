@@ -19,9 +19,8 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any
 
 import structlog
@@ -33,23 +32,18 @@ from app.worker.memory_trimmer import MemoryTrimmer
 from app.worker.parts import Parts
 from app.worker.ports import Ports, handle_signals
 from app.worker.secrets.file_watch import FileWatch
+from app.worker.status_publisher import StatusPublisher
 from app.worker.watchdog import Watchdog
 from controller.kafka.internal_topics import ensure_internal_topics
 from knative import timefmt
-from knative.contract import kafka_names
-from knative.contract.features import SUPPORTED
-from knative.contract.records import WorkerStatus, named_channel
-from knative.contract.subscription_stats import SubscriptionStats
+from knative.contract.records import named_channel
 from knative.errors import ExitCode, PenstockError
 from tables.kafka.errors import KafkaFailed
-from tables.status_parts import StatusEncoder, keys_of
 from tables.status_table import subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
 log = structlog.get_logger(__name__)
 
-_VERSION, _FEATURES = version("penstock"), tuple(sorted(SUPPORTED))
-_SOON_S = 0.05
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
 _STOP_S = 40.0  # in addition to the drain: for a Kafka that does not answer, and for Faust
 
@@ -69,8 +63,7 @@ class Lifecycle:
         self.watches: list[FileWatch[Any]] = []  #: of files that are read again when they change
         self._watching: list[asyncio.Task[None]] = []
         self._publisher: asyncio.Task[None] | None = None
-        self._publish_now = asyncio.Event()
-        self._encoder = StatusEncoder()
+        self._status: StatusPublisher | None = None
 
     # -- start
 
@@ -119,7 +112,8 @@ class Lifecycle:
         parts.status.start()
         if parts.supervisor is not None:
             parts.supervisor.start()
-            self._publisher = asyncio.get_running_loop().create_task(self._publish_status())
+            self._status = StatusPublisher(parts)
+            self._publisher = asyncio.get_running_loop().create_task(self._publish_status(self._status))
         if parts.admin is not None:
             await parts.admin.start(self.ports.admin)
         threshold = parts.settings.gc_threshold
@@ -207,10 +201,10 @@ class Lifecycle:
             await parts.traffic.left()
         ingress = ingress or asyncio.create_task(web.drain(drain_s, hands_over=self.ports.are_passed_on))
         await asyncio.wait({ingress}, timeout=drain_s + 5)
-        if self._publisher is not None:
+        if self._publisher is not None and self._status is not None:
             # First: a status after the goodbye would show this worker as serving for ten seconds.
             self._publisher.cancel()
-            await self._say_goodbye()
+            self._status.goodbye()
         if parts.traffic is not None:
             parts.traffic.stop()
         if parts.secrets is not None:
@@ -295,55 +289,16 @@ class Lifecycle:
         if self.parts is not None:
             self.parts.metrics.loop_lag.add(seconds)
 
-    # -- the status topic
+    def status_changed(self, uid: str) -> None:
+        """Owned partitions or the state of this subscription have changed."""
+        if self._status is not None:
+            self._status.changed(uid)
 
-    def status_changed(self) -> None:
-        """Owned partitions or states have changed: publish the status soon."""
-        self._publish_now.set()
-
-    def _send_status(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        topic, produce = kafka_names.status_topic(self._parts.settings.instance), self._parts.producer
-
-        def done(failure: object) -> None:
-            if failure is not None:
-                log.debug("status record was not stored", reason=str(failure))
-
-        for key, value in records:
-            produce.send(topic, value, key, [], done, 0)
-
-    async def _publish_status(self) -> None:
-        parts = self._parts
-        assert parts.supervisor is not None
-        stats: dict[str, SubscriptionStats] = {}
-        progress_due = 0.0
+    async def _publish_status(self, publisher: StatusPublisher) -> None:
         try:
-            while True:
-                self._publish_now.clear()
-                # Statistics are expensive to collect, and a rebalance causes many publications in a row: so they are
-                # renewed at most twice in an interval.
-                if time.monotonic() >= progress_due:
-                    progress_due = time.monotonic() + parts.settings.status_interval_s / 2
-                    stats = parts.supervisor.stats()
-                unsupported = {uid: one.status for uid, one in parts.contract.unsupported.items()}
-                served = {**unsupported, **parts.supervisor.statuses()}
-                secrets = parts.secrets.problems if parts.secrets is not None else {}
-                who = (parts.worker_id, time.time(), parts.settings.role)
-                status = WorkerStatus(*who, served, stats, _VERSION, _FEATURES, secrets, parts.unused)
-                if parts.producer.connected:
-                    self._send_status(self._encoder.records(status))
-                try:
-                    async with asyncio.timeout(parts.settings.status_interval_s):
-                        await self._publish_now.wait()
-                    await asyncio.sleep(_SOON_S)  # several changes at once become one publication
-                except TimeoutError:
-                    continue
+            await publisher.run()
         except Exception as problem:
             self.crashed(problem)
-
-    async def _say_goodbye(self) -> None:
-        if self._parts.producer.connected:
-            gone = WorkerStatus(self._parts.worker_id, 0.0, "", parts=self._encoder.parts)
-            self._send_status((key, None) for key in keys_of(gone))
 
     @property
     def _parts(self) -> Parts:

@@ -62,7 +62,7 @@ async def serving(
         observe or CountingObserve(),
         SystemClock(),
         fail,
-        lambda: None,
+        lambda _: None,
         trace,
         counters,
         own_addresses=addresses or OwnAddresses(),

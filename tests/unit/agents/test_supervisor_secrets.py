@@ -109,7 +109,7 @@ def test_a_trigger_starts_once_its_secret_can_be_used(monkeypatch: pytest.Monkey
             CountingObserve(),
             VirtualClock(),
             _fail,
-            lambda: None,
+            lambda _: None,
         )
         supervisor = Supervisor(app, _Contract(), context, secrets)
         supervisor.start()

@@ -83,7 +83,7 @@ class Backpressure:
             elif partition.number not in self.budget.paused:
                 self.budget.paused.add(partition.number)
                 consumer.pause([TopicPartition(partition.topic, partition.number)])
-        self._rests = not self._ahead() and not any(state.held for state in held)
+        self._rests = not self._ahead_bytes and not any(state.held for state in held)
         return self._throttle(consumer, held)
 
     def _throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:

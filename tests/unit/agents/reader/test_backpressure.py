@@ -158,7 +158,7 @@ def test_at_rest_no_member_is_asked() -> None:
 
     try:
         pace.handed(1_000)
-        pace.taken()
+        pace.taken(1_000)
         assert [throttle() for _ in range(3)] == [1, 1, 1], "an event is held"
         partition.released, partition.released_bytes = 1, 1_000
         assert [throttle() for _ in range(3)] == [1, 0, 0]

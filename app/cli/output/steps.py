@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from types import TracebackType
 from typing import Self
 
 from app.cli.output.format import note
 from app.timing import SAY_S
+
+_INDENT = 14  # of what follows the tick and the name of a step
 
 
 class Steps:
@@ -67,7 +70,10 @@ class Steps:
             note(f"{self._tick} {name:11} {result}")
         else:
             self._console.print(f"[green]{self._tick}[/] [bold]{name:11}[/] ", end="")
-            self._console.print(result, markup=False, soft_wrap=True)
+            # Between words only: what is in a line can be copied, such as a URL.
+            room = max(1, self._console.width - _INDENT)
+            lines = textwrap.wrap(result, room, break_long_words=False, break_on_hyphens=False)
+            self._console.print(("\n" + " " * _INDENT).join(lines), markup=False, soft_wrap=True)
 
     def say(self, sentence: str) -> None:
         """Something that a person should know, in between."""

@@ -42,6 +42,28 @@ def test_on_a_terminal_it_is_a_spinner_that_goes() -> None:
     assert shown.endswith("the summary\r\n")
 
 
+def test_a_result_goes_on_below_itself() -> None:
+    program = """
+from app.cli.output.steps import Steps
+with Steps() as steps:
+    steps.done("worker", "events at http://localhost:8080, metrics at http://localhost:8081/metrics")
+"""
+    env = {**os.environ, "TERM": "dumb", "TTY_COMPATIBLE": "1", "COLUMNS": "60", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=_REPOSITORY,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr.splitlines() == [
+        "✓ worker      events at http://localhost:8080, metrics at",
+        "              http://localhost:8081/metrics",
+    ]
+
+
 def test_elsewhere_it_is_lines() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], cwd=_REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True,

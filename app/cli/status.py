@@ -35,12 +35,11 @@ from tables.timing import SPARING_S
 _CHANNELS = Listing(
     columns={
         "channel": "CHANNEL",
-        "topic": "TOPIC",
         "partitions": "PARTITIONS",
         "ready": "READY",
         "message": "MESSAGE",
     },
-    wide={"reason": "REASON", "dlq_topic": "DLQ TOPIC", "path": "PATH", "message": "MESSAGE"},
+    wide={"reason": "REASON", "topic": "TOPIC", "dlq_topic": "DLQ TOPIC", "path": "PATH", "message": "MESSAGE"},
     name="channel",
     empty="No channels.",
 )

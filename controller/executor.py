@@ -22,6 +22,7 @@ from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import create_topic, delete_topic, observe_topics
+from controller.model import PART_MAX
 from controller.plan.actions import (
     Action,
     AddPartitions,
@@ -60,7 +61,6 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 _MOVES_LOGGED = 100  # partitions in one line of the log
-PART_MAX = 50  #: so many are decided about, and carried out, at once; Kafka can answer for so many new ones in time
 #: Kinds of which each action changes nothing but its own topic, group or contract record.
 _INDEPENDENT = (CreateTopic, CommitStart, DeleteGroup, PublishChannel, PublishSubscription, Retract)
 _RECORDED = (Remember, Forget, CancelRemoval)  # they change what the leader must remember, which is written as a whole

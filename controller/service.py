@@ -260,7 +260,7 @@ class Controller:
             await self._begin(term)
         if unread := self._contract.problem or self._contract.unsupported_text:
             raise UnreadableRecords(f"the contract contains records that this version cannot read: {unread}")
-        await self._source.prepare()
+        more = await self._source.prepare()
         if term.parts is None:
             self._find_foreign(term)
             self._view.take_apart(term)
@@ -301,7 +301,7 @@ class Controller:
             await self._source.release(frozenset(held))
         self._schedule(term)
         term.focus, term.unwritten = set(), term.unwritten | unwritten
-        if not term.is_done:
+        if more or not term.is_done:
             self._wake.set()
 
     async def _observe(self, term: Term, world: World, asked: Wanted) -> World:

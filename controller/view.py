@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 
 from controller.config import ControllerConfig
-from controller.executor import PART_MAX, Executor
+from controller.executor import Executor
 from controller.kafka.broker_secrets import BrokerSecretFiles
-from controller.model import Record
+from controller.model import PART_MAX, Record
 from controller.plan.actions import Action, AnyObject, ObservedKafka, Wanted, World
 from controller.plan.parts import Parts
 from controller.plan.seeks import active

@@ -66,8 +66,9 @@ class FileSource:
         self.released = removable((self.released | frozenset(asked)) & uids, records)
         return ()
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> bool:
         """Nothing has to be prepared before objects are acted on."""
+        return False
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """All objects in files."""

@@ -63,8 +63,8 @@ class Source(Protocol):
         """Find the foreign resources of the last scan; returns the problem that there are some. `asked`: uids that a
         person wants to remove since."""
 
-    async def prepare(self) -> None:
-        """What must be done before objects may be acted on."""
+    async def prepare(self) -> bool:
+        """What must be done before objects may be acted on. True: there is more of it, for the next call."""
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """The objects to be served. `retracted`: uids whose removal cannot be cancelled any more."""

@@ -17,7 +17,7 @@ import structlog
 
 from controller.kube.api_server import AT_ONCE, MERGE, ApiServer
 from controller.kube.errors import ASK_DOCTOR, CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
-from controller.model import FileProblem, Key, Record, Trouble
+from controller.model import PART_MAX, FileProblem, Key, Record, Trouble
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.plan.deletion import removable
 from controller.plan.outage import outage_status
@@ -181,8 +181,9 @@ class ClusterSource:
     def waits(self) -> bool:
         """Whether an object waits for our finalizer, or to lose it."""
         going = self._table.known(*_GOING)
+        listed = any(owns_something(known.resource) for known in self._table.known(State.LISTED))
         deleted = any(store.deleted for store in self._stores(*KINDS))
-        return bool(going or self._table.adoptions() or deleted or self._services.waits)
+        return bool(going or listed or self._table.unannotated() or deleted or self._services.waits)
 
     async def _find_core(self) -> None:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
@@ -319,15 +320,18 @@ class ClusterSource:
 
     # -- finalizers
 
-    async def prepare(self) -> None:
-        """Give our finalizer to what will have something in Kafka, and Services to channels."""
-        await self._carry_out(self._table.adoptions())
+    async def prepare(self) -> bool:
+        """Give our finalizer to what will have something in Kafka, to a part of it if there is much, and Services to
+        channels."""
+        changes = self._table.adoptions()
+        await self._carry_out(changes[:PART_MAX])
         await self.scan()
         changed = await self._services.write()
         if changed:
             self._dirty |= changed
             self._revision += 1
             self._changed()
+        return any(self._table.rows[change.known.uid].refused is None for change in changes[PART_MAX:])
 
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Take our finalizer from what is being deleted and has nothing in Kafka any more, and from what core has taken

@@ -11,7 +11,7 @@ be remembered of a uid is in its row too, which outlives the object.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -297,12 +297,22 @@ class Table:
         return frozenset((known.kind, *name_of(known.raw)) for known in there)
 
     def adoptions(self) -> list[FinalizerChange]:
-        """Which objects get our finalizer: those that will have something in Kafka. And channels that had it before
-        their annotation."""
-        listed = [known for known in self.known(State.LISTED) if owns_something(known.resource)]
+        """Which objects get our finalizer: those that will have something in Kafka, and channels that had it before
+        their annotation. Each namespace has its turn, and what was refused comes last."""
+        ranks: Counter[tuple[bool, str]] = Counter()
+        found = []
+        for known in (*self.known(State.LISTED), *self.unannotated()):
+            if not owns_something(known.resource):
+                continue
+            refused = self.rows[known.uid].refused is not None
+            ranks[refused, name_of(known.raw)[0]] += 1
+            found.append((refused, ranks[refused, name_of(known.raw)[0]], known.uid, known))
+        return [change_finalizer(known, has=True) for *_, known in sorted(found, key=lambda row: row[:3])]
+
+    def unannotated(self) -> list[Known]:
+        """Served channels that had our finalizer before their annotation."""
         rows = [self.rows[uid] for uid in sorted(self._unannotated)]
-        served = [row.known for row in rows if row.state is State.SERVED and row.known is not None]
-        return [change_finalizer(known, has=True) for known in (*listed, *served)]
+        return [row.known for row in rows if row.state is State.SERVED and row.known is not None]
 
     def releases(self, in_kafka: Collection[str]) -> list[FinalizerChange]:
         """Which lose it. `in_kafka`: uids of which the contract or a removal in progress still has something; an object

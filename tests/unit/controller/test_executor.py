@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.executor import PART_MAX, Executor, runs
+from controller.executor import Executor, runs
+from controller.model import PART_MAX
 from controller.plan.actions import (
     Action,
     CommitStart,

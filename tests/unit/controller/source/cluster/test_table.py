@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.source.cluster.keeping import keep, keep_creations
 from controller.source.cluster.objects import FINALIZER, Known, read_object
 from controller.source.cluster.store import uid_of
-from controller.source.cluster.table import DELETED, STAYING, State, Table
+from controller.source.cluster.table import DELETED, STAYING, Refusal, State, Table
 from knative.contract.leader_state import Removal
 from knative.contract.records import Channel
 from knative.resources.values import KafkaChannel
@@ -233,6 +233,15 @@ def test_finalizers(row: tuple[dict[str, Any], str, list[str] | None]) -> None:
     adopted, released = cluster.adoptions(), cluster.releases(in_kafka.split())
     assert [list(change.finalizers) for change in (*adopted, *released)] == ([] if expected is None else [expected])
     assert bool(adopted) is (expected is not None and FINALIZER in expected)
+
+
+def test_each_namespace_has_its_turn_for_finalizers_and_refused_ones_come_last() -> None:
+    cluster = table(
+        *(raw(uid=f"a{number}", name=f"n{number}", namespace="a") for number in range(3)),
+        *(raw(uid=f"b{number}", name=f"n{number}", namespace="b") for number in range(2)),
+    )
+    cluster.rows["a0"].refused = Refusal("no", 0.0, forbidden=True)
+    assert [change.known.uid for change in cluster.adoptions()] == ["a1", "b0", "a2", "b1", "a0"]
 
 
 @pytest.mark.parametrize(

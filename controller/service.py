@@ -26,6 +26,7 @@ from controller.place import Place, directory
 from controller.plan.actions import (
     Action,
     DeleteTopic,
+    PublishSubscription,
     RecordCreations,
     Retract,
     Wanted,
@@ -265,6 +266,7 @@ class Controller:
             self._find_foreign(term)
             self._view.take_apart(term)
         statuses: list[WriteStatus] = []
+        published: set[str] = set()
         for _ in range(STEPS_MAX):
             world = self._view.world(term)
             world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
@@ -288,13 +290,16 @@ class Controller:
                 # Statuses say that something is no longer served before it is gone.
                 await self._write(term, statuses, world)
             await self._executor.carry_out(actions)
+            published |= {action.subscription.uid for action in actions if isinstance(action, PublishSubscription)}
             term.look = True
             if term.parts is None:
                 term.observed = None
             self._contract_changed = False  # our own records are not news, and Kafka is observed again anyway
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
-        unwritten = await self._write(term, statuses, world)
+        # What workers say of what they have not seen yet is old in a moment, and each status is a write to a cluster.
+        new = published if term.parts is not None else set()
+        unwritten = new | await self._write(term, [status for status in statuses if status.uid not in new], world)
         if self._source.waits:
             published = {record.uid for record in self._view.published()}
             held = published | self._executor.removals.keys() | self._executor.creations.keys()

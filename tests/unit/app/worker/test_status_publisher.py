@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from app.worker.status_publisher import StatusPublisher
 from knative.contract.records import Unsupported, WorkerState, WorkerStatus, WorkerSubscription
@@ -52,7 +55,7 @@ def _publisher() -> tuple[_Supervisor, _Produce, dict[str, Unsupported], StatusP
         contract=SimpleNamespace(unsupported=unsupported),
         secrets=None,
         worker_id="w",
-        settings=SimpleNamespace(role="dispatcher", instance="i"),
+        settings=SimpleNamespace(role="dispatcher", instance="i", status_interval_s=0.5),
         unused=None,
         producer=produce,
     )
@@ -97,3 +100,25 @@ def test_what_has_changed_is_published_once() -> None:
     produce.records.clear()
     publisher.publish_changes()
     assert supervisor.asked == []
+
+
+@pytest.mark.asyncio
+async def test_it_publishes_again_and_again_and_changes_soon() -> None:
+    supervisor, produce, _, publisher = _publisher()
+    supervisor.rows = {"a": WorkerSubscription(1, (0,), WorkerState.RUNNING)}
+    publishing = asyncio.get_running_loop().create_task(publisher.run())
+
+    async def sent(count: int) -> None:
+        async with asyncio.timeout(60.0):
+            while len(produce.records) < count:
+                await asyncio.sleep(0.01)
+
+    try:
+        await sent(1)
+        assert supervisor.asked == []
+        publisher.changed("a")
+        await sent(2)
+        await sent(4)
+    finally:
+        publishing.cancel()
+    assert supervisor.asked == ["a"]

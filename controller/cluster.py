@@ -12,9 +12,11 @@ from controller.kube.election import LeaseElection
 from controller.kube.errors import ASK_DOCTOR
 from controller.model import Trouble
 from controller.place import Changed, MakeLock, Place
+from controller.source.cluster.event_types import Traffic
 from controller.source.cluster.objects import API_VERSIONS, path_of
 from controller.source.cluster.source import ClusterSource
 from controller.status.cluster.writer import ClusterStatus, LiveObject
+from knative.contract import kafka_names
 
 
 def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], worker_id: str) -> Place:
@@ -29,7 +31,10 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     def problem() -> str:
         return next((f"{one.problem}; {ASK_DOCTOR}" for one in elected if one.problem), "")
 
-    source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, has_lease, config.channel_services)
+    traffic = Traffic(config.kafka, kafka_names.traffic_topic(config.instance)) if config.traffic else None
+    source = ClusterSource(
+        api, config.namespaces, config.subscriptions, crashed, has_lease, config.channel_services, traffic
+    )
 
     def elect(make_lock: MakeLock, changed: Changed) -> Election:
         name = f"{config.instance}-controller"

@@ -28,6 +28,7 @@ class ControllerConfig:
     cluster_domain: str = "cluster.local"
     ingress_url: str = ""  #: http://host:port of ingress; "" = channels have only cluster host names
     channel_services: str = ""  #: host that the Services of channels lead to, in a cluster; "" = there are none
+    traffic: bool = False  #: workers report the types of events, for EventTypes
     event_bytes_max: int = MIB
     #: of a subscription when neither it nor its channel has a `delivery`
     default_delivery: DeliverySpec = field(default_factory=lambda: DeliverySpec(retry=10))

@@ -38,6 +38,7 @@ def controller_config(
         cluster_domain=settings.cluster_domain,
         ingress_url=settings.ingress_url,
         channel_services=settings.channel_services,
+        traffic=settings.traffic,
         event_bytes_max=settings.event_bytes_max,
         default_delivery=DeliverySpec(
             retry=settings.retry_default,

@@ -1,4 +1,4 @@
-"""Reads a compacted topic from its beginning, and then every change as it arrives.
+"""Reads a compacted topic from its beginning, and then every change as it arrives; or any topic from its end.
 
     thread                                       event loop
     poll -> batch of (key, value) --------------> apply(records), in topic order
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -53,10 +53,12 @@ class CompactedReader:
         apply: Callable[[Sequence[Record]], None],
         caught_up: Callable[[], None],
         crashed: Callable[[BaseException], None],
+        from_end: bool = False,
     ) -> None:
-        """`kafka`: librdkafka client settings with `bootstrap.servers`."""
+        """`kafka`: librdkafka client settings with `bootstrap.servers`. `from_end`: only what arrives from now on."""
         self.topic = topic
         self._kafka = kafka
+        self._from_end = from_end
         self._conf = {
             "group.id": f"{topic}.reader",  # required by the client, but never joined or committed to
             "enable.auto.commit": False,
@@ -133,13 +135,24 @@ class CompactedReader:
             except KafkaException as problem:
                 log.info("topic cannot be looked up yet", topic=self.topic, reason=problem.args[0].str())
             else:
-                if found.error is None and found.partitions:
-                    starts = {p: self._reached.get(p, OFFSET_BEGINNING) for p in found.partitions}
-                    self._reached = {p: max(start, 0) for p, start in starts.items()}
-                    consumer.assign([TopicPartition(self.topic, p, start) for p, start in starts.items()])
+                if found.error is None and found.partitions and self._assign_all(consumer, found.partitions):
                     return True
             self._thread.stopping.wait(POLL_S)
         return False
+
+    def _assign_all(self, consumer: Consumer, partitions: Iterable[int]) -> bool:
+        """False if Kafka does not say where the partitions end."""
+        starts = {partition: self._reached.get(partition, OFFSET_BEGINNING) for partition in partitions}
+        if self._from_end:
+            new = [partition for partition in starts if partition not in self._reached]
+            try:
+                starts.update(self._ends(consumer, new))
+            except KafkaException as problem:
+                log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
+                return False
+        self._reached = {partition: max(start, 0) for partition, start in starts.items()}
+        consumer.assign([TopicPartition(self.topic, partition, start) for partition, start in starts.items()])
+        return True
 
     def _take(self, messages: list[Message]) -> None:
         records: list[Record] = []
@@ -160,11 +173,11 @@ class CompactedReader:
         if records:
             self._call(self._apply, records)
 
-    def _ends(self, consumer: Consumer) -> dict[int, int]:
+    def _ends(self, consumer: Consumer, partitions: Iterable[int]) -> dict[int, int]:
         """The present end of each partition. Raises KafkaException."""
         return {
             partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), CLOSE_S)[1]
-            for partition in self._reached
+            for partition in partitions
         }
 
     def _answer(self, consumer: Consumer) -> None:
@@ -176,7 +189,7 @@ class CompactedReader:
         asked = [self._asked.popleft() for _ in range(len(self._asked))]
         if asked:
             try:
-                ends = self._ends(consumer)
+                ends = self._ends(consumer, self._reached)
             except KafkaException as problem:
                 log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
                 self._failed += 1

@@ -10,8 +10,10 @@ from app.local.kafka import EmbeddedKafka
 from tests.support.kube.audit import compare, service_account
 from tests.support.kube.client import resource_path
 from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.event_types import event_types
 from tests.support.kube.manifests import controller_role
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, MESSAGING, PenstockInCluster
+from tests.system.sending import post
 
 RESETS = "kafka.eventing.knative.dev/v1alpha1"
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
@@ -23,7 +25,7 @@ def test_the_controller_needs_exactly_what_its_roles_allow(
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
     added = ("True", "")
     env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_CHANNEL_SERVICES": "ingress.test"}
-    with penstock.worker("controller", env) as controller:
+    with penstock.worker(env=env) as controller, event_types(kube, "enabled") as listed:
         penstock.create("v1", "Service", "billing", {"ports": [{"port": 80}]})
         penstock.create("v1", "ConfigMap", "config")
         penstock.channel("orders")
@@ -33,6 +35,11 @@ def test_the_controller_needs_exactly_what_its_roles_allow(
         penstock.wait(
             "it is put right",
             lambda: kube.admin.get(path).must()["spec"]["externalName"] == "ingress.test",
+        )
+        target = f"/channels/{penstock.namespace}/orders"
+        penstock.wait(
+            "an EventType",
+            lambda: post(controller.port, target, "one").status == 202 and bool(listed(penstock.namespace)),
         )
         service = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "billing"}}
         penstock.subscription("billing", "orders", service)

@@ -57,6 +57,35 @@ async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(t
     assert crashes == []
 
 
+@pytest.mark.asyncio
+async def test_a_reader_from_the_end_gets_only_what_comes_later(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(2)
+    for partition in (0, 1):
+        await asyncio.to_thread(_store, kafka.bootstrap, topic, f"before {partition}")
+    applied: list[Record] = []
+    crashes: list[BaseException] = []
+    caught_up = asyncio.Event()
+    reader = CompactedReader(
+        topic,
+        {"bootstrap.servers": kafka.bootstrap},
+        apply=applied.extend,
+        caught_up=caught_up.set,
+        crashed=crashes.append,
+        from_end=True,
+    )
+    reader.start()
+    try:
+        await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+        await asyncio.to_thread(_store, kafka.bootstrap, topic, "after")
+        assert await reader.read_to_end(LIMIT_S)
+    finally:
+        await reader.stop()
+    assert [record.key for record in applied] == [b"after"]
+    assert crashes == []
+
+
 def _create(bootstrap: str, topic: str) -> None:
     KafkaAdmin({"bootstrap.servers": bootstrap}, 180.0).create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
 

@@ -104,10 +104,10 @@ class ChannelServices:
         self._watches = watches
         self._host = host
         self._may_write = may_write
-        selector = f"{ROLE[0]}={ROLE[1]}"
+        labels = f"{ROLE[0]}={ROLE[1]}"
         base = group_path(SERVICE[0])
         paths = {one: f"{base}/namespaces/{one}/services" if one else f"{base}/services" for one in namespaces}
-        self._lists = {one: Collection(path, selector=selector) for one, path in paths.items()} if host else {}
+        self._lists = {one: Collection(path, labels=labels) for one, path in paths.items()} if host else {}
         self._channels: dict[Name, Known] = {}  #: by the name of the Service
         self._names: dict[str, Name] = {}  #: by the uid of the channel
         self._due: set[str] = set()  #: uids of channels whose Service to look at

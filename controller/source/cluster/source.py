@@ -22,6 +22,7 @@ from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.plan.deletion import removable
 from controller.plan.outage import outage_status
 from controller.source.cluster import keeping
+from controller.source.cluster.event_types import EventTypes, Traffic
 from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
     FinalizerChange,
@@ -62,9 +63,10 @@ class ClusterSource:
         crashed: Callable[[BaseException], None],
         may_write: Callable[[], bool],
         channel_services: str = "",
+        traffic: Traffic | None = None,
     ) -> None:
         """`namespaces`: () = all. `subscriptions`: core, own or auto. `may_write`: whether this process has the
-        Lease, asked before each write. `channel_services`: see `services`."""
+        Lease, asked before each write. `channel_services`: see `services`; `traffic`: see `event_types`."""
         self._api = api
         self._namespaces = tuple(namespaces) or ("",)
         self._mode = subscriptions
@@ -73,6 +75,7 @@ class ClusterSource:
         self._watches = Watches(api, self._on_change, crashed)
         self._referred = Referred(api, self._watches, self._namespaces)
         self._services = ChannelServices(api, self._watches, self._namespaces, channel_services, may_write)
+        self._event_types = EventTypes(api, self._watches, self._namespaces, traffic, may_write)
         self._table = Table(core=subscriptions == "core")
         self.foreign: frozenset[str] = frozenset()
         self._dirty: set[str] = set()
@@ -96,6 +99,7 @@ class ClusterSource:
 
     async def stop(self) -> None:
         """Stop all watchers."""
+        await self._event_types.stop()
         await self._watches.stop()
 
     def _on_change(self) -> None:
@@ -112,7 +116,7 @@ class ClusterSource:
 
     def _wanted(self) -> dict[Listed, Trim]:
         ours = {listed: trimmed(kind) for listed, (kind, _) in self._lists(*KINDS).items()}
-        return {**ours, **self._services.wanted}
+        return {**ours, **self._services.wanted, **self._event_types.wanted}
 
     async def scan(self) -> Scan:
         """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
@@ -136,6 +140,7 @@ class ClusterSource:
             known = row.known if row is not None else None
             self._referred.use(uid, known.resource if known is not None else None)
             self._services.use(uid, known if known is not None and table.is_served_channel(known) else None)
+        await self._event_types.follow()
         await self._referred.need(self._wanted())
         changed |= self._referred.news()
         self._services.follow()
@@ -183,7 +188,8 @@ class ClusterSource:
         going = self._table.known(*_GOING)
         listed = any(owns_something(known.resource) for known in self._table.known(State.LISTED))
         deleted = any(store.deleted for store in self._stores(*KINDS))
-        return bool(going or listed or self._table.unannotated() or deleted or self._services.waits)
+        own = self._services.waits or self._event_types.waits
+        return bool(going or listed or self._table.unannotated() or deleted or own)
 
     async def _find_core(self) -> None:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
@@ -214,6 +220,7 @@ class ClusterSource:
                 ignored=one in unused,
             )
             for one, why, since in sorted(self._watches.problems(), key=str)
+            if one not in self._event_types.wanted
         )
 
     # -- for the decision
@@ -292,7 +299,7 @@ class ClusterSource:
         unsettled = self._table.known(State.LISTED, *_GOING)
         refused = [(known, self._table.rows[known.uid].refused) for known in unsettled]
         return [
-            *self._watches.troubles(self._lists(*KINDS)),
+            *self._watches.troubles(self._lists(*KINDS), self._event_types.wanted),
             *(Trouble("finalizer", str(known), why.since, why.why) for known, why in refused if why is not None),
             *self._services.troubles(),
         ]
@@ -326,6 +333,7 @@ class ClusterSource:
         changes = self._table.adoptions()
         await self._carry_out(changes[:PART_MAX])
         await self.scan()
+        await self._event_types.write(self._table.ours)
         changed = await self._services.write()
         if changed:
             self._dirty |= changed

@@ -227,6 +227,12 @@ class Table:
         """Whether it is a KafkaChannel that may be acted on."""
         return known.kind == "KafkaChannel" and self.rows[known.uid].state is State.SERVED
 
+    def ours(self, key: Key) -> Known | None:
+        """The object with this key, if it may be acted on and has something in Kafka."""
+        row = self.rows.get(self._named.get(key, ""))
+        known = row.known if row is not None and row.state is State.SERVED else None
+        return known if known is not None and owns_something(known.resource) else None
+
     def entries(self) -> frozenset[str]:
         """Uids of the subscribers that the channels list which are served."""
         if self._entries is None:

@@ -40,15 +40,17 @@ class Collection:
 
     path: str
     page: int = PAGE  #: so many objects are in one answer
-    selector: str = ""  #: only those with these labels; "" = all
+    labels: str = ""  #: only those with these labels; "" = all
+    name: str = ""  #: only the one of this name; "" = all
 
     def __str__(self) -> str:
-        return f"{self.path}?{self.selector}" if self.selector else self.path
+        return "?".join(part for part in (self.path, self.labels, self.name) if part)
 
     @property
     def params(self) -> dict[str, str | int]:
         """What each request for it has."""
-        return {"labelSelector": self.selector} if self.selector else {}
+        selectors = {"labelSelector": self.labels, "fieldSelector": self.name and f"metadata.name={self.name}"}
+        return {key: selector for key, selector in selectors.items() if selector}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from controller.kube.api_server import ApiServer
 from controller.model import Trouble
@@ -52,13 +52,14 @@ class Watches:
         """What cannot be read now, why, and since which Unix second."""
         return [(one, watcher.problem, watcher.since) for one, watcher in self._watchers.items() if watcher.problem]
 
-    def troubles(self, needed: Iterable[Collection]) -> list[Trouble]:
-        """What cannot be read now, or was never read. `needed`: nothing is served as asked for without these."""
+    def troubles(self, needed: Iterable[Collection], optional: Container[Collection] = ()) -> list[Trouble]:
+        """What cannot be read now, or was never read. `needed`: nothing is served as asked for without these.
+        `optional`: nothing is amiss without these, of which the log says it."""
         stops = frozenset(needed)
         return [
             Trouble("watch", str(one), watcher.since, watcher.problem or "it is not listed yet", stops=one in stops)
             for one, watcher in self._watchers.items()
-            if not watcher.absent and (watcher.problem or not watcher.store.synced)
+            if one not in optional and not watcher.absent and (watcher.problem or not watcher.store.synced)
         ]
 
     def forbidden(self) -> dict[Collection, str]:

@@ -141,9 +141,10 @@ class ChannelServices:
         if not self._host:
             return
         if channel is not None:
-            self._names[uid] = name_of_service(channel)
+            if uid not in self._names:
+                self._names[uid] = name_of_service(channel)
+                self._look_at(uid)
             self._channels[self._names[uid]] = channel
-            self._look_at(uid)
         elif (name := self._names.pop(uid, None)) is not None:
             if self._channels[name].uid == uid:
                 del self._channels[name]

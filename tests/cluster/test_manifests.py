@@ -247,6 +247,29 @@ def test_monitoring_and_nobody_else_reaches_the_admin_port(overlay: str) -> None
     assert namespaces == [{"kubernetes.io/metadata.name": "monitoring"}]
 
 
+def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """As Kubernetes reads it, with the operators that the manifests use."""
+    for one in selector.get("matchExpressions", ()):
+        there = labels.get(one["key"])
+        if not {"In": there in one.get("values", ()), "Exists": there is not None}[one["operator"]]:
+            return False
+    return bool(selector.get("matchLabels", {}).items() <= labels.items())
+
+
+@pytest.mark.parametrize("overlay", sorted(WITH))
+def test_only_ingress_is_open_to_everybody(overlay: str) -> None:
+    documents = render(OVERLAYS / overlay)
+    policies = [one["spec"] for one in documents if one["kind"] == "NetworkPolicy"]
+    for name, template in _templates(documents):
+        labels = template["metadata"]["labels"]
+        ours = [one for one in policies if _selects(one["podSelector"], labels)]
+        assert ours or name == "kafka", name
+        rules = [rule for one in ours for rule in one["ingress"] if "from" not in rule]
+        is_open = {port["port"] for rule in rules for port in rule["ports"]}
+        is_ingress = labels.get("app.kubernetes.io/component") in ("ingress", "all")
+        assert is_open == ({8080} if is_ingress else set()), name
+
+
 @pytest.mark.parametrize("overlay", sorted(WITH))
 def test_everything_refers_to_what_is_there(overlay: str) -> None:
     documents = render(OVERLAYS / overlay)

@@ -11,8 +11,6 @@ from typing import Self
 from app.cli.output.format import note
 from app.timing import SAY_S
 
-_INDENT = 14  # of what follows the tick and the name of a step
-
 
 class Steps:
     """Use with `with`. On standard error."""
@@ -69,11 +67,12 @@ class Steps:
         if self._status is None:
             note(f"{self._tick} {name:11} {result}")
         else:
+            begin = f"{self._tick} {name:11} "
             self._console.print(f"[green]{self._tick}[/] [bold]{name:11}[/] ", end="")
             # Between words only: what is in a line can be copied, such as a URL.
-            room = max(1, self._console.width - _INDENT)
+            room = max(1, self._console.width - len(begin))
             lines = textwrap.wrap(result, room, break_long_words=False, break_on_hyphens=False)
-            self._console.print(("\n" + " " * _INDENT).join(lines), markup=False, soft_wrap=True)
+            self._console.print(("\n" + " " * len(begin)).join(lines), markup=False, soft_wrap=True)
 
     def say(self, sentence: str) -> None:
         """Something that a person should know, in between."""

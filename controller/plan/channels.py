@@ -36,6 +36,7 @@ from knative.resources.fields import HOSTS
 #: The configs that every topic of ours has.
 MANAGED_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 ROOM = "max.message.bytes"
+SERVICE_NOT_WRITTEN = "ServiceNotWritten"  #: reason of a True Addressable
 TOPIC_DIFFERS = "TopicDiffers"  #: reason of a True TopicReady if the topic differs from the spec in some way
 
 
@@ -303,7 +304,7 @@ def _plan_hosts(
     if why is not None:
         service = f"{resource.namespace}/{service_of_channel(resource.name)}"
         message = f"the Service {service} cannot be written, so the host name does not resolve: {why}"
-        return tuple(hosts), true("Addressable", "ServiceNotWritten", message)
+        return tuple(hosts), true("Addressable", SERVICE_NOT_WRITTEN, message)
     return tuple(hosts), true("Addressable")
 
 

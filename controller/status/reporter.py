@@ -16,7 +16,7 @@ import structlog
 
 from controller.model import FileProblem
 from controller.plan.actions import WriteStatus
-from controller.plan.channels import TOPIC_DIFFERS
+from controller.plan.channels import SERVICE_NOT_WRITTEN, TOPIC_DIFFERS
 from controller.plan.statuses import GHOSTS, WATCH_FORBIDDEN
 from knative.contract.records import ControllerReport, ResourceProblem
 from knative.contract.seeks import Seek, SeekRequest
@@ -54,7 +54,7 @@ _SEEN_BY_READERS = frozenset(
     }
 )
 #: Reasons of conditions that are True, and about which people should know.
-_NOTES = frozenset({TOPIC_DIFFERS, GHOSTS, WATCH_FORBIDDEN})
+_NOTES = frozenset({TOPIC_DIFFERS, SERVICE_NOT_WRITTEN, GHOSTS, WATCH_FORBIDDEN})
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
 

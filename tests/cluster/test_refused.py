@@ -79,6 +79,28 @@ def test_a_finalizer_that_may_not_be_written(penstock: PenstockInCluster) -> Non
         assert controller.terminate() == 0, controller.tail()
 
 
+def test_a_service_of_a_channel_that_may_not_be_written(penstock: PenstockInCluster) -> None:
+    """The channel is served by its other addresses."""
+    _without_verb(penstock, "create", "services")
+    env = {**INGRESS, "PENSTOCK_CHANNEL_SERVICES": "ingress.test"}
+    with penstock.worker("controller", env) as controller:
+        controller.wait_ready()
+        penstock.channel("orders")
+        refused = ("True", "ServiceNotWritten")
+        penstock.wait("it says so", lambda: penstock.condition("KafkaChannel", "orders") == refused)
+        message = _message(penstock, "KafkaChannel", "orders", "Addressable")
+        assert "grant the verbs create and patch on services to the controller" in message
+        penstock.wait("the metric", lambda: _troubles(controller)["service"] == 1)
+        with penstock.command("status", "-o", "json") as status:
+            assert status.wait(LIMIT_S) == 0, status.output() + status.tail()
+            (row,) = json.loads(status.output())["channels"]
+            assert (row["ready"], row["reason"]) == ("True", "ServiceNotWritten")
+        _may_not(penstock)
+        penstock.wait("it is written", lambda: penstock.condition("KafkaChannel", "orders") == ("True", ""))
+        penstock.wait("the metric", lambda: _troubles(controller)["service"] == 0)
+        assert controller.terminate() == 0, controller.tail()
+
+
 def test_a_status_that_may_not_be_written(penstock: PenstockInCluster) -> None:
     _may_not(penstock, "kafkachannels/status")
     with penstock.worker("controller", INGRESS) as controller:

@@ -50,6 +50,16 @@ def test_of_an_object_whose_changes_are_not_seen() -> None:
     assert (found.ready, found.reason, found.message) == ("True", "WatchForbidden", "m")
 
 
+def test_of_a_channel_without_its_service() -> None:
+    conditions = (
+        true("Ready", "ServiceNotWritten", "m"),
+        true("TopicReady"),
+        true("Addressable", "ServiceNotWritten", "m"),
+    )
+    (found,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
+    assert (found.ready, found.reason, found.message) == ("True", "ServiceNotWritten", "m")
+
+
 def test_writes_that_are_refused_are_one_problem_for_all_objects_of_a_kind() -> None:
     channels = [Trouble("status", f"KafkaChannel ns/{name}", since, "403") for name, since in (("b", 2.0), ("a", 1.0))]
     others = [Trouble("finalizer", "Trigger ns/t", 3.0, "403"), Trouble("watch", "/apis/x", 0.0, "500")]

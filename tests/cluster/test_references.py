@@ -8,13 +8,36 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from tests.support.kube.client import path_of, resource_path
 from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.manifests import rbac
 from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
+FLOWS = "flows.knative.dev/v1"
+#: Knative's kind, as far as it matters here: that its status has an address.
+SEQUENCE: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "sequences.flows.knative.dev"},
+    "spec": {
+        "group": "flows.knative.dev",
+        "scope": "Namespaced",
+        "names": {"kind": "Sequence", "listKind": "SequenceList", "plural": "sequences", "singular": "sequence"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 SINK = {"ref": {"apiVersion": CHANNELS, "kind": "KafkaChannel", "name": "failed"}}
 MISSING = ("False", "DeadLetterSinkNotResolved")
 RESOLVED = ("True", "")
@@ -102,3 +125,43 @@ def test_a_broker_of_another_class_is_where_events_go(penstock: PenstockInCluste
         assert "finalizers" not in broker["metadata"]
         assert "conditions" not in broker["status"], "its status is its own controller's"
         assert worker.terminate() == 0, worker.tail()
+
+
+def test_a_ref_to_a_kind_of_somebody_else(penstock: PenstockInCluster) -> None:
+    """The controller may read it once its owner has labelled a role for that, as Knative does."""
+    admin = penstock.kube.admin
+    admin.apply(SEQUENCE).must()
+    listed = resource_path(FLOWS, "sequences")
+    penstock.wait("the kind is served", lambda: admin.get(listed).ok)
+    (aggregated,) = (one for one in rbac() if "aggregationRule" in one)
+    name = {"name": f"{penstock.name}-addressables"}
+    admin.create({**aggregated, "metadata": name}).must()
+    subject = {"kind": "ServiceAccount", "namespace": penstock.namespace, "name": "controller"}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
+    api = "rbac.authorization.k8s.io/v1"
+    binding = {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": name}
+    admin.create({**binding, "subjects": [subject], "roleRef": ref}).must()
+    to = {"ref": {"apiVersion": FLOWS, "kind": "Sequence", "name": "billing"}}
+
+    def resolved() -> tuple[str, str]:
+        return penstock.condition("Subscription", "billing", "ReferencesResolved")
+
+    with penstock.worker("controller") as controller:
+        penstock.channel("orders")
+        penstock.subscription("billing", "orders", to)
+        refused = ("False", "SubscriberNotResolved")
+        penstock.wait("it may not be read", lambda: resolved() == refused)
+        said = penstock.read("Subscription", "billing")["status"]["conditions"]
+        assert "grant the verbs list and watch on sequences.flows.knative.dev" in str(said)
+        rule = {"apiGroups": ["flows.knative.dev"], "resources": ["sequences"], "verbs": ["get", "list", "watch"]}
+        labels = {"duck.knative.dev/addressable": "true"}
+        role = {"name": f"{penstock.name}-flows", "labels": labels}
+        admin.create({"apiVersion": api, "kind": "ClusterRole", "metadata": role, "rules": [rule]}).must()
+        path = path_of(penstock.create(FLOWS, "Sequence", "billing", {"steps": []}))
+        penstock.wait("it waits for the address", lambda: resolved() == ("Unknown", "SubscriberNotResolved"))
+        url = f"http://billing-kn-sequence-0-kn-channel.{penstock.namespace}.svc.cluster.local"
+        admin.merge(f"{path}/status", {"status": {"address": {"url": url}}}).must()
+        penstock.wait("it is resolved", lambda: resolved() == RESOLVED)
+        status = penstock.read("Subscription", "billing")["status"]
+        assert status["physicalSubscription"]["subscriberUri"] == url
+        assert controller.terminate() == 0, controller.tail()

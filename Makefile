@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs man site \
-  bench bench-image chaos jars kube lock wheel image image-spark release clean
+  bench bench-image chaos jars kube lock vendor wheel image image-spark release clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -127,6 +127,9 @@ lock: ## Pin the dependencies again, with hashes (needs uv), after a change of p
 	$(COMPILE) pyproject.toml --constraints requirements-dev.lock -o requirements.lock
 	$(COMPILE) --group pyproject.toml:image -o requirements-image.lock
 	$(COMPILE) --group pyproject.toml:site --constraints requirements-dev.lock -o requirements-site.lock
+
+vendor: $(STAMP) ## Take the console's scripts from npm, as its lock file says: web/console/vendor/lock.json (needs npm)
+	@$(BIN)/python -m tests.support.vendor
 
 # A build folder of an earlier run would put files into the wheel that the sources no longer have.
 wheel: $(STAMP) ## Build the wheel into dist

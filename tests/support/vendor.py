@@ -1,6 +1,6 @@
 """Takes the scripts that the console ships from published npm packages: `make vendor`, which needs npm.
 
-`web/console/vendor/lock.json` names them: version, licence, npm's own hash of the package, and the SHA-256 of each file.
+`web/console/vendor/lock.json` has the version, the licence, npm's hash of the package, and the SHA-256 of each file.
 What npm serves must have these hashes. For another version, write it there with `null` for its hashes.
 """
 

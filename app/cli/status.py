@@ -24,11 +24,10 @@ from app.cli.output.time import show_time
 from app.operations.contract_snapshot import Contract, in_namespace, read_contract, unknown
 from app.settings import load_settings
 from knative import filters
-from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, ResourceProblem, Subscription
+from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.resources.brokers import NOT_OUR_CLASS
-from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
-from tables.status_table import FRESH_S, serving, subscriber_details
+from tables.resource_status import WORKER, ResourceStatus, resource_statuses
 from tables.subscriber_details import SubscriberDetails
 from tables.timing import SPARING_S
 
@@ -244,58 +243,21 @@ def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, lis
 
 
 def rows(contract: Contract, now_s: float) -> Rows:
-    """Rows of all tables. A resource is ready if neither controller nor workers object. One that was
-    never served has a row too, with None for unknown values.
-    """
-    unreported = {
-        (one.kind, one.namespace, one.name): one for one in (contract.report.problems if contract.report else ())
-    }
-    found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
+    """Rows of all tables. A resource that was never served has a row too, with None for unknown values."""
     shown: Rows = {f"{key}s": [] for key in ("channel", "broker", "subscription", "trigger", "problem")}
-    for one in contract.subscriptions:
-        problem = unreported.pop((one.kind, one.namespace, one.name), None) or _not_here(one, contract)
-        readiness = _readiness(problem, [serving("Ready", found[one.uid].status)])
-        shown[_TABLES[one.kind]].append(
-            _subscription_row(one.kind, f"{one.namespace}/{one.name}", one, readiness, found[one.uid])
-        )
-    for channel in contract.channels:
-        problem = unreported.pop((channel.kind, channel.namespace, channel.name), None) or _not_here(channel, contract)
-        mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
-        parts = [serving("Ready", found[one.uid].status, f"{one.kind} {one.namespace}/{one.name}") for one in mine]
-        label = f"{channel.namespace}/{channel.name}"
-        shown[_TABLES[channel.kind]].append(_channel_row(channel.kind, label, channel, _readiness(problem, parts)))
-    for problem in unreported.values():
-        label = f"{problem.namespace}/{problem.name}"
-        if problem.kind in (CHANNEL, BROKER):
-            shown[_TABLES[problem.kind]].append(_channel_row(problem.kind, label, None, _readiness(problem, [])))
-        elif problem.kind in (SUBSCRIPTION, TRIGGER):
-            row = _subscription_row(problem.kind, label, None, _readiness(problem, []), None)
-            shown[_TABLES[problem.kind]].append(row)
+    for status in resource_statuses(contract, now_s):
+        readiness = _readiness(status)
+        if status.kind in (CHANNEL, BROKER):
+            shown[_TABLES[status.kind]].append(_channel_row(status.kind, status.label, status.channel, readiness))
+        elif status.kind in (SUBSCRIPTION, TRIGGER):
+            row = _subscription_row(status.kind, status.label, status.subscription, readiness, status.details)
+            shown[_TABLES[status.kind]].append(row)
         else:
-            shown["problems"].append({"file": problem.name, **_readiness(problem, [])})
-    for worker in contract.workers:
-        if worker.unused is not None and now_s - worker.time <= FRESH_S:
-            more = f"it does not use what has changed: {worker.unused}"
-            row = {"file": f"worker {worker.worker}", "ready": "True", "reason": "ChangesNotUsed", "message": more}
-            shown["problems"].append(row)
-    if contract.report is not None and contract.report.left_out:
-        more = f"{contract.report.left_out} further objects or files have problems; the controller's log names them"
-        shown["problems"].append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
+            file = f"worker {status.name}" if status.kind == WORKER else status.name
+            shown["problems"].append({"file": file, **readiness})
     for key in _LISTINGS:
         shown[f"{key}s"].sort(key=lambda row: str(row[key]))  # sorted before the next key
     return shown
-
-
-def _not_here(record: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
-    """How to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
-    remove = f"`penstock remove {record.kind}/{record.namespace}/{record.name}`"
-    if record.unlisted:
-        what = f"no file has it, so it is not served; add its file again, or delete it with {remove}"
-        return ResourceProblem(record.kind, record.namespace, record.name, "False", "NotInFiles", what)
-    if contract.report is not None and record.uid in contract.report.foreign:
-        what = f"it is served although it is not in the cluster; to remove it: {remove}"
-        return ResourceProblem(record.kind, record.namespace, record.name, "True", "NotInCluster", what)
-    return None
 
 
 def _channel_row(kind: str, label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
@@ -335,13 +297,9 @@ def _subscription_row(
     }
 
 
-def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict[str, object]:
-    """`Ready` from what the controller reports (None = no problem) and the conditions that workers report."""
-    said = (
-        [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
-    )
-    summary = with_note(ready([*said, *served]), [*said, *served])  # ready, but possibly with a warning
-    return {"ready": summary.status.value, "reason": summary.reason, "message": summary.message}
+def _readiness(status: ResourceStatus) -> dict[str, object]:
+    ready = status.ready
+    return {"ready": ready.status.value, "reason": ready.reason, "message": ready.message}
 
 
 def _progress(found: SubscriberDetails | None) -> dict[str, object]:

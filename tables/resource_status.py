@@ -1,0 +1,111 @@
+"""Whether each resource is ready and why not, from the contract and the reports of workers and controller. Pure.
+
+`penstock status` and the console show the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from knative.contract.records import Channel, ControllerReport, ResourceProblem, Subscription, WorkerStatus
+from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
+from tables.status_table import FRESH_S, serving, subscriber_details
+from tables.subscriber_details import SubscriberDetails
+
+WORKER, MORE = "Worker", "More"  #: kinds of what is not a resource, and has a problem
+
+
+class Installation(Protocol):
+    """What Kafka holds of an installation, at one moment."""
+
+    @property
+    def channels(self) -> Sequence[Channel]:
+        """Channels and brokers."""
+
+    @property
+    def subscriptions(self) -> Sequence[Subscription]:
+        """Subscriptions and Triggers."""
+
+    @property
+    def workers(self) -> Collection[WorkerStatus]:
+        """The latest record of each worker."""
+
+    @property
+    def report(self) -> ControllerReport | None:
+        """That of the leading controller; None = none has published one yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """One resource, or a file or worker with a problem."""
+
+    kind: str
+    namespace: str
+    name: str
+    ready: Condition
+    channel: Channel | None = None  #: of a channel or broker that was served once
+    subscription: Subscription | None = None  #: of a subscription or trigger that was served once
+    details: SubscriberDetails | None = None  #: of that one
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStatus]:
+    """One for each subscription, then for each channel, then for what the controller rejects and was never served.
+
+    A resource is ready if neither controller nor workers object.
+    """
+    report = here.report
+    reported = report.problems if report is not None else ()
+    problems = {(problem.kind, problem.namespace, problem.name): problem for problem in reported}
+    foreign = report.foreign if report is not None else ()
+    parts: dict[str, list[Condition]] = {}
+    for subscription in here.subscriptions:
+        name = (subscription.kind, subscription.namespace, subscription.name)
+        details = subscriber_details(subscription, here.workers, now_s)
+        label = f"{subscription.kind} {subscription.namespace}/{subscription.name}"
+        parts.setdefault(subscription.channel_uid, []).append(serving("Ready", details.status, label))
+        problem = problems.pop(name, None) or _not_here(subscription, foreign)
+        yield ResourceStatus(
+            *name, _ready(problem, [serving("Ready", details.status)]), subscription=subscription, details=details
+        )
+    for channel in here.channels:
+        name = (channel.kind, channel.namespace, channel.name)
+        problem = problems.pop(name, None) or _not_here(channel, foreign)
+        yield ResourceStatus(*name, _ready(problem, parts.get(channel.uid, ())), channel=channel)
+    for name, problem in problems.items():
+        yield ResourceStatus(*name, _ready(problem))
+    for worker in here.workers:
+        if worker.unused is not None and now_s - worker.time <= FRESH_S:
+            more = f"it does not use what has changed: {worker.unused}"
+            yield ResourceStatus(
+                WORKER, "", worker.worker, Condition("Ready", ConditionStatus.TRUE, "ChangesNotUsed", more)
+            )
+    if report is not None and report.left_out:
+        more = f"{report.left_out} further objects or files have problems; the controller's log names them"
+        yield ResourceStatus(MORE, "", "(and more)", Condition("Ready", ConditionStatus.FALSE, "NoRoom", more))
+
+
+def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> ResourceProblem | None:
+    """How to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
+    remove = f"`penstock remove {record.kind}/{record.namespace}/{record.name}`"
+    if record.unlisted:
+        what = f"no file has it, so it is not served; add its file again, or delete it with {remove}"
+        return ResourceProblem(record.kind, record.namespace, record.name, "False", "NotInFiles", what)
+    if record.uid in foreign:
+        what = f"it is served although it is not in the cluster; to remove it: {remove}"
+        return ResourceProblem(record.kind, record.namespace, record.name, "True", "NotInCluster", what)
+    return None
+
+
+def _ready(problem: ResourceProblem | None, served: Sequence[Condition] = ()) -> Condition:
+    """`Ready` from what the controller reports (None = no problem) and the conditions that workers report."""
+    said = (
+        [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
+    )
+    return with_note(ready([*said, *served]), [*said, *served])  # ready, but possibly with a warning

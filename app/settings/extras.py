@@ -18,7 +18,7 @@ REPORT = "report"
 ANALYTICS = "analytics"
 OTEL = "otel"
 
-_REPORT_MODULES = ("jinja2", "numpy", "pyarrow", "scipy")
+_REPORT_MODULES = ("numpy", "pyarrow", "scipy")
 #: Extra -> its modules that Penstock imports.
 MODULES = {
     REPORT: _REPORT_MODULES,

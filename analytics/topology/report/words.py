@@ -1,126 +1,53 @@
-"""Formats text and figures for the page. The page's scripts (assets/words.js) format figures in the same way.
-
-Event sources, types and addresses are arbitrary text. `visible` replaces characters that are invisible, change the
-reading direction or break XML by readable escapes, and cuts long text. It does not escape HTML; the templates always
-do. An unknown figure is a dash.
-"""
+"""Words of the page, with the texts and figures of `knative/shown`. The page's scripts (assets/words.js) format figures
+in the same way."""
 
 from __future__ import annotations
 
-import math
-import re
-import unicodedata
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
-UNKNOWN = "\N{EN DASH}"
-TEXT_MAX = 300  #: characters of one text in the page
-SENTENCE_MAX = 600  #: of a sentence of evidence, remedy or method
+from knative.shown import (
+    SENTENCE_MAX,
+    TEXT_MAX,
+    UNKNOWN,
+    bytes_rate,
+    count,
+    moment,
+    plural,
+    quantity,
+    rate,
+    seconds,
+    short,
+    span,
+    visible,
+)
 
-_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_URI = re.compile(r"^https?://")
-
-
-def visible(text: str, limit: int = TEXT_MAX) -> str:
-    """`text` with every invisible or misleading character written as `\\u202e`, cut to `limit` characters."""
-    length = len(text)
-    text = text[: limit + 1]
-    if not text.isprintable() or not text.isascii():
-        text = _escape_unprintable(text)
-    if len(text) <= limit and length <= limit:
-        return text
-    return f"{text[: limit - 1].rstrip()}…"
-
-
-def _escape_unprintable(text: str) -> str:
-    shown, marks = [], 0
-    for letter in text:
-        marks = marks + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
-        if not letter.isprintable() or marks > 2:  # more of them would cover the neighbouring lines
-            shown.append(letter.encode("unicode_escape").decode("ascii"))
-        else:
-            shown.append(letter)
-    return "".join(shown)
-
-
-def short(text: str, limit: int = 28) -> str:
-    """For a box of the map: a URI without its scheme, cut in the middle, as both ends distinguish it."""
-    text = _URI.sub("", visible(text)).rstrip("/") or visible(text)
-    if len(text) <= limit:
-        return text
-    tail = limit // 2 - 1
-    return f"{text[: limit - tail - 1]}…{text[-tail:]}"
-
-
-def quantity(value: float) -> str:
-    """Three significant digits with a unit prefix: 0.25, 12.5, 562, 3.8k."""
-    for size, letter in _STEPS:
-        if abs(value) >= size * 0.9995:
-            return f"{_digits(value / size)}{letter}"
-    return _digits(value)
-
-
-def _digits(value: float) -> str:
-    size = abs(value)
-    if size < 0.0005:
-        return "0"
-    places = 3 if size < 0.0995 else 2 if size < 9.995 else 1 if size < 99.95 else 0
-    # Slightly more than the value, so that a half is rounded up, as the page's scripts do.
-    shown = f"{value * (1 + 1e-12):.{places}f}"
-    return shown.rstrip("0").rstrip(".") if "." in shown else shown
-
-
-def rate(value: float | None) -> str:
-    """Events per second."""
-    if value is None or not math.isfinite(value):
-        return UNKNOWN
-    return "0/s" if value == 0 else "<0.001/s" if 0 < value < 0.0005 else f"{quantity(value)}/s"
-
-
-def bytes_rate(value: float | None) -> str:
-    """Bytes per second."""
-    if value is None or not math.isfinite(value):
-        return UNKNOWN
-    return f"{quantity(value)}B/s" if value >= 999.5 else f"{quantity(round(value))} B/s"
-
-
-def seconds(value: float | None) -> str:
-    """A duration: 4.2 ms, 118 ms, 2.5 s, 3.5 min, 2 h."""
-    if value is None or not math.isfinite(value):
-        return UNKNOWN
-    if value < 0.9995:
-        return f"{_digits(value * 1e3)} ms"
-    if value < 120:
-        return f"{_digits(value)} s"
-    return f"{_digits(value / 60)} min" if value < 7200 else f"{_digits(value / 3600)} h"
-
-
-def count(value: float | None) -> str:
-    """A whole number with commas between thousands."""
-    return UNKNOWN if value is None or not math.isfinite(value) else f"{value:,.0f}"
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """`1 channel`, `3 channels`."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+__all__ = [
+    "FLOWS",
+    "HEALTHS",
+    "KINDS",
+    "SENTENCE_MAX",
+    "SEVERITIES",
+    "TEXT_MAX",
+    "TIERS",
+    "UNKNOWN",
+    "bytes_rate",
+    "count",
+    "moment",
+    "plural",
+    "quantity",
+    "rate",
+    "seconds",
+    "short",
+    "span",
+    "tally",
+    "visible",
+]
 
 
 def tally(severity: str, number: int) -> str:
     """The word after a number of findings: `critical`, `warnings`, `note`."""
     word = SEVERITIES[severity].lower()
     return word if number == 1 or severity == "critical" else f"{word}s"
-
-
-def moment(unix_s: float) -> str:
-    """A time in UTC, to the second."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def span(start: float, end: float) -> str:
-    """A time span in UTC; the date appears once if both ends have the same."""
-    first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
-    until = last.strftime("%H:%M:%S") if first.date() == last.date() else last.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{first:%Y-%m-%d %H:%M:%S} \N{EN DASH} {until} UTC"
 
 
 #: Labels for people: kinds of vertices, flows, health, tiers.

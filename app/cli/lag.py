@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,8 +18,8 @@ from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views
 from app.cli.output.time import show_duration
 from app.operations.contract_snapshot import choose_subscriptions, in_namespace, read_contract
-from app.operations.group_offsets import read_group_offsets, timestamps
-from app.operations.lag import GroupOffset, Lag, by_lag, events_behind, lag_of
+from app.operations.group_offsets import measure
+from app.operations.lag import GroupOffset, Lag
 from app.settings import load_settings
 from knative.contract.records import CHANNEL, SUBSCRIPTION, Subscription, WorkerStatus, kind_and_name
 from knative.errors import UsageError
@@ -114,13 +114,6 @@ def lag(
 
 def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str, object]]]]:
     return [(_LISTING, shown)]
-
-
-def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
-    """The lag of every partition of these subscriptions, the furthest behind first."""
-    positions = read_group_offsets(client, subscriptions)
-    oldest = timestamps(client, (one.place for one in positions if events_behind(one)))
-    return by_lag(lag_of(one, oldest.get(one.place), now_s) for one in positions)
 
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from agents.offsets.offset_metadata import NO_METADATA, read
-from app.operations.lag import GroupOffset
+from app.operations.lag import GroupOffset, Lag, by_lag, events_behind, lag_of
 from knative.contract.records import Subscription
 from knative.errors import NotReadyError
 from tables.kafka.admin.answers import GroupOffset as Committed
@@ -21,6 +21,14 @@ from tables.kafka.errors import KafkaFailed, KafkaNotYet, KafkaUnavailable
 from tables.timing import ANSWER_S, POLL_S
 
 RecordPosition = tuple[str, int, int]  #: topic, partition, offset
+
+
+def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
+    """The lag of every partition of these subscriptions, the furthest behind first. Raises NotReadyError when Kafka
+    does not answer."""
+    positions = read_group_offsets(client, subscriptions)
+    oldest = timestamps(client, (position.place for position in positions if events_behind(position)))
+    return by_lag(lag_of(position, oldest.get(position.place), now_s) for position in positions)
 
 
 def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscription]) -> list[GroupOffset]:

@@ -81,6 +81,14 @@ class Letters:
         """There are no more records before this offset."""
         self._next[partition] = max(self._next[partition], offset)
 
+    def owner(self, partition: TopicAndPartition, offset: int) -> str | None:
+        """The subscription of a letter; None = it is not held."""
+        offsets, owners = self._held.get(partition, ((), ()))
+        place = bisect_left(offsets, offset)
+        if place == len(offsets) or offsets[place] != offset:
+            return None
+        return list(self._names)[owners[place]]
+
     def sizes(self) -> dict[str, int]:
         """Letters by subscription."""
         counts: Counter[int] = Counter()
@@ -98,7 +106,7 @@ class DlqSizes:
         """`topics`: returns the present DLQ topics; `leads`: whether this process is the leading controller."""
         self._kafka = kafka
         self._topics, self._leads = topics, leads
-        self._letters = Letters()
+        self.letters = Letters()
         self._sizes: dict[str, int] | None = None
         self._admin = KafkaAdmin(kafka, ANSWER_S)
         self._task: asyncio.Task[None] | None = None
@@ -133,18 +141,18 @@ class DlqSizes:
                 except TimeoutError:
                     log.debug("DLQ topics cannot be counted now", reason="Kafka does not answer")
             elif self._sizes is not None:
-                self._letters, self._sizes = Letters(), None
+                self.letters, self._sizes = Letters(), None
             await asyncio.sleep(EVERY_S if leads else LOOK_S)  # who leads by now counts at once
 
     def refresh(self, topics: list[str]) -> None:
         """One round of counting. Blocks."""
         try:
-            done = self._read(self._letters.bounds(self._bounds(topics)))
+            done = self._read(self.letters.bounds(self._bounds(topics)))
         except (KafkaFailed, KafkaException) as problem:
             log.debug("DLQ topics cannot be counted now", reason=str(problem))
             return
         if done or self._sizes is not None:
-            self._sizes = self._letters.sizes()
+            self._sizes = self.letters.sizes()
 
     def _bounds(self, topics: list[str]) -> dict[TopicAndPartition, tuple[int, int]]:
         there = self._admin.cluster().topics
@@ -154,7 +162,7 @@ class DlqSizes:
 
     def _read(self, starts: dict[TopicAndPartition, int]) -> bool:
         """Read new letters, within the limits of a round; True when none are left."""
-        room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
+        room = min(ROUND_MAX, LETTERS_MAX - len(self.letters))
         if not starts or room <= 0:
             return not starts
         consumer = Consumer(
@@ -177,10 +185,10 @@ class DlqSizes:
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
                     if error is not None:  # end of partition; transaction markers take offsets too
-                        self._letters.reached(partition, message.offset() or 0)
+                        self.letters.reached(partition, message.offset() or 0)
                         open_.discard(partition)
                         continue
-                    self._letters.add(partition, message.offset() or 0, _owner(record_headers(message)))
+                    self.letters.add(partition, message.offset() or 0, _owner(record_headers(message)))
                     room -= 1
             return not open_
         finally:

@@ -35,6 +35,39 @@ class Line:
     windows: Mapping[int, Window]
 
 
+class HeldRows:
+    """Rows by size and start. Pure."""
+
+    def __init__(self, rows: Mapping[tuple[int, int], Mapping[_Name, bytes]], now_s: float) -> None:
+        self._rows, self._now_s = rows, now_s
+
+    def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
+        """The `last` windows of this size, including the current one, sorted by name. `channels`: their unique names.
+        Namespace "" or no channels = any."""
+        current = start_of(int(self._now_s), size)
+        found: dict[_Name, dict[int, Window]] = {}
+        for start in range(current - (last - 1) * size, current + 1, size):
+            for name, window in self._windows(size, start, namespace, channels):
+                found.setdefault(name, {})[start] = window
+        return [Line(*name, found[name]) for name in sorted(found)]
+
+    def _windows(
+        self, size: int, start: int, namespace: str, channels: Collection[str]
+    ) -> Iterator[tuple[_Name, Window]]:
+        def wanted(name: _Name) -> bool:
+            return namespace in ("", name[0]) and (not channels or name[1] in channels)
+
+        rows = self._rows.get((size, start), {})
+        for name in filter(wanted, rows):
+            yield name, Window.decode(rows[name])
+        if size != LONG_S:
+            return
+        # Minutes that are not summed up yet (the current one is not) come from their windows of 10 s.
+        parts = [self._rows.get((one.size, one.start), {}) for one in parts_of(Key(size, start, "", ""))]
+        for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
+            yield name, merged(Window.decode(part[name]) for part in parts if name in part)
+
+
 class TrafficRows:
     """The rows of the changelog. Event loop only."""
 
@@ -100,27 +133,11 @@ class TrafficRows:
             del self._rows[place]
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
-        """The `last` windows of this size, including the current one, sorted by name. `channels`: their unique names.
-        Namespace "" or no channels = any."""
-        current = start_of(int(self._clock()), size)
-        found: dict[_Name, dict[int, Window]] = {}
-        for start in range(current - (last - 1) * size, current + 1, size):
-            for name, window in self._windows(size, start, namespace, channels):
-                found.setdefault(name, {})[start] = window
-        return [Line(*name, found[name]) for name in sorted(found)]
+        """As of `HeldRows`, now."""
+        return HeldRows(self._rows, self._clock()).lines(size, last, namespace, channels)
 
-    def _windows(
-        self, size: int, start: int, namespace: str, channels: Collection[str]
-    ) -> Iterator[tuple[_Name, Window]]:
-        def wanted(name: _Name) -> bool:
-            return namespace in ("", name[0]) and (not channels or name[1] in channels)
-
-        rows = self._rows.get((size, start), {})
-        for name in filter(wanted, rows):
-            yield name, Window.decode(rows[name])
-        if size != LONG_S:
-            return
-        # Minutes that are not summed up yet (the current one is not) come from their windows of 10 s.
-        parts = [self._rows.get((one.size, one.start), {}) for one in parts_of(Key(size, start, "", ""))]
-        for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
-            yield name, merged(Window.decode(part[name]) for part in parts if name in part)
+    def held(self, size: int, last: int) -> HeldRows:
+        """The rows of the `last` windows of this size, for another thread."""
+        now_s = self._clock()
+        starts = range(start_of(int(now_s), size) - (last - 1) * size, int(now_s) + 1, size)
+        return HeldRows({(size, start): dict(self._rows.get((size, start), {})) for start in starts}, now_s)

@@ -10,7 +10,7 @@ when a DLQ topic is deleted and created again, its offsets begin again, and old 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,6 +63,13 @@ class Ledger:
         """When and how it was redriven; None = it was not."""
         entry = self._ledger.get(letter.ref)
         return entry if entry is not None and entry.means(letter) else None
+
+    @property
+    def places(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, partition and offset of each letter."""
+        for ref in self._ledger:
+            topic, partition, offset = ref.rsplit("/", 2)
+            yield topic, int(partition), int(offset)
 
     def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
         """References of letters of `topic` below the first offset of their partition."""

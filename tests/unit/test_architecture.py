@@ -50,7 +50,7 @@ LOOPS_OVER_ONE = {
 }
 #: Numbers with a name, of modules: each is a decision that whoever changes the code must know. No package may have more
 #: than these. A name that hides several in a table is worse than several names.
-NUMBERS = {"knative": 56, "tables": 32, "agents": 65, "web": 7, "controller": 35, "analytics": 70, "app": 77}
+NUMBERS = {"knative": 58, "tables": 32, "agents": 65, "web": 7, "controller": 35, "analytics": 68, "app": 77}
 _CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
 
 #: Ways to open a connection; what listens (web/) or speaks Kafka's protocol is not among them.

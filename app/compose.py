@@ -64,6 +64,7 @@ from tables.contract_table import ContractTable
 from tables.faust_support import MemoryApp
 from tables.kafka.connection.python_clients import broker_settings
 from tables.status_table import StatusTable, reported_offsets
+from web.console.safety import Mode, mode_of
 from web.http import registry
 from web.http.config import DriverConfig
 from web.ingress import view as ingress
@@ -74,6 +75,7 @@ from web.pages import health, subscribers, traffic
 
 if TYPE_CHECKING:
     from app.observability.span_export import SpanExport
+    from web.console.server import Console
 
 log = structlog.get_logger(__name__)
 
@@ -252,10 +254,18 @@ def _compose(
         metrics.watch_controller(parts.dlq_letters, None if place is None else parts.troubles)
     if settings.admin_port:
         admin = AdminConfig(bind=settings.admin_bind, port=settings.admin_port, debug=settings.debug)
-        parts.admin = AdminServer(
-            admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page, app.conf.web_ssl_context
-        )
+        tls, console = app.conf.web_ssl_context, _console(settings, parts, kafka, lifecycle)
+        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page, tls, console)
     return parts
+
+
+def _console(settings: Settings, parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle) -> Console | None:
+    mode = mode_of(settings.console, settings.admin_bind, bool(settings.console_tokens))
+    if mode is Mode.OFF:
+        return None
+    from app.operations.console import console  # imports what only the console needs
+
+    return console(settings, mode, parts, kafka, lifecycle.watches)
 
 
 def _reported(status: StatusTable, subscription: Subscription) -> dict[int, int]:

@@ -29,6 +29,7 @@ from app.settings.load import Settings, load_settings
 from app.timing import START_S
 from knative.errors import UsageError
 from tables.timing import POLL_S
+from web.console.safety import AUTO, Mode, is_loopback, mode_of
 
 ResourcesDir = Annotated[
     Path | None,
@@ -73,8 +74,8 @@ def up(
 ) -> None:
     """Run everything on this machine: Kafka, a worker, an example.
 
-    When everything is ready, it prints a command that sends an event. Logs are in the folder `logs` of --home,
-    statuses in `state`. A second Ctrl-C kills what has not stopped yet.
+    When everything is ready, it prints a command that sends an event, and the address of the console. Logs are in the
+    folder `logs` of --home, statuses in `state`. A second Ctrl-C kills what has not stopped yet.
 
     With another --subscriber-port, it serves a copy of the example, in
     the folder `quickstart` of --home; your changes to its files are kept.
@@ -119,9 +120,16 @@ def up(
         admin_port=port(settings.admin_port if admin_port is None else admin_port),
         subscriber_port=subscriber_port,
         ready_limit_s=limit_s,
+        console=console_mode(settings),
         settings={"ingress_url": settings.ingress_url} if settings.ingress_url else {},
     )
     _run_until_ctrl_c(config)
+
+
+def console_mode(settings: Settings) -> Mode:
+    """What people may do in its console: everything, unless a setting says otherwise, or others reach the port."""
+    wish = "write" if settings.console == AUTO and is_loopback(settings.admin_bind) else settings.console
+    return mode_of(wish, settings.admin_bind, bool(settings.console_tokens))
 
 
 def _free_one(port: int) -> int:

@@ -36,6 +36,7 @@ from app.timing import START_S
 from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
 from knative.resources.values import Resource
 from tables.timing import POLL_S
+from web.console.safety import Mode
 
 #: Warnings that the sample subscriber causes on purpose: in the log file only.
 PICKY = ("attempt failed", "dead-lettered")
@@ -61,6 +62,7 @@ class StackConfig:
     admin_port: int = 8081
     subscriber_port: int = SUBSCRIBER_PORT
     subscriber_arguments: tuple[str, ...] = ()
+    console: Mode = Mode.OFF
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
     expected: tuple[str, ...] = ()  #: beginnings of warnings that a demo causes on purpose: in the log file only
     ready_limit_s: float = START_S
@@ -262,6 +264,7 @@ class Stack:
             "ingress_url": f"http://{LOOPBACK}:{config.http_port}",
             "state_dir": str((config.home / "state").absolute()),
             "drain_s": str(_DRAIN_S),
+            "console": config.console,
             "log_format": "json",
             **({} if config.kafka else {"kafka_secret": ""}),  # the embedded Kafka has no TLS and no SASL
             # On loopback, for the commands that are shown: without TLS, and for everybody on this machine.

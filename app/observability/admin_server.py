@@ -1,6 +1,6 @@
-"""The admin port: metrics, health and statistics of subscriptions, on an aiohttp server of its own.
+"""The admin port: the console, metrics, health and statistics of subscriptions, on an aiohttp server of its own.
 
-It also answers while the ingress port is full or draining. All pages are read-only.
+It also answers while the ingress port is full or draining. All pages but those of the console are read-only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from web.http.listening import open_sockets
 
 if TYPE_CHECKING:
     from app.observability.metrics import Metrics
+    from web.console.server import Console
     from web.pages.health import Check
     from web.pages.subscribers import SubscribersPage
 
@@ -63,9 +64,11 @@ class AdminServer:
         ready: Check,
         subscribers: SubscribersPage,
         tls: ssl.SSLContext | None = None,
+        console: Console | None = None,
     ) -> None:
-        """`tls` None: HTTP without TLS."""
+        """`tls` None: HTTP without TLS. `console` None: a list of the pages in its place."""
         self._tls = tls
+        self._console = console
         self.config = config
         self._metrics = metrics
         self._alive = alive
@@ -96,6 +99,8 @@ class AdminServer:
         runner, self._runner = self._runner, None
         if self._debug is not None:
             self._debug.stop()
+        if self._console is not None:
+            self._console.stop()
         if runner is None:
             return
         try:
@@ -106,7 +111,10 @@ class AdminServer:
 
     def _application(self) -> http.Application:
         application = http.Application(client_max_size=1024)
-        application.router.add_get("/", self._index)
+        if self._console is None:
+            application.router.add_get("/", self._index)
+        else:
+            self._console.add_to(application.router)
         application.router.add_get("/metrics", self._show_metrics)
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)

@@ -6,11 +6,13 @@ import ipaddress
 import re
 from collections.abc import Callable
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from analytics.census import model
 from knative.contract import kafka_names
 from knative.delivery.policy import parse_duration_s
 from knative.resources import destination
+from web.console.safety import is_open_to_others
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -48,6 +50,12 @@ class Checked(Protocol):
     def event_bytes_max(self) -> int: ...
     @property
     def ingress_bytes_max(self) -> int: ...
+    @property
+    def admin_bind(self) -> str: ...
+    @property
+    def console(self) -> str: ...
+    @property
+    def console_tokens(self) -> str: ...
 
 
 def contradictions(settings: Checked) -> list[str]:
@@ -82,6 +90,11 @@ def contradictions(settings: Checked) -> list[str]:
     if settings.own_token and not settings.ingress_url:
         problems.append(
             "PENSTOCK_OWN_TOKEN is sent to the address of PENSTOCK_INGRESS_URL only, which is not set; set it too."
+        )
+    if is_open_to_others(settings.console, settings.admin_bind, bool(settings.console_tokens)):
+        problems.append(
+            f"PENSTOCK_CONSOLE={settings.console} with PENSTOCK_ADMIN_BIND={settings.admin_bind} would let everybody "
+            "in; set PENSTOCK_CONSOLE_TOKENS=file:FILE too, or PENSTOCK_CONSOLE=off."
         )
     if settings.ingress_bytes_max < settings.event_bytes_max:
         problems.append(
@@ -129,8 +142,24 @@ def file_problem(value: str) -> str | None:
     )
 
 
+def receiver_problem(value: str) -> str | None:
+    """Why spans cannot be sent there; None = they can."""
+    try:
+        parts = urlsplit(value)
+        bad = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+    except ValueError as problem:
+        return str(problem)
+    if value and (bad or parts.query or parts.fragment):
+        return "an endpoint is http://host:port or https://host:port, optionally with a path"
+    if "@" in parts.netloc:
+        return "it must not contain credentials; set headers with OTEL_EXPORTER_OTLP_HEADERS"
+    return None
+
+
 #: Setting -> why a value is not valid; None = it is.
 PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
+    "resources": source_problem,
+    "otlp_endpoint": receiver_problem,
     "instance": kafka_names.instance_problem,
     "topic_template": kafka_names.template_problem,
     "broker_topic_template": kafka_names.template_problem,
@@ -143,4 +172,5 @@ PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "census_url": model.url_problem,
     "tokens": file_problem,
     "own_token": file_problem,
+    "console_tokens": file_problem,
 }

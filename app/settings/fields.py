@@ -11,13 +11,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from analytics.census import model
-from app.settings.checks import PROBLEM_OF, contradictions, namespaces_of, source_problem
+from app.settings.checks import PROBLEM_OF, contradictions, namespaces_of
 from knative.contract import kafka_names
 from knative.delivery.policy import DURATION_MAX_S
 
@@ -44,6 +43,7 @@ class Settings(BaseSettings):
         "resources": "Resources and the controller",
         "instance": "The process",
         "http_port": "Ports",
+        "console": "The console",
         "event_bytes_max": "Ingress",
         "produce_timeout_s": "Storing events",
         "buffer_bytes_max": "Delivery",
@@ -172,6 +172,16 @@ class Settings(BaseSettings):
         "PENSTOCK_INGRESS_INFLIGHT_MAX, so that 429 comes first.", ge=1, le=1_000_000,
     )  # fmt: skip
     idle_timeout_s: float = _setting(75.0, "seconds", "How long a keep-alive connection may be idle.", ge=1, le=3600)
+
+    console: Literal["auto", "off", "read", "write"] = _setting(
+        "auto", "word", "What people may do in the console at the admin port: nothing, look, or act too. auto: read if "
+        "PENSTOCK_ADMIN_BIND is a loopback address or PENSTOCK_CONSOLE_TOKENS is set, otherwise off. `penstock up` "
+        "has write.",
+    )  # fmt: skip
+    console_tokens: str = _setting(
+        "", "file:FILE", "Who may log in to the console: YAML of hashed tokens, read again when it changes; empty: "
+        "nobody has to, and it answers on loopback only.",
+    )  # fmt: skip
 
     event_bytes_max: int = _setting(MIB, "bytes", "Largest body of an event; above it 413.", ge=65_536, le=256 * MIB)
     # Not larger: topics have no room for more beside the body, and Kafka would reject what ingress accepts.
@@ -357,24 +367,6 @@ class Settings(BaseSettings):
             if match is None or not 0 < int(match["port"]) < 65_536:
                 raise ValueError("every broker is host:port, without a scheme or a user name")
         return ",".join(brokers)
-
-    @field_validator("resources")
-    @classmethod
-    def _source(cls, value: str) -> str:
-        if problem := source_problem(value):
-            raise ValueError(problem)
-        return value
-
-    @field_validator("otlp_endpoint")
-    @classmethod
-    def _receiver(cls, value: str) -> str:
-        parts = urlsplit(value)
-        bad = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
-        if value and (bad or parts.query or parts.fragment):
-            raise ValueError("an endpoint is http://host:port or https://host:port, optionally with a path")
-        if "@" in parts.netloc:
-            raise ValueError("it must not contain credentials; set headers with OTEL_EXPORTER_OTLP_HEADERS")
-        return value
 
     @field_validator(*PROBLEM_OF)
     @classmethod

@@ -8,6 +8,7 @@ from app.local.probes import resources_in
 from app.local.stack import StackConfig
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, KafkaChannel
+from web.console.safety import Mode
 
 _HTTP_PORT = 8080
 _CHANNEL = "default/quickstart"
@@ -18,12 +19,18 @@ def banner(config: StackConfig, bootstrap: str, command: str = "penstock") -> li
     resources = resources_in(config.resources)
     channels: list[KafkaChannel | Broker] = [channel for channel in resources if isinstance(channel, KafkaChannel)]
     channels += [broker for broker in resources if isinstance(broker, Broker) and broker.class_ == KAFKA_CLASS]
+    look = []
+    if config.console is not Mode.OFF and config.admin_port:
+        look = ["", "See what happens to it:", "", f"  http://localhost:{config.admin_port}"]
     if not channels:
-        return [f"There is no channel or broker in {config.resources} yet. Files that you add are served within 2 s."]
+        return [
+            f"There is no channel or broker in {config.resources} yet. Files that you add are served within 2 s.",
+            *look,
+        ]
     first = channels[0]
     name = f"{first.namespace}/{first.name}"
     server = "" if config.http_port == _HTTP_PORT else f" --server localhost:{config.http_port}"
     to = f" --broker {name}" if isinstance(first, Broker) else "" if name == _CHANNEL else f" --channel {name}"
     kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f"export PENSTOCK_KAFKA={bootstrap}"
     exports = [] if not kafka else ["For all commands in another terminal:", "", f"  {kafka}", ""]
-    return [*exports, "Send an event from another terminal:", "", f"  {command} send{to}{server}"]
+    return [*exports, "Send an event from another terminal:", "", f"  {command} send{to}{server}", *look]

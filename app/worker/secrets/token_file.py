@@ -1,4 +1,5 @@
-"""Reads the file of PENSTOCK_TOKENS: who may send events, and where to.
+"""Reads the file of PENSTOCK_TOKENS: who may send events, and where to. That of PENSTOCK_CONSOLE_TOKENS has names and
+sums only.
 
 - name: shop
   sha256: 9f86d081884c7d65...          of the token
@@ -9,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +22,49 @@ from web.ingress.senders import Sender, Senders
 
 _SUM = re.compile(r"[0-9a-f]{64}", re.IGNORECASE | re.ASCII)
 _TARGET = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>\*|[a-z0-9.-]+)", re.ASCII)
-_KEYS = ("name", "sha256", "channels", "brokers")
+_CONSOLE_KEYS = ("name", "sha256")
+_KEYS = (*_CONSOLE_KEYS, "channels", "brokers")
 _FILE_BYTES_MAX = 16 * 1024 * 1024
 _HINT = "Its form is in docs/how-to/secure-ingress.md."
+_CONSOLE_HINT = "Its form is in docs/how-to/console.md."
 
 
 def read_tokens(path: Path) -> Senders:
     """The tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(_FILE_BYTES_MAX + 1)
-        if len(content) > _FILE_BYTES_MAX:
-            raise UsageError(f"{path} is larger than {_FILE_BYTES_MAX} bytes.", _HINT)
-        entries = yaml.load(content, yaml.CSafeLoader)
-    except OSError as problem:
-        raise UsageError(f"{path} cannot be read ({problem.strerror}).", _HINT) from problem
-    except ValueError:
-        # Of a date or a number, such as name: 2024-02-30.
-        raise UsageError(f"{path} has a value that is not valid; write texts in quotes.", _HINT) from None
-    except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise UsageError(f"{path} is not valid YAML{where}.", _HINT) from None  # its message may quote the file
-    senders, problems = parse_tokens(entries)
+    senders, problems = parse_tokens(_entries(path, _HINT))
     if problems:
         raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _HINT)
     return Senders(senders)
 
 
-def parse_tokens(entries: Any) -> tuple[dict[bytes, Sender], list[str]]:
-    """SHA-256 -> sender, and a sentence for each problem."""
+def read_names(path: Path) -> dict[bytes, str]:
+    """SHA-256 of each token of the console -> whose it is. Raises UsageError as `read_tokens`."""
+    senders, problems = parse_tokens(_entries(path, _CONSOLE_HINT), _CONSOLE_KEYS)
+    if problems:
+        raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _CONSOLE_HINT)
+    return {token_sum: sender.name for token_sum, sender in senders.items()}
+
+
+def _entries(path: Path, hint: str) -> Any:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_FILE_BYTES_MAX + 1)
+        if len(content) > _FILE_BYTES_MAX:
+            raise UsageError(f"{path} is larger than {_FILE_BYTES_MAX} bytes.", hint)
+        return yaml.load(content, yaml.CSafeLoader)
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be read ({problem.strerror}).", hint) from problem
+    except ValueError:
+        # Of a date or a number, such as name: 2024-02-30.
+        raise UsageError(f"{path} has a value that is not valid; write texts in quotes.", hint) from None
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise UsageError(f"{path} is not valid YAML{where}.", hint) from None  # its message may quote the file
+
+
+def parse_tokens(entries: Any, keys: Sequence[str] = _KEYS) -> tuple[dict[bytes, Sender], list[str]]:
+    """SHA-256 -> sender, and a sentence for each problem. `keys`: those that an entry may have."""
     if entries is None:
         return {}, ["it is empty; write [] if there is no token"]  # or it is just being written
     if not isinstance(entries, list):
@@ -58,7 +72,7 @@ def parse_tokens(entries: Any) -> tuple[dict[bytes, Sender], list[str]]:
     found: dict[bytes, Sender] = {}
     problems: list[str] = []
     for number, entry in enumerate(entries, 1):
-        wrong = _problem(entry)
+        wrong = _problem(entry, keys)
         if not wrong:
             summed = bytes.fromhex(entry["sha256"])
             wrong = "its sha256 is that of an earlier token" if summed in found else ""
@@ -68,11 +82,11 @@ def parse_tokens(entries: Any) -> tuple[dict[bytes, Sender], list[str]]:
     return found, problems
 
 
-def _problem(entry: Any) -> str:
+def _problem(entry: Any, keys: Sequence[str]) -> str:
     if not isinstance(entry, Mapping):
         return "it is not a mapping"
-    if unknown := sorted(str(key) for key in entry.keys() - set(_KEYS)):
-        return f"{', '.join(unknown)[:64]} is not one of {', '.join(_KEYS)}"
+    if unknown := sorted(str(key) for key in entry.keys() - set(keys)):
+        return f"{', '.join(unknown)[:64]} is not one of {', '.join(keys)}"
     if not isinstance(entry.get("name"), str) or not entry["name"]:
         return "it has no name"
     if not isinstance(entry.get("sha256"), str) or not _SUM.fullmatch(entry["sha256"]):

@@ -1,0 +1,42 @@
+"""The console of a worker, put together. Imported only where it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.operations.console.reads import ConsoleReads
+from app.settings.load import Settings
+from app.worker.parts import Parts
+from app.worker.secrets.file_watch import FileWatch
+from app.worker.secrets.token_file import read_names
+from web.console.limits import Limits
+from web.console.safety import Mode
+from web.console.server import Console, ConsoleConfig
+from web.console.sessions import Sessions
+
+
+def console(
+    settings: Settings, mode: Mode, parts: Parts, kafka: Mapping[str, Any], watches: list[FileWatch[Any]]
+) -> Console:
+    """The console of these parts. Adds to `watches` the file of its tokens, if it has one. Raises UsageError when that
+    is not valid."""
+    rows = None if parts.traffic is None else parts.traffic.rows
+    reads = ConsoleReads(settings.instance, parts.contract, parts.status, rows, kafka, lambda: parts.producer.connected)
+    config = ConsoleConfig(
+        mode,
+        settings.instance,
+        settings.admin_port,
+        has_tokens=bool(settings.console_tokens),
+        secure=bool(settings.tls_cert),
+    )
+    sessions = Sessions(Limits())
+    if settings.console_tokens:
+        path = Path(settings.console_tokens.removeprefix("file:"))
+
+        def use(names: Mapping[bytes, str]) -> None:
+            sessions.names = names
+
+        watches.append(FileWatch("PENSTOCK_CONSOLE_TOKENS", [path], lambda: read_names(path), use))
+    return Console(config, reads, sessions)

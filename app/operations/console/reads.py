@@ -1,0 +1,136 @@
+"""What the console shows: the tables that every worker has in memory, and what it asks Kafka for while a page is open.
+
+contract, statuses, traffic windows   copied on the event loop, worked out in a thread
+lag, dead letters                     read from Kafka in a thread; the last answer is shown until the next one
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from app.operations.contract_snapshot import Contract
+from app.operations.dead_letters.open_letters import OpenLetters
+from app.operations.group_offsets import measure
+from app.operations.lag import Lag
+from app.timing import GLANCE_S
+from knative.contract.records import Subscription
+from knative.errors import PenstockError
+from tables.contract_table import ContractTable
+from tables.kafka.loop_thread import call_in_thread
+from tables.resource_status import resource_statuses
+from tables.status_table import StatusTable
+from tables.timing import ANSWER_S
+from tables.traffic_windows.view import TrafficRows
+from tables.traffic_windows.windows import SHORT_S
+from web.console.state import Known, PartitionLag, State
+from web.console.traffic import WINDOWS
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Latest(Generic[T]):
+    """A value that a thread reads when somebody asks and the last one is old; one reading at a time."""
+
+    def __init__(self, read: Callable[[], T], name: str) -> None:
+        self._read, self._name = read, name
+        self._known: Known[T] | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def get(self, wait_s: float) -> Known[T] | None:
+        """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`."""
+        is_old = self._known is None or time.time() - self._known.at_s >= GLANCE_S
+        if is_old and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.get_running_loop().create_task(self._renew())
+        if self._reading is not None and wait_s:
+            await asyncio.wait({self._reading}, timeout=wait_s)
+        return self._known
+
+    async def _renew(self) -> None:
+        at_s = time.time()
+        try:
+            # More than all waits of a reading together: the thread goes on after this, and two must not count at once.
+            self._known = Known(await call_in_thread(self._read, 6 * ANSWER_S, self._name), at_s)
+        except (PenstockError, TimeoutError) as problem:
+            log.debug("the console cannot read from Kafka now", what=self._name, reason=str(problem))
+        except Exception:
+            log.exception("the console cannot read from Kafka", what=self._name)
+
+
+class ConsoleReads:
+    """Event loop only. Costs nothing while nobody asks."""
+
+    def __init__(
+        self,
+        instance: str,
+        contract: ContractTable,
+        status: StatusTable,
+        rows: TrafficRows | None,
+        kafka: Mapping[str, Any],
+        is_connected: Callable[[], bool],
+    ) -> None:
+        self._instance, self._contract, self._status, self._rows = instance, contract, status, rows
+        self._kafka, self._is_connected = kafka, is_connected
+        self._letters: Latest[dict[str, int] | None] = Latest(self._count_letters(), "console-letters")
+        self._lags: dict[str, Latest[Sequence[PartitionLag]]] = {}
+
+    def _count_letters(self) -> Callable[[], dict[str, int] | None]:
+        letters: list[OpenLetters] = []
+
+        def count() -> dict[str, int] | None:
+            if not letters:  # a client is made in the thread
+                letters.append(OpenLetters(self._kafka, self._instance))
+            return letters[0].count(sorted({channel.dlq_topic for channel in list(self._contract.channels.values())}))
+
+        return count
+
+    async def state(self) -> State:
+        """The installation now; while Kafka is away, when a worker last reported."""
+        here = Contract(
+            tuple(self._contract.channels.values()),
+            tuple(self._contract.subscriptions.values()),
+            tuple(self._status.workers.values()),
+            self._status.report,
+        )
+        traffic = None if self._rows is None else self._rows.held(SHORT_S, WINDOWS)
+        now_s, away = time.time(), not self._is_connected()
+        at_s = min(now_s, max((worker.time for worker in here.workers), default=now_s)) if away else now_s
+        letters = await self._letters.get(0.0)
+        resources = await asyncio.to_thread(lambda: tuple(resource_statuses(here, at_s)))
+        counted = None if letters is None else letters.value
+        return State(self._instance, now_s, at_s, away, resources, here.workers, counted, traffic)
+
+    async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
+        """Read for the subscriptions whose pages are open."""
+        latest = self._lags.get(subscription.uid)
+        if latest is None:
+            latest = self._lags[subscription.uid] = Latest(partial(self._measure, subscription), "console-lag")
+        return await latest.get(GLANCE_S)
+
+    def _measure(self, subscription: Subscription) -> list[PartitionLag]:
+        return [_partition(lag) for lag in measure(self._kafka, [subscription], time.time())]
+
+    def rest(self) -> None:
+        """Forget what was read for pages that were open."""
+        self._lags.clear()
+
+
+def _partition(lag: Lag) -> PartitionLag:
+    offset = lag.group_offset
+    return PartitionLag(
+        offset.partition,
+        lag.events,
+        lag.seconds,
+        offset.committed,
+        offset.start,
+        offset.end,
+        len(offset.settled),
+        offset.state,
+    )

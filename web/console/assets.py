@@ -1,0 +1,48 @@
+"""The files that pages load: style sheet, scripts, icon. Their address has the hash of all of them, so that a browser
+keeps them for a year and never has an old one."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file."""
+
+    content: bytes
+    compressed: bytes  #: by gzip
+    content_type: str
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """By name; read once, when the first page is asked for."""
+    files = [path for folder in ("assets", "vendor") for path in sorted((_HERE / folder).iterdir())]
+    contents = {path: path.read_bytes() for path in files if path.suffix in _TYPES}
+    return {
+        path.name: Asset(content, gzip.compress(content, 9, mtime=0), _TYPES[path.suffix])
+        for path, content in contents.items()
+    }
+
+
+@cache
+def digest() -> str:
+    """Of all files together."""
+    whole = hashlib.sha256()
+    for name, asset in assets().items():
+        whole.update(f"{name}\0{len(asset.content)}\0".encode() + asset.content)
+    return whole.hexdigest()[:16]
+
+
+def asset_path(name: str) -> str:
+    """Where a page finds the file of this name. Raises KeyError if there is none."""
+    assert assets()[name]
+    return f"/assets/{digest()}/{name}"

@@ -1,0 +1,63 @@
+"""Turns values into HTML. All text is escaped, and characters that are invisible or mislead are written as escapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from knative import shown, timefmt
+from web.console.assets import asset_path
+from web.console.svg import sparkline
+
+_HERE = Path(__file__).parent
+WHOLE, LIVE = "layout.html", "live.html"  #: what a template extends: the whole page, or its live part only
+
+
+@cache
+def environment() -> Environment:
+    """Of all templates."""
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    found.filters |= {
+        "text": shown.visible,
+        "verbatim": Verbatim,
+        "short": shown.short,
+        "count": shown.count,
+        "quantity": shown.quantity,
+        "rate": shown.rate,
+        "seconds": shown.seconds,
+        "ago": ago,
+        "moment": timefmt.in_seconds,
+    }
+    found.globals |= {"asset": asset_path, "sparkline": sparkline}
+    return found
+
+
+def render(template: str, values: Mapping[str, object], *, live: bool = False) -> str:
+    """The page as HTML, or its live part. Takes some milliseconds: call it in a thread."""
+    return environment().get_template(template).render(values, frame=LIVE if live else WHOLE)
+
+
+def ago(age_s: float) -> str:
+    """How long ago something was: `now`, `12 s ago`, `3.5 min ago`."""
+    return "now" if age_s < 1 else f"{shown.seconds(round(age_s))} ago"
+
+
+class Verbatim(str):
+    """Text that stays as it is, such as what a person has written into a form. It is escaped as all other text."""
+
+    __slots__ = ()
+
+
+def _finalize(value: object) -> object:
+    """Text of senders may hold anything; `Markup` is our own and stays."""
+    return shown.visible(value, shown.SENTENCE_MAX) if type(value) is str else value

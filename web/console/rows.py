@@ -1,0 +1,124 @@
+"""Rows of resources as pages show them: a level, a word, and the figures; the worst come first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from urllib.parse import quote
+
+from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, unique_name
+from knative.resources.brokers import NOT_OUR_CLASS
+from knative.resources.conditions import ConditionStatus
+from tables.resource_status import ResourceStatus
+from web.console.traffic import NO_FLOW, Flow
+
+#: Kind -> first part of the path of its page.
+PATHS = {CHANNEL: "channel", BROKER: "broker", SUBSCRIPTION: "subscription", TRIGGER: "trigger"}
+
+
+class Level(IntEnum):
+    """How bad it is; the worst first."""
+
+    BAD = 0
+    UNKNOWN = 1
+    WARN = 2
+    OK = 3
+    IDLE = 4
+
+    @property
+    def style(self) -> str:
+        """Its class in the style sheet."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One resource. `channel`: label of the channel or broker of a subscription or trigger."""
+
+    kind: str
+    namespace: str
+    name: str
+    path: str
+    level: Level
+    word: str
+    reason: str
+    message: str
+    flow: Flow
+    channel: str | None = None
+    channel_path: str | None = None
+    readers: int = 0  #: subscriptions of a channel
+    lag: int = 0
+    lag_s: float | None = None
+    retrying: int = 0
+    letters: int | None = None  #: dead letters not redriven; None = not known
+
+    @property
+    def badness(self) -> tuple[int, int, int, int, str, str]:
+        """The worst row has the least."""
+        return self.level, -(self.letters or 0), -self.retrying, -self.lag, self.namespace, self.name
+
+
+def path_of(kind: str, namespace: str, name: str) -> str:
+    """The page of a resource."""
+    return f"/{PATHS[kind]}/{quote(namespace, '')}/{quote(name, '')}"
+
+
+def row_of(
+    status: ResourceStatus,
+    flows: Mapping[tuple[str, str, str], Flow],
+    letters: Mapping[str, int] | None,
+    readers: int = 0,
+) -> Row:
+    """The row of a resource. `letters`: by label of the subscription."""
+    subscription, details = status.subscription, status.details
+    counted = None if letters is None or subscription is None else letters.get(subscription.label, 0)
+    retrying = 0 if details is None else details.retrying
+    level, word = level_of(status, retrying, counted or 0)
+    own = unique_name(status.kind, status.name)
+    key = (status.namespace, own, "")
+    channel = channel_path = None
+    if subscription is not None:
+        key = (status.namespace, subscription.unique_channel, subscription.unique_name)
+        channel = f"{subscription.namespace}/{subscription.channel}"
+        owner = BROKER if subscription.kind == TRIGGER else CHANNEL
+        channel_path = path_of(owner, subscription.namespace, subscription.channel)
+    return Row(
+        status.kind,
+        status.namespace,
+        status.name,
+        path_of(status.kind, status.namespace, status.name),
+        level,
+        word,
+        status.ready.reason,
+        status.ready.message,
+        flows.get(key, NO_FLOW),
+        channel,
+        channel_path,
+        readers,
+        0 if details is None else details.lag,
+        None if details is None else details.lag_s,
+        retrying,
+        counted,
+    )
+
+
+def level_of(status: ResourceStatus, retrying: int = 0, letters: int = 0) -> tuple[Level, str]:
+    """How bad a resource is, and the word for it."""
+    ready = status.ready
+    if ready.reason == NOT_OUR_CLASS:
+        return Level.IDLE, "Left alone"
+    if ready.status is ConditionStatus.FALSE:
+        return Level.BAD, "Not ready"
+    if ready.status is ConditionStatus.UNKNOWN:
+        return Level.UNKNOWN, "Unknown"
+    if retrying:
+        return Level.WARN, "Retrying"
+    if letters:
+        return Level.WARN, "Dead letters"
+    return (Level.WARN, "Ready, but") if ready.reason else (Level.OK, "Ready")
+
+
+def worst_first(rows: Iterable[Row]) -> list[Row]:
+    """Sorted; the same rows are always in the same order."""
+    return sorted(rows, key=lambda row: row.badness)

@@ -1,0 +1,339 @@
+"""The console on the admin server: pages, their live streams, forms, the login, and the files that pages load.
+
+    GET  page                              the whole page
+    GET  page, Accept: text/event-stream   its live part, again each time that it changes
+    POST page                              a form of it: 303 to another page, or the same page with an answer
+
+Every request passes `safety` first. Event loop only; templates are filled in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web as http
+
+from knative.errors import NotReadyError, PenstockError
+from web.console import safety
+from web.console.assets import assets, digest
+from web.console.limits import Limits
+from web.console.page import Ask, NotThere, Page, Seen, Values
+from web.console.pages import all_pages
+from web.console.safety import Mode
+from web.console.sessions import Session, Sessions, is_form_of
+from web.console.snapshots import Snapshots
+from web.console.state import Reads
+from web.ingress.senders import Guesses
+
+log = structlog.get_logger(__name__)
+
+_Handler = Callable[[http.Request], Awaitable[http.StreamResponse]]
+_FAILED = {"status": 500, "what": "The console cannot show this page.", "hint": "The log of the worker says why."}
+_YEAR = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleConfig:
+    """What it may do. `secure`: the port speaks TLS."""
+
+    mode: Mode
+    instance: str
+    port: int
+    has_tokens: bool = False  #: people log in
+    secure: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def cookie(self) -> str:
+        """Its name. Consoles at several ports of a host share their cookies."""
+        return f"{'__Host-' if self.secure else ''}penstock-{self.port}"
+
+
+class Refused(Exception):
+    """The request gets an error page: a status, and sentences for people."""
+
+    def __init__(self, status: HTTPStatus, what: str, hint: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(what)
+        self.status, self.what, self.hint, self.retry_after_s = status, what, hint, retry_after_s
+
+
+class Console:
+    """`add_to` a router; `stop` when the server stops. `sessions` has the tokens of `config.has_tokens`."""
+
+    def __init__(self, config: ConsoleConfig, reads: Reads, sessions: Sessions) -> None:
+        self.config = config
+        self._reads, self._sessions = reads, sessions
+        self._snapshots = Snapshots(reads, config.limits.every_s)
+        self._pages = all_pages()
+        self._guesses = Guesses()
+        #: Without tokens everybody on this machine is the same person.
+        self._everybody = Session("everybody on this machine", b"", math.inf)
+        self._tabs = 0
+        self._rendered: dict[tuple[object, ...], str] = {}  # live parts of the present state
+        self._rendered_of = 0
+        self._stopping = asyncio.Event()
+
+    def add_to(self, router: http.UrlDispatcher) -> None:
+        """Add all pages to `router`."""
+        router.add_get("/assets/{digest}/{name}", self._asset)
+        router.add_get("/login", self._safely(self._login_page))
+        router.add_post("/login", self._safely(self._log_in))
+        router.add_post("/logout", self._safely(self._log_out))
+        for page in self._pages:
+            router.add_get(page.path, self._safely(self._page(page)))
+            if page.post is not None:
+                router.add_post(page.path, self._safely(self._form(page)))
+
+    def stop(self) -> None:
+        """End the streams of pages that are open."""
+        self._stopping.set()
+
+    # -- what every request passes
+
+    def _safely(self, handle: _Handler) -> _Handler:
+        async def handler(request: http.Request) -> http.StreamResponse:
+            try:
+                problem = safety.host_problem(request.headers.get("Host"), self.config.has_tokens)
+                if problem is not None:
+                    raise Refused(HTTPStatus.MISDIRECTED_REQUEST, problem)
+                if request.method == "POST":
+                    self._check_origin(request)
+                    request = request.clone(client_max_size=self.config.limits.form_bytes_max)
+                return await handle(request)
+            except NotThere as problem:
+                return await self._error(request, Refused(HTTPStatus.NOT_FOUND, str(problem)))
+            except PenstockError as problem:
+                away = isinstance(problem, NotReadyError)
+                status = HTTPStatus.SERVICE_UNAVAILABLE if away else HTTPStatus.BAD_REQUEST
+                return await self._error(request, Refused(status, problem.what, problem.hint))
+            except Refused as problem:
+                return await self._error(request, problem)
+            except (http.HTTPException, OSError):  # a redirect, a form that is too large, or a browser that is gone
+                raise
+            except Exception:
+                log.exception("the console cannot show a page", path=request.path)
+                return await self._answer(request, "problem.html", _FAILED, None, 500)
+
+        return handler
+
+    def _check_origin(self, request: http.Request) -> None:
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
+        problem = safety.origin_problem(origin, site, request.scheme, request.host)
+        if problem is not None:
+            raise Refused(HTTPStatus.FORBIDDEN, problem, "Open the page in the console, and send its form again.")
+
+    def _session(self, request: http.Request) -> Session | None:
+        if not self.config.has_tokens:
+            return self._everybody
+        return self._sessions.find(request.cookies.get(self.config.cookie), time.time())
+
+    async def _error(self, request: http.Request, problem: Refused) -> http.Response:
+        values = {"status": problem.status.value, "what": problem.what, "hint": problem.hint}
+        answer = await self._answer(request, "problem.html", values, None, status=problem.status)
+        if problem.retry_after_s:
+            answer.headers["Retry-After"] = str(math.ceil(problem.retry_after_s))
+        return answer
+
+    async def _answer(
+        self, request: http.Request, template: str, values: Values, page: Page | None, status: int = 200
+    ) -> http.Response:
+        context = {**self._context(request, page), **values}
+        text = await asyncio.to_thread(_render, template, context)
+        return http.Response(text=text, status=status, content_type="text/html", headers=safety.PAGE_HEADERS)
+
+    def _context(self, request: http.Request, page: Page | None) -> dict[str, object]:
+        session = self._session(request)
+        return {
+            "page": page,
+            "pages": [each for each in self._pages if each.nav] if session is not None else [],
+            "url": str(request.rel_url),
+            "instance": self.config.instance,
+            "mode": self.config.mode.value,
+            "who": session.name if session is not None and self.config.has_tokens else None,
+            "form_token": session.form_token if session is not None else None,
+        }
+
+    # -- pages
+
+    def _page(self, page: Page) -> _Handler:
+        async def handler(request: http.Request) -> http.StreamResponse:
+            session = self._session(request)
+            streams = page.live and "text/event-stream" in request.headers.get("Accept", "")
+            if session is None:
+                if streams:
+                    raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.")
+                where = http.HTTPSeeOther("/login")
+                where.headers.update(safety.PAGE_HEADERS)
+                raise where
+            if streams:
+                return await self._stream(request, page)
+            values = await page.build(await self._ask(request, session))
+            return await self._answer(request, page.template, values, page)
+
+        return handler
+
+    async def _ask(self, request: http.Request, session: Session, form: Mapping[str, str] | None = None) -> Ask:
+        return Ask(
+            await self._snapshots.get(),
+            self._reads,
+            self.config.mode,
+            session.name,
+            self.config.limits,
+            request.match_info,
+            request.query,
+            form or {},
+        )
+
+    def _form(self, page: Page) -> _Handler:
+        async def handler(request: http.Request) -> http.StreamResponse:
+            assert page.post is not None, "only pages with forms have this handler"
+            session = self._session(request)
+            if session is None:
+                raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.", "Log in, and send the form again.")
+            form = await _fields(request)
+            if not is_form_of(session, form.pop("form_token", "")):
+                what = "This form is of a session that has ended."
+                raise Refused(HTTPStatus.FORBIDDEN, what, "Open the page again, and send its form again.")
+            if page.writes and self.config.mode is not Mode.WRITE:
+                what = "This console only shows, and changes nothing."
+                raise Refused(HTTPStatus.FORBIDDEN, what, "Set PENSTOCK_CONSOLE=write to change that.")
+            ask = await self._ask(request, session, form)
+            outcome = await page.post(ask)
+            if isinstance(outcome, Seen):
+                raise http.HTTPSeeOther(outcome.path)
+            return await self._answer(request, page.template, {**await page.build(ask), **outcome}, page)
+
+        return handler
+
+    # -- live
+
+    async def _stream(self, request: http.Request, page: Page) -> http.StreamResponse:
+        limits = self.config.limits
+        if self._tabs >= limits.tabs_max:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many pages are open.", "Close some.", limits.every_s)
+        stream = http.StreamResponse(headers={**safety.PAGE_HEADERS, "Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        self._tabs += 1
+        former = None
+        try:
+            while not self._stopping.is_set() and (session := self._session(request)) is not None:
+                text = await self._live_part(request, page, session)
+                # A comment, if nothing has changed, shows that the connection is alive.
+                event = b":\n\n" if text == former else _event(text)
+                former = text
+                async with asyncio.timeout(10 * limits.every_s):  # a browser that no longer reads
+                    await stream.write(event)
+                await self._next_turn()
+        except (TimeoutError, ConnectionError):
+            log.debug("a page of the console is gone", path=request.path)
+        finally:
+            self._tabs -= 1
+            if not self._tabs:
+                self._snapshots.forget()
+                self._rendered.clear()
+        return stream
+
+    async def _next_turn(self) -> None:
+        """Wait for the next multiple of the interval, so that all tabs get the same state."""
+        every_s = self.config.limits.every_s
+        wait_s = every_s - time.monotonic() % every_s
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    async def _live_part(self, request: http.Request, page: Page, session: Session) -> str:
+        """The same text for tabs that show the same."""
+        ask = await self._ask(request, session)
+        if self._rendered_of != self._snapshots.number:
+            self._rendered.clear()
+            self._rendered_of = self._snapshots.number
+        key = (str(request.rel_url), session.form_token)
+        text = self._rendered.get(key)
+        if text is None:
+            try:
+                template, values = page.template, await page.build(ask)
+            except NotThere as problem:
+                template, values = "problem.html", {"status": 404, "what": str(problem), "hint": ""}
+            except PenstockError as problem:
+                template, values = "problem.html", {"status": 503, "what": problem.what, "hint": problem.hint}
+            except Exception:
+                log.exception("the console cannot show a page", path=request.path)
+                template, values = "problem.html", _FAILED
+            context = {**self._context(request, page), **values}
+            text = self._rendered[key] = await asyncio.to_thread(_render, template, context, live=True)
+        return text
+
+    # -- login
+
+    async def _login_page(self, request: http.Request) -> http.StreamResponse:
+        if self._session(request) is not None:
+            raise http.HTTPSeeOther("/")
+        return await self._answer(request, "login.html", {"problem": None}, None)
+
+    async def _log_in(self, request: http.Request) -> http.StreamResponse:
+        form = await _fields(request)
+        id_ = self._sessions.log_in(form.get("token", ""), time.time())
+        if id_ is None:
+            wait_s = self._guesses.wait_s(request.remote or "", time.monotonic())
+            if wait_s:
+                hint = f"Try again in {math.ceil(wait_s)} s."
+                raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many tokens that are not valid.", hint, wait_s)
+            return await self._answer(request, "login.html", {"problem": "This is not a valid token."}, None, 401)
+        answer = http.HTTPSeeOther("/")
+        answer.headers.update(safety.PAGE_HEADERS)
+        answer.set_cookie(
+            self.config.cookie, id_, path="/", httponly=True, samesite="Strict", secure=self.config.secure
+        )
+        raise answer
+
+    async def _log_out(self, request: http.Request) -> http.StreamResponse:
+        session, form = self._session(request), await _fields(request)
+        if session is not None and is_form_of(session, form.get("form_token", "")):
+            self._sessions.log_out(request.cookies.get(self.config.cookie))
+        raise http.HTTPSeeOther("/login")
+
+    async def _asset(self, request: http.Request) -> http.Response:
+        asset = assets().get(request.match_info["name"])
+        if asset is None or request.match_info["digest"] != digest():
+            return http.Response(status=404, headers=safety.HEADERS)
+        headers = {
+            **safety.HEADERS,
+            "Cache-Control": _YEAR,
+            "Content-Type": asset.content_type,
+            "Vary": "Accept-Encoding",
+        }
+        if "gzip" not in request.headers.get("Accept-Encoding", ""):
+            return http.Response(body=asset.content, headers=headers)
+        return http.Response(body=asset.compressed, headers={**headers, "Content-Encoding": "gzip"})
+
+
+def _render(template: str, values: Values, *, live: bool = False) -> str:
+    from web.console.rendering import render  # Jinja takes 45 ms and 4 MB: only where somebody looks
+
+    return render(template, values, live=live)
+
+
+async def _fields(request: http.Request) -> dict[str, str]:
+    """The first value of each field of a form."""
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This is not the form of a page.")
+    try:
+        fields = await request.post()
+    except http.HTTPRequestEntityTooLarge:
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This form is too large.") from None
+    except (ValueError, UnicodeDecodeError):
+        raise Refused(HTTPStatus.BAD_REQUEST, "This form cannot be read.") from None
+    return {name: value for name in fields if isinstance(value := fields.getone(name), str)}
+
+
+def _event(text: str) -> bytes:
+    """A server-sent event."""
+    return "".join(f"data: {line}\n" for line in text.split("\n")).encode() + b"\n"

@@ -1,0 +1,34 @@
+"""One state for all tabs: taken again when it is older than two seconds and somebody looks, and never otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from web.console.state import Reads, State
+
+
+class Snapshots:
+    """Event loop only."""
+
+    def __init__(self, reads: Reads, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.number = 0  #: of the state; pages of the same one are the same
+        self._reads, self._every_s, self._clock = reads, every_s, clock
+        self._state: State | None = None
+        self._taken_s = 0.0
+        self._taking = asyncio.Lock()
+
+    async def get(self) -> State:
+        """A state that is at most `every_s` old."""
+        async with self._taking:
+            if self._state is None or self._clock() - self._taken_s >= self._every_s:
+                self._state = await self._reads.state()
+                self._taken_s = self._clock()
+                self.number += 1
+            return self._state
+
+    def forget(self) -> None:
+        """Nobody looks any more: keep nothing."""
+        self._state = None
+        self._reads.rest()

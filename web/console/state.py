@@ -1,0 +1,62 @@
+"""What pages are made of: the installation at one moment, and what they ask Kafka for. `app` supplies both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from knative.contract.records import Subscription, WorkerStatus
+from tables.resource_status import ResourceStatus
+from tables.traffic_windows.view import HeldRows
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Nothing in it changes. Times are Unix seconds."""
+
+    instance: str
+    now_s: float  #: when it was taken
+    at_s: float  #: the moment that it is about; earlier than `now_s` while Kafka is away
+    kafka_away: bool
+    resources: tuple[ResourceStatus, ...]
+    workers: tuple[WorkerStatus, ...]  #: all records, also of workers that are gone
+    letters: Mapping[str, int] | None  #: label of a subscription -> dead letters not redriven; None = not counted yet
+    traffic: HeldRows | None  #: windows of 10 s; None = this process has none
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T_co]):
+    """A value that was read from Kafka at some time."""
+
+    value: T_co
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """A row of `penstock lag`. `seconds` None: its oldest record could not be read."""
+
+    partition: int
+    events: int
+    seconds: float | None
+    committed: int | None  #: None: nothing is committed there
+    start: int
+    end: int
+    settled_above: int  #: events above the committed offset
+    state: str  #: what is unusual; "" = nothing
+
+
+class Reads(Protocol):
+    """What pages may ask for. Event loop only. No call takes longer than a few seconds, also when Kafka is away."""
+
+    async def state(self) -> State:
+        """The installation now."""
+
+    async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
+        """The last lag of each partition that Kafka has answered; None: it has not answered yet."""
+
+    def rest(self) -> None:
+        """No page is open: stop what costs anything."""

@@ -11,16 +11,13 @@ import typer
 from app.cli.options.completion import complete_trigger
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
-from app.cli.output.explanation import ASCII_MARKS, MARKS, Explanation, as_json, as_lines
+from app.cli.output.explanation import as_lines
 from app.cli.output.format import Format, Output, print_json, writes
 from app.operations.contract_snapshot import in_namespace, read_contract
-from app.operations.event_file import read_event
 from app.operations.triggers import TriggerView, trigger_in_contract, trigger_in_files
 from app.settings import load_settings
+from knative.contract.explanation import ASCII_MARKS, MARKS, as_json, explain_event
 from knative.errors import PenstockError, UsageError
-from knative.filters import ALL_EVENTS, compile_filter
-from knative.filters import explain as explain_filter
-from knative.filters.attributes import attributes_of
 
 
 def explain(
@@ -53,19 +50,11 @@ def explain(
       penstock explain payment --event request.txt --resources examples/broker
       penstock explain payment --event - --resources examples/broker -o json < event.json
     """
-    headers, key, value = read_event(_content(event), "standard input" if event == "-" else event)
-    attributes = attributes_of(headers, value) or {}
+    content = _content(event)
     where = chosen_namespace(namespace, everywhere, context)
     found = _from_kafka(trigger, kafka, where) if resources is None else trigger_in_files(resources, trigger, where)
-    compiled = compile_filter(found.filter)
-    explanation = Explanation(
-        trigger=found.label,
-        passes=compiled is None or compiled.matches(attributes),
-        parts=() if found.filter == ALL_EVENTS else tuple(explain_filter(found.filter, attributes)),
-        order=found.order,
-        key=None if key is None else key.decode("utf-8", "replace"),
-        attributes=attributes,
-    )
+    name = "standard input" if event == "-" else event
+    explanation = explain_event(found.label, found.filter, found.order, content, name)
     if output is Format.JSON:
         print_json(as_json(explanation))
     else:

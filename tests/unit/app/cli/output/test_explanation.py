@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.cli.output.explanation import Explanation, as_json, as_lines, order, reason
+from app.cli.output.explanation import as_lines
+from knative.contract.explanation import Explanation, as_json, order, reason
 from knative.delivery.policy import DeliveryOrder
 from knative.filters import ALL_EVENTS, compile_filter, explain, from_json
 

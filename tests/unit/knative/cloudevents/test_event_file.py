@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.operations.event_file import read_event
+from knative.cloudevents.event_file import read_event
 from knative.errors import UsageError
 from knative.filters.attributes import attributes_of
 

@@ -1,0 +1,112 @@
+"""What the filter of a Subscription or Trigger says of one event, and what the event would wait for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from knative.cloudevents.event_file import read_event
+from knative.delivery.policy import DeliveryOrder
+from knative.filters import ALL_EVENTS, Filter, Part, compile_filter, explain
+from knative.filters.attributes import attributes_of
+
+MARKS = {True: "✓", False: "✗", None: "="}
+ASCII_MARKS = {True: "+", False: "-", None: "="}
+_INDENT = "  "
+_DECIDES = "  <- decides"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a Trigger's filter says of one event."""
+
+    trigger: str  #: namespace/name
+    passes: bool
+    parts: tuple[Part, ...]  #: the whole first; empty = the Trigger has no filter
+    order: DeliveryOrder
+    key: str | None  #: of the event's record
+    attributes: Mapping[str, str]
+
+
+def as_json(one: Explanation) -> dict[str, object]:
+    """One value with everything."""
+    return {
+        "trigger": one.trigger,
+        "matches": one.passes,
+        "reason": reason(one),
+        "parts": [
+            {
+                "depth": part.depth,
+                "part": part.text,
+                "matches": part.passes,
+                "found": part.found,
+                "decides": part.decides,
+            }
+            for part in one.parts
+        ],
+        "order": str(one.order),
+        "key": one.key,
+        "key_attribute": key_attribute(one) or None,
+        "attributes": dict(one.attributes),
+    }
+
+
+def explain_event(label: str, wanted: Filter, order: DeliveryOrder, content: bytes, name: str) -> Explanation:
+    """Of an event as a person has written it: `knative/cloudevents/event_file`. Raises UsageError if it is not one."""
+    headers, key, value = read_event(content, name)
+    attributes = attributes_of(headers, value) or {}
+    compiled = compile_filter(wanted)
+    return Explanation(
+        trigger=label,
+        passes=compiled is None or compiled.matches(attributes),
+        parts=() if wanted == ALL_EVENTS else tuple(explain(wanted, attributes)),
+        order=order,
+        key=None if key is None else key.decode("utf-8", "replace"),
+        attributes=attributes,
+    )
+
+
+def reason(one: Explanation) -> str:
+    """The verdict in words, with the part that decided."""
+    verdict = "matches" if one.passes else "does not match"
+    if not one.parts:
+        return f"{verdict}: it has no filter, so it gets every event"
+    decider = next((part for part in one.parts if part.decides), None)
+    if decider is None:
+        return f"{verdict}: " + ("every attribute has its value" if one.passes else "several parts together")
+    if decider.operand or decider.found or decider.text not in ("all", "any"):
+        return f"{verdict}: {decider.text}" + (f" ({decider.found})" if decider.found else "")
+    return f"{verdict}: " + ("every part of `all` does" if decider.text == "all" else "no part of `any` does")
+
+
+def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> list[str]:
+    """One line for each part: whether it passes (`=` for a value), what it is, and what the event has there.
+    Numbers and strings of an expression have no line of their own."""
+    return [
+        f"{_INDENT * part.depth}{marks[part.passes]} {part.text}"
+        + (f"   {part.found}" if part.found else "")
+        + (_DECIDES if part.decides else "")
+        for part in parts
+        if not (part.operand and _is_literal(part))
+    ]
+
+
+def _is_literal(part: Part) -> bool:
+    """Whether its value is what is written."""
+    return part.text == part.found or (part.text[:1] == '"' and part.text[1:-1] == part.found[1:-1])
+
+
+def order(one: Explanation) -> str:
+    """What the event waits for."""
+    if one.order is DeliveryOrder.ORDERED:
+        return "ordered; the event waits for those before it in its partition"
+    if one.order is DeliveryOrder.UNORDERED:
+        return "unordered; the event waits for no other"
+    if one.key is None:
+        return "key-ordered; the event has no key (neither partitionkey nor subject), so it waits for no other"
+    return f"key-ordered; its key is {one.key!r} ({key_attribute(one)}), and it waits for those before it with this key"
+
+
+def key_attribute(one: Explanation) -> str:
+    """The attribute that is the event's key; "" = it has none."""
+    return next((name for name in ("partitionkey", "subject") if name in one.attributes), "")

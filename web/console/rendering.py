@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from knative import shown, timefmt
 from web.console.assets import asset_path
@@ -30,12 +31,14 @@ def environment() -> Environment:
     found.filters |= {
         "text": shown.visible,
         "verbatim": Verbatim,
+        "lines": lines,
         "short": shown.short,
         "count": shown.count,
         "quantity": shown.quantity,
         "rate": shown.rate,
         "seconds": shown.seconds,
         "ago": ago,
+        "code": code,
         "moment": timefmt.in_seconds,
     }
     found.globals |= {"asset": asset_path, "sparkline": sparkline}
@@ -50,6 +53,19 @@ def render(template: str, values: Mapping[str, object], *, live: bool = False) -
 def ago(age_s: float) -> str:
     """How long ago something was: `now`, `12 s ago`, `3.5 min ago`."""
     return "now" if age_s < 1 else f"{shown.seconds(round(age_s))} ago"
+
+
+def lines(text: str) -> Verbatim:
+    """Text of several lines, each of them as all other text."""
+    return Verbatim("\n".join(shown.visible(line, shown.SENTENCE_MAX) for line in text.split("\n")))
+
+
+def code(text: str) -> Markup:
+    """Our own text, with parts between backticks as code."""
+    parts = enumerate(text.split("`"))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in parts
+    )
 
 
 class Verbatim(str):

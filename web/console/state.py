@@ -50,7 +50,7 @@ class PartitionLag:
 
 
 class Reads(Protocol):
-    """What pages may ask for. Event loop only. No call takes longer than a few seconds, also when Kafka is away."""
+    """What pages may ask for. Event loop only. No call takes longer than a second, also when Kafka is away."""
 
     async def state(self) -> State:
         """The installation now."""

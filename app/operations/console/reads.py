@@ -25,7 +25,7 @@ from tables.contract_table import ContractTable
 from tables.kafka.loop_thread import call_in_thread
 from tables.resource_status import resource_statuses
 from tables.status_table import StatusTable
-from tables.timing import ANSWER_S
+from tables.timing import ANSWER_S, SPARING_S
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import SHORT_S
 from web.console.state import Known, PartitionLag, State
@@ -112,7 +112,7 @@ class ConsoleReads:
         latest = self._lags.get(subscription.uid)
         if latest is None:
             latest = self._lags[subscription.uid] = Latest(partial(self._measure, subscription), "console-lag")
-        return await latest.get(GLANCE_S)
+        return await latest.get(SPARING_S)
 
     def _measure(self, subscription: Subscription) -> list[PartitionLag]:
         return [_partition(lag) for lag in measure(self._kafka, [subscription], time.time())]

@@ -1,0 +1,114 @@
+"""Pages of one resource, whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import aiohttp
+import pytest
+
+from knative.contract.records import TRIGGER
+from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
+from knative.filters import from_json
+from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console, worker
+from web.console.safety import Mode
+from web.console.state import PartitionLag
+
+_STATS = SubscriptionStats(
+    retrying=1,
+    lag=7,
+    heads=(FailingDelivery(1, 42, 3, 0.0, "event-<b>9</b>"),),
+    last_error=LastError(
+        1.0, 500, "the subscriber answered 500", "<script>alert(1)</script>", "http://billing/", 1, 42
+    ),
+)
+_PARTITIONS = [PartitionLag(0, 0, 0.0, 12, 0, 12, 0, ""), PartitionLag(1, 7, 65.0, 42, 0, 49, 3, "")]
+
+
+async def _text(url: str, path: str) -> str:
+    async with aiohttp.ClientSession() as client, client.get(url + path) as answer:
+        assert answer.status == 200, path
+        return await answer.text()
+
+
+def _words(text: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+
+@pytest.mark.asyncio
+async def test_a_subscription_shows_what_waits_for_what() -> None:
+    reads = MemoryReads(workers=[worker(stats={"s1": _STATS})], letters={"demo/billing": 5}, partitions=_PARTITIONS)
+    async with serving_console(reads) as url:
+        text = await _text(url, "/subscription/demo/billing")
+
+    words = _words(text)
+    assert "<script>alert" not in text
+    assert "event-&lt;b&gt;9&lt;/b&gt;" in text
+    assert "1 42 3 now worker-1" in words  # partition, offset, attempts, next attempt
+    assert "1 worker-1 7 65 s 42 3 49" in words  # partition, owner, waiting, oldest, committed, settled above, end
+    assert "Reason the subscriber answered 500" in words
+    assert "penstock lag demo/billing" in words
+    assert "Dead letters 5" in words
+    assert "retry 0 default" in words
+
+
+@pytest.mark.asyncio
+async def test_while_kafka_is_away_the_last_state_is_shown_with_its_age() -> None:
+    old = worker()
+    reads = MemoryReads(workers=[replace(old, time=old.time - 90)], kafka_away=True)
+    async with serving_console(reads) as url:
+        for path in ("/", "/subscription/demo/billing", "/channel/demo/orders"):
+            words = _words(await _text(url, path))
+            assert re.search(r"Kafka does not answer. This is the state of 9\d s ago", words), path
+            assert "Ready" in words
+            assert "Unknown" not in words
+
+
+@pytest.mark.asyncio
+async def test_a_filter_is_explained_in_a_console_that_only_shows() -> None:
+    wanted = from_json({"prefix": {"type": "order."}})
+    trigger = replace(SUBSCRIPTION, kind=TRIGGER, filter=wanted)
+    reads = MemoryReads(subscriptions=[trigger], workers=[worker(trigger)])
+    async with serving_console(reads, Mode.READ) as url, aiohttp.ClientSession() as client:
+        path = f"{url}/trigger/demo/billing"
+        async with client.get(path) as answer:
+            (token,) = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())
+
+        async def explain(event: str, **changes: str) -> tuple[int, str]:
+            data = {"form_token": token, "event": event, **changes}
+            async with client.post(path, data=data, headers={"Origin": url}) as answer:
+                return answer.status, _words(await answer.text())
+
+        event = '{"specversion": "1.0", "id": "1", "source": "/s", "type": "%s"}'
+        status, words = await explain(event % "order.paid")
+        assert status == 200
+        assert "Delivered It matches: prefix: type = " in words
+        assert "Not delivered It does not match" in (await explain(event % "invoice"))[1]
+        assert "is not a valid CloudEvent" in (await explain('{"id": "1"}'))[1]
+        assert "The event is empty." in (await explain(" "))[1]
+        assert (await explain(event % "x", form_token="another"))[0] == 403
+
+
+@pytest.mark.asyncio
+async def test_a_channel_shows_its_address_and_its_readers() -> None:
+    async with serving_console() as url:
+        words = _words(await _text(url, "/channel/demo/orders"))
+
+    assert f"Path {CHANNEL.path} Host orders.demo" in words
+    assert "penstock send --channel demo/orders" in words
+    assert "billing demo · subscription Ready" in words
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "path",
+    ["/subscription/demo/other", "/trigger/demo/billing", "/broker/demo/orders", "/channel/demo/%3Cscript%3E"],
+)
+async def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
+    async with serving_console() as url, aiohttp.ClientSession() as client, client.get(url + path) as answer:
+        text = await answer.text()
+
+    assert answer.status == 404
+    assert "There is no " in text
+    assert "<script>" not in text

@@ -1,0 +1,35 @@
+"""What a person can do about a condition, by its reason. The message of the condition says what is wrong. Pure."""
+
+from __future__ import annotations
+
+from knative.contract.broker_secrets import INVALID, NOT_FOUND
+from knative.resources.conditions import Condition, ConditionStatus
+from tables.status_table import (
+    FILTER_LIMIT_EXCEEDED,
+    SUBSCRIBER_FAILED,
+    SUBSCRIBER_NEEDS_NEWER_WORKER,
+    SUBSCRIBER_NOT_SERVED,
+    SUBSCRIBER_STOPPED,
+    SUBSCRIBER_WAITS_FOR_KAFKA,
+)
+
+_CURES = {
+    SUBSCRIBER_NOT_SERVED: "Start a worker of the role all or dispatcher. If one has just started or stopped, wait: "
+    "others take its partitions within half a minute.",
+    SUBSCRIBER_FAILED: "Look at the log of the worker that the message names; `penstock doctor` checks Kafka and its "
+    "topics.",
+    SUBSCRIBER_WAITS_FOR_KAFKA: "Nothing is lost, and nothing is to be done here: `penstock doctor` says whether Kafka "
+    "answers.",
+    SUBSCRIBER_NEEDS_NEWER_WORKER: "Update the worker that the message names.",
+    SUBSCRIBER_STOPPED: "Wait: it goes on when its offsets are moved.",
+    FILTER_LIMIT_EXCEEDED: "Simplify the filter, or try the event with it below.",
+    NOT_FOUND: "Mount the Secret that the message names into the worker.",
+    INVALID: "Correct the Secret that the message names; workers use it within seconds.",
+}
+
+
+def cure_of(condition: Condition) -> str | None:
+    """None: all is well, or the message has the cure itself."""
+    if condition.status is ConditionStatus.TRUE and not condition.reason:
+        return None
+    return _CURES.get(condition.reason)

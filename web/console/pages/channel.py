@@ -1,0 +1,57 @@
+"""One channel or broker: its address, what it accepts, its topic, and who reads from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from shlex import quote
+
+from knative.contract.records import BROKER, CHANNEL, Channel
+from tables.resource_status import ResourceStatus
+from web.console.cures import cure_of
+from web.console.page import Ask, Page, Values
+from web.console.pages.subscription import find
+from web.console.rows import PATHS, row_of, worst_first
+from web.console.state import State
+from web.console.traffic import flows
+
+
+def page_of(kind: str) -> Page:
+    """The page of channels, or that of brokers."""
+
+    async def build(ask: Ask) -> Values:
+        status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
+        return await asyncio.to_thread(values_of, ask.state, status)
+
+    return Page(f"/{PATHS[kind]}/{{namespace}}/{{name}}", "channel.html", build)
+
+
+def values_of(state: State, status: ResourceStatus) -> Values:
+    """What the page shows."""
+    channel = status.channel
+    mine = list(_readers(state.resources, channel))
+    traffic = {} if channel is None else flows(state.traffic, {(channel.namespace, channel.unique_name)}, state.at_s)
+    return {
+        "state": state,
+        "status": status,
+        "channel": channel,
+        "cure": cure_of(status.ready),
+        "row": row_of(status, traffic, state.letters, len(mine)),
+        "subscriptions": worst_first(row_of(reader, traffic, state.letters) for reader in mine),
+        "send": None if channel is None else send_command(channel),
+    }
+
+
+def _readers(resources: Iterable[ResourceStatus], channel: Channel | None) -> Iterable[ResourceStatus]:
+    for status in resources:
+        if channel is not None and status.subscription is not None and status.subscription.channel_uid == channel.uid:
+            yield status
+
+
+def send_command(channel: Channel) -> str:
+    """The command that sends an event to it."""
+    option = "--broker" if channel.kind == BROKER else "--channel"
+    return f"penstock send {option} {quote(f'{channel.namespace}/{channel.name}')}"
+
+
+PAGES = (page_of(CHANNEL), page_of(BROKER))

@@ -1,0 +1,144 @@
+"""One subscription or trigger: whether it is ready, what flows, what waits for what, its settings, its filter."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from knative import filters
+from knative.contract.explanation import MARKS, Explanation, explain_event, order, reason, tree
+from knative.contract.records import SUBSCRIPTION, TRIGGER, Subscription
+from knative.errors import UsageError
+from tables.delivery_settings import DeliverySetting, dead_letters_to, delivery_settings
+from tables.resource_status import ResourceStatus
+from tables.subscriber_details import SubscriberDetails
+from web.console.cures import cure_of
+from web.console.page import Ask, NotThere, Page, Values
+from web.console.rows import PATHS, row_of
+from web.console.state import Known, PartitionLag, State
+from web.console.traffic import flows
+
+#: What the form of a filter shows first.
+_EXAMPLE = """{
+  "specversion": "1.0",
+  "id": "1",
+  "source": "/shop",
+  "type": "order.created",
+  "data": {}
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition with its owner. The figures are None as long as Kafka has not answered."""
+
+    number: int
+    owner: str | None
+    lag: PartitionLag | None
+
+
+def page_of(kind: str) -> Page:
+    """The page of subscriptions, or that of triggers."""
+
+    async def build(ask: Ask) -> Values:
+        status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
+        lag = None if status.subscription is None else await ask.reads.lag(status.subscription)
+        return await asyncio.to_thread(values_of, ask.state, status, lag)
+
+    async def post(ask: Ask) -> Values:
+        status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
+        return await asyncio.to_thread(explained, status, ask.form.get("event", ""))
+
+    path = f"/{PATHS[kind]}/{{namespace}}/{{name}}"
+    return Page(path, "subscription.html", build, post=post, writes=False)
+
+
+def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:
+    """The resource of this name. Raises NotThere."""
+    for status in state.resources:
+        if (status.kind, status.namespace, status.name) == (kind, namespace, name):
+            return status
+    raise NotThere(f"There is no {kind} {namespace}/{name} (any more).")
+
+
+def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[PartitionLag]] | None) -> Values:
+    """What the page shows."""
+    subscription, details = status.subscription, status.details
+    channels = () if subscription is None else ((subscription.namespace, subscription.unique_channel),)
+    return {
+        "state": state,
+        "status": status,
+        "row": row_of(status, flows(state.traffic, channels, state.at_s), state.letters),
+        "cure": cure_of(status.ready),
+        "details": details,
+        "error": None if details is None or details.last_error is None else details.last_error,
+        "partitions": [] if subscription is None else partitions_of(subscription, details, lag),
+        "lag_age_s": None if lag is None else state.now_s - lag.at_s,
+        "delivery": [] if subscription is None else [*delivery_settings(subscription), dead_letters_to(subscription)],
+        "settings": [] if subscription is None else settings_of(subscription),
+        "filter": None if subscription is None else filter_of(subscription),
+        "command_name": status.label,
+        "event": _EXAMPLE,
+        "explanation": None,
+        "problem": None,
+    }
+
+
+def partitions_of(
+    subscription: Subscription, details: SubscriberDetails | None, lag: Known[Sequence[PartitionLag]] | None
+) -> list[Partition]:
+    """All partitions in order."""
+    owners = {number: worker for worker, numbers in (() if details is None else details.owners) for number in numbers}
+    lags = {} if lag is None else {partition.partition: partition for partition in lag.value}
+    return [Partition(number, owners.get(number), lags.get(number)) for number in range(subscription.partitions)]
+
+
+def settings_of(subscription: Subscription) -> list[DeliverySetting]:
+    """What its `delivery` does not have, in the same form."""
+    rows = [
+        ("subscriber", subscription.subscriber.shown, "own"),
+        ("reply", None if subscription.reply is None else subscription.reply.shown, "own"),
+        ("order", str(subscription.order), "annotation or default"),
+        ("concurrency", str(subscription.concurrency), "annotation or default"),
+        ("when retries end", str(subscription.exhausted), "annotation or default"),
+        ("topic", subscription.topic, "channel" if subscription.kind == SUBSCRIPTION else "broker"),
+        ("consumer group", subscription.group, "controller"),
+        ("uid", subscription.uid, "controller"),
+        ("generation", str(subscription.generation), "controller"),
+    ]
+    return [DeliverySetting(name, value, origin) for name, value, origin in rows if value is not None]
+
+
+def filter_of(subscription: Subscription) -> str | None:
+    """The filter as it is written; None = every event matches."""
+    if subscription.filter == filters.ALL_EVENTS:
+        return None
+    return json.dumps(filters.to_json(subscription.filter), indent=2, ensure_ascii=False)
+
+
+def explained(status: ResourceStatus, event: str) -> Values:
+    """What the filter says of an event that a person has written."""
+    subscription = status.subscription
+    if subscription is None:
+        raise NotThere(f"{status.kind} {status.label} was never served, so it has no filter yet.")
+    try:
+        found = explain_event(
+            status.label, subscription.filter, subscription.order, event.encode("utf-8", "replace"), "The event"
+        )
+    except UsageError as problem:
+        return {"event": event, "problem": f"{problem.what} {problem.hint}"}
+    return {"event": event, "explanation": _shown(found)}
+
+
+def _shown(found: Explanation) -> Mapping[str, object]:
+    return {
+        "passes": found.passes,
+        "reason": reason(found),
+        "tree": "\n".join(tree(found.parts, MARKS)),
+        "order": order(found),
+    }
+
+
+PAGES = (page_of(SUBSCRIPTION), page_of(TRIGGER))

@@ -54,7 +54,7 @@ _COMMANDS = (
     Entry("remove", "app.cli.remove:remove", "Delete resources that no file has any more.", "Mend"),
     Entry("validate", "app.cli.validate:validate", "Check resource files.", "Operate"),
     Entry("config", "app.cli.configuration:group", "Show the settings and where each value comes from.", "Operate"),
-    Entry("token", "app.cli.tokens:token", "Make a bearer token for a sender of events.", "Operate"),
+    Entry("token", "app.cli.tokens:token", "Make a token for a sender of events, or for the console.", "Operate"),
     Entry("export", "app.cli.export:export", "Write the resources of a cluster as YAML for a directory.", "Operate"),
     Entry("job", "app.cli.job.group:group", "Run a Spark job: traffic or topology.", "Operate"),
     Entry("docs", "app.cli.docs:docs", "Show the page of the documentation about some words.", "Operate"),

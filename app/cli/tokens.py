@@ -1,10 +1,11 @@
-"""`penstock token`: makes a bearer token for a sender of events, and the entry for the file of PENSTOCK_TOKENS."""
+"""`penstock token`: makes a token for a sender of events or for the console, and the entry for the file of tokens."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +13,14 @@ import typer
 import yaml
 
 from app.cli.output.format import Format, Output, note, print_json
-from app.worker.secrets.token_file import parse_tokens, read_tokens
+from app.worker.secrets.token_file import CONSOLE_KEYS, KEYS, parse_tokens, read_names, read_tokens
 from knative.errors import UsageError, os_reason
 
 _PREFIX = "penstock_"  # so that scanners for leaked secrets can find it
 
 
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who sends with it; shown in answers.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who sends or logs in with it; shown in answers.")],
     channels: Annotated[
         list[str] | None,
         typer.Option("--channel", metavar="NAMESPACE/NAME", help="A channel it may send to; NAMESPACE/* = all."),
@@ -28,14 +29,17 @@ def token(
         list[str] | None,
         typer.Option("--broker", metavar="NAMESPACE/NAME", help="A broker it may send to; NAMESPACE/* = all."),
     ] = None,
+    console: Annotated[
+        bool, typer.Option("--console", help="A token to log in to the console, for PENSTOCK_CONSOLE_TOKENS.")
+    ] = False,
     file: Annotated[
         Path | None, typer.Option("--file", help="Add the entry to this file, which is created if it does not exist.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a bearer token for a sender of events.
+    """Make a token for a sender of events, or for the console.
 
-    It prints the entry for the file of PENSTOCK_TOKENS too.
+    It prints the entry for the file of PENSTOCK_TOKENS or PENSTOCK_CONSOLE_TOKENS too.
 
     The token is shown once; the file has only its SHA-256. A worker uses a changed file within seconds.
 
@@ -43,35 +47,39 @@ def token(
     Examples:
       penstock token shop --channel default/orders
       penstock token shop --broker 'default/*' --file tokens.yaml
+      penstock token anna --console --file people.yaml
     """
-    if not channels and not brokers:
-        raise UsageError("The token may not send to anything.", "Name a channel or broker: --channel, --broker.")
+    if console and (channels or brokers):
+        raise UsageError("A token is for the console or for senders.", "Make two, in two files.")
+    if not console and not channels and not brokers:
+        raise UsageError("The token may do nothing.", "Name a channel or broker: --channel, --broker. Or --console.")
+    setting, keys = ("PENSTOCK_CONSOLE_TOKENS", CONSOLE_KEYS) if console else ("PENSTOCK_TOKENS", KEYS)
     made = _PREFIX + secrets.token_urlsafe(32)
     entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest()}
     targets = {key: listed for key, listed in (("channels", channels), ("brokers", brokers)) if listed}
-    if problems := parse_tokens([{**entry, **targets}])[1]:
+    if problems := parse_tokens([{**entry, **targets}], keys)[1]:
         raise UsageError(f"This is not a valid token: {problems[0].partition(': ')[2]}.", "See penstock token --help.")
     text = yaml.safe_dump([{**entry, **targets}], sort_keys=False)
     if file is not None:
-        _append(file, text)
+        _append(file, text, read_names if console else read_tokens)
     if output is not Format.TABLE:
         print_json({"token": made, "entry": {**entry, **targets}})
         return
     print(made)
     if file is None:
-        note(f"Keep it: it is not shown again. Add this to the file of PENSTOCK_TOKENS:\n\n{text}")
+        note(f"Keep it: it is not shown again. Add this to the file of {setting}:\n\n{text}")
     else:
         note(f"Keep it: it is not shown again. {file} has its SHA-256.")
 
 
-def _append(file: Path, text: str) -> None:
+def _append(file: Path, text: str, read: Callable[[Path], object]) -> None:
     """Raises UsageError; a file that is not valid, or would not be, stays as it is."""
     try:
         before = file.read_text("utf-8") if file.exists() else ""
         if before.strip() == "[]":
             before = ""
         elif any(line.strip() and not line.lstrip().startswith("#") for line in before.splitlines()):
-            read_tokens(file)
+            read(file)
         after = before + ("" if before.endswith("\n") or not before else "\n") + text
         if len(yaml.safe_load(after)) <= len(yaml.safe_load(before) or []):
             raise yaml.YAMLError

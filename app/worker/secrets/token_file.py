@@ -22,8 +22,9 @@ from web.ingress.senders import Sender, Senders
 
 _SUM = re.compile(r"[0-9a-f]{64}", re.IGNORECASE | re.ASCII)
 _TARGET = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>\*|[a-z0-9.-]+)", re.ASCII)
-_CONSOLE_KEYS = ("name", "sha256")
-_KEYS = (*_CONSOLE_KEYS, "channels", "brokers")
+#: What an entry may have, of the console and of senders.
+CONSOLE_KEYS = ("name", "sha256")
+KEYS = (*CONSOLE_KEYS, "channels", "brokers")
 _FILE_BYTES_MAX = 16 * 1024 * 1024
 _HINT = "Its form is in docs/how-to/secure-ingress.md."
 _CONSOLE_HINT = "Its form is in docs/how-to/console.md."
@@ -39,7 +40,7 @@ def read_tokens(path: Path) -> Senders:
 
 def read_names(path: Path) -> dict[bytes, str]:
     """SHA-256 of each token of the console -> whose it is. Raises UsageError as `read_tokens`."""
-    senders, problems = parse_tokens(_entries(path, _CONSOLE_HINT), _CONSOLE_KEYS)
+    senders, problems = parse_tokens(_entries(path, _CONSOLE_HINT), CONSOLE_KEYS)
     if problems:
         raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _CONSOLE_HINT)
     return {token_sum: sender.name for token_sum, sender in senders.items()}
@@ -63,7 +64,7 @@ def _entries(path: Path, hint: str) -> Any:
         raise UsageError(f"{path} is not valid YAML{where}.", hint) from None  # its message may quote the file
 
 
-def parse_tokens(entries: Any, keys: Sequence[str] = _KEYS) -> tuple[dict[bytes, Sender], list[str]]:
+def parse_tokens(entries: Any, keys: Sequence[str] = KEYS) -> tuple[dict[bytes, Sender], list[str]]:
     """SHA-256 -> sender, and a sentence for each problem. `keys`: those that an entry may have."""
     if entries is None:
         return {}, ["it is empty; write [] if there is no token"]  # or it is just being written

@@ -9,7 +9,10 @@ import yaml
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.worker.secrets.token_file import read_tokens
+from app.worker.secrets.token_file import read_names, read_tokens
+from knative.errors import UsageError
+from web.console.limits import Limits
+from web.console.sessions import Sessions
 
 
 def token(file: Path, name: str) -> tuple[int, str]:
@@ -44,3 +47,36 @@ def test_a_file_that_cannot_have_it_stays_as_it_is(before: bytes, says: str, tmp
     assert code != 0
     assert says in problem
     assert file.read_bytes() == before
+
+
+def test_a_token_of_the_console_opens_the_console_and_no_channel(tmp_path: Path) -> None:
+    file = tmp_path / "people.yaml"
+    done = CliRunner().invoke(cli, ["token", "anna", "--console", "--file", str(file)])
+    assert done.exit_code == 0, done.output
+    sessions = Sessions(Limits())
+    sessions.names = read_names(file)
+
+    session = sessions.find(sessions.log_in(done.stdout, 0), 1)
+
+    assert session is not None
+    assert session.name == "anna"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["anna"], "may do nothing"),
+        (["anna", "--console", "--channel", "default/orders"], "for the console or for senders"),
+    ],
+)
+def test_a_token_is_for_one_of_both(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(cli, ["token", *arguments])
+    assert done.exit_code != 0
+    assert says in str(done.exception)
+
+
+def test_a_file_of_senders_is_none_of_the_console(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.yaml"
+    token(file, "shop")
+    with pytest.raises(UsageError, match="token 1: channels is not one of name, sha256"):
+        read_names(file)

@@ -42,7 +42,8 @@ HttpPort = Annotated[
     int | None, typer.Option("--http-port", min=1, max=65535, help="Port for events; by default from the settings.")
 ]
 AdminPort = Annotated[
-    int | None, typer.Option("--admin-port", min=0, max=65535, help="Port for metrics; by default from the settings.")
+    int | None,
+    typer.Option("--admin-port", min=0, max=65535, help="Port of the console; by default from the settings."),
 ]
 KafkaPort = Annotated[
     int | None, typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}.")

@@ -159,13 +159,17 @@ class Settings(BaseSettings):
         "when it changes.",
     )  # fmt: skip
     admin_port: int = _setting(
-        8081, "port", "Metrics, health and statistics of subscriptions, for operators; 0 = off.", ge=0, le=65535
+        8081,
+        "port",
+        "The console, metrics, health and statistics of subscriptions, for operators; 0 = off.",
+        ge=0,
+        le=65535,
     )
     bind: str = _setting("0.0.0.0", "IP address", "Address that PENSTOCK_HTTP_PORT listens on.")
     admin_bind: str = _setting(
-        "127.0.0.1", "IP address", "Address that PENSTOCK_ADMIN_PORT listens on. It has no authentication and shows "
-        "URLs of subscribers. 0.0.0.0 lets others in, such as Prometheus; restrict who with a firewall or a network "
-        "policy.",
+        "127.0.0.1", "IP address", "Address that PENSTOCK_ADMIN_PORT listens on. Only its console has "
+        "authentication, and it shows URLs of subscribers. 0.0.0.0 lets others in, such as Prometheus; restrict who "
+        "with a firewall or a network policy.",
     )  # fmt: skip
     connections_max: int = _setting(
         15_000, "connections", "Open connections; further ones get 503 and are closed. Keep it above "

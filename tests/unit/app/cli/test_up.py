@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.cli.up import command_here, settings_notes
+from app.cli.up import command_here, console_mode, settings_notes
 from app.settings.load import load_settings
 from knative.errors import UsageError
 
@@ -52,3 +52,24 @@ def test_up_does_not_serve_the_example_beside_a_cluster(monkeypatch: pytest.Monk
     done = CliRunner().invoke(cli, ["up"])
     assert isinstance(done.exception, UsageError)
     assert "PENSTOCK_RESOURCES (from the environment) is a cluster" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("values", "mode"),
+    [
+        ({}, "write"),
+        ({"CONSOLE": "read"}, "read"),
+        ({"CONSOLE": "off"}, "off"),
+        ({"ADMIN_BIND": "0.0.0.0"}, "off"),
+        ({"ADMIN_BIND": "0.0.0.0", "CONSOLE_TOKENS": "file:people.yaml"}, "read"),
+        ({"ADMIN_BIND": "0.0.0.0", "CONSOLE_TOKENS": "file:people.yaml", "CONSOLE": "write"}, "write"),
+    ],
+)
+def test_people_may_act_in_the_console_unless_others_reach_it(
+    values: dict[str, str], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
+        monkeypatch.delenv(name)
+    for name, value in values.items():
+        monkeypatch.setenv(f"PENSTOCK_{name}", value)
+    assert console_mode(load_settings()) == mode

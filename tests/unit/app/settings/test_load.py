@@ -256,6 +256,11 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         ),
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
         ({"own_token": "file:token"}, "PENSTOCK_INGRESS_URL only, which is not set"),
+        (
+            {"console": "read", "admin_bind": "0.0.0.0"},
+            "would let everybody in; set PENSTOCK_CONSOLE_TOKENS=file:FILE too",
+        ),
+        ({"console": "write", "admin_bind": "::"}, "PENSTOCK_CONSOLE=write with PENSTOCK_ADMIN_BIND=::"),
     ],
 )
 def test_contradicting_values_are_rejected(values: dict[str, str], reported: str) -> None:

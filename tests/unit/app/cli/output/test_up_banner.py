@@ -8,6 +8,7 @@ import pytest
 
 from app.cli.output.up_banner import banner
 from app.local.stack import StackConfig
+from web.console.safety import Mode
 
 _REPOSITORY = Path(__file__).parents[5]
 _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"
@@ -40,3 +41,11 @@ def test_a_kafka_at_another_port_is_for_all_commands(tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(_CHANNEL)
     lines = banner(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), "127.0.0.1:9093")
     assert "  export PENSTOCK_KAFKA=127.0.0.1:9093" in lines
+
+
+@pytest.mark.parametrize(("mode", "port", "shown"), [("write", 8081, True), ("off", 8081, False), ("write", 0, False)])
+def test_it_ends_with_the_address_of_the_console(mode: str, port: int, shown: bool, tmp_path: Path) -> None:
+    for content in ("", _CHANNEL):
+        (tmp_path / "orders.yaml").write_text(content)
+        config = StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path, admin_port=port, console=Mode(mode))
+        assert (banner(config, "127.0.0.1:9092")[-1] == f"  http://localhost:{port}") is shown

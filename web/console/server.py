@@ -93,6 +93,7 @@ class Console:
     def stop(self) -> None:
         """End the streams of pages that are open."""
         self._stopping.set()
+        self._snapshots.forget()
 
     # -- what every request passes
 
@@ -164,7 +165,7 @@ class Console:
     def _page(self, page: Page) -> _Handler:
         async def handler(request: http.Request) -> http.StreamResponse:
             session = self._session(request)
-            streams = page.live and "text/event-stream" in request.headers.get("Accept", "")
+            streams = page.live and request.method == "GET" and "text/event-stream" in request.headers.get("Accept", "")
             if session is None:
                 if streams:
                     raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.")
@@ -235,7 +236,6 @@ class Console:
         finally:
             self._tabs -= 1
             if not self._tabs:
-                self._snapshots.forget()
                 self._rendered.clear()
         return stream
 

@@ -18,9 +18,13 @@ class Snapshots:
         self._state: State | None = None
         self._taken_s = 0.0
         self._taking = asyncio.Lock()
+        self._rest: asyncio.TimerHandle | None = None
 
     async def get(self) -> State:
         """A state that is at most `every_s` old."""
+        if self._rest is not None:
+            self._rest.cancel()
+        self._rest = asyncio.get_running_loop().call_later(10 * self._every_s, self.forget)
         async with self._taking:
             if self._state is None or self._clock() - self._taken_s >= self._every_s:
                 self._state = await self._reads.state()
@@ -29,6 +33,8 @@ class Snapshots:
             return self._state
 
     def forget(self) -> None:
-        """Nobody looks any more: keep nothing."""
+        """Nobody has looked for ten intervals: keep nothing."""
+        if self._rest is not None:
+            self._rest.cancel()
         self._state = None
         self._reads.rest()

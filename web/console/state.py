@@ -24,7 +24,7 @@ class State:
     resources: tuple[ResourceStatus, ...]
     workers: tuple[WorkerStatus, ...]  #: all records, also of workers that are gone
     letters: Mapping[str, int] | None  #: label of a subscription -> dead letters not redriven; None = not counted yet
-    traffic: HeldRows | None  #: windows of 10 s; None = this process has none
+    traffic: HeldRows | None  #: windows of 10 s; None = traffic is not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from app.settings.load import Settings
 from app.worker.parts import Parts
 from app.worker.secrets.file_watch import FileWatch
 from app.worker.secrets.token_file import read_names
+from knative.contract import kafka_names
+from tables.traffic_windows.view import TrafficRows
 from web.console.limits import Limits
 from web.console.safety import Mode
 from web.console.server import Console, ConsoleConfig
@@ -22,8 +24,20 @@ def console(
 ) -> Console:
     """The console of these parts. Adds to `watches` the file of its tokens, if it has one. Raises UsageError when that
     is not valid."""
-    rows = None if parts.traffic is None else parts.traffic.rows
-    reads = ConsoleReads(settings.instance, parts.contract, parts.status, rows, kafka, lambda: parts.producer.connected)
+
+    def make_rows() -> TrafficRows:
+        topic = kafka_names.windows_changelog_topic(settings.instance)
+        return TrafficRows(topic, kafka, settings.traffic_10s_keep_s, settings.traffic_1m_keep_s)
+
+    reads = ConsoleReads(
+        settings.instance,
+        parts.contract,
+        parts.status,
+        None if parts.traffic is None else parts.traffic.rows,
+        make_rows if settings.traffic else None,
+        kafka,
+        lambda: parts.producer.connected,
+    )
     config = ConsoleConfig(
         mode,
         settings.instance,

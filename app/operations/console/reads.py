@@ -73,10 +73,16 @@ class ConsoleReads:
         contract: ContractTable,
         status: StatusTable,
         rows: TrafficRows | None,
+        make_rows: Callable[[], TrafficRows] | None,
         kafka: Mapping[str, Any],
         is_connected: Callable[[], bool],
     ) -> None:
-        self._instance, self._contract, self._status, self._rows = instance, contract, status, rows
+        """`rows`: those that the process has anyway. Otherwise `make_rows` makes some while somebody looks; None: no
+        traffic is counted."""
+        self._instance, self._contract, self._status = instance, contract, status
+        self._rows, self._make_rows = rows, make_rows
+        self._own_rows: TrafficRows | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._kafka, self._is_connected = kafka, is_connected
         self._letters: Latest[dict[str, int] | None] = Latest(self._count_letters(), "console-letters")
         self._lags: dict[str, Latest[Sequence[PartitionLag]]] = {}
@@ -99,13 +105,22 @@ class ConsoleReads:
             tuple(self._status.workers.values()),
             self._status.report,
         )
-        traffic = None if self._rows is None else self._rows.held(SHORT_S, WINDOWS)
+        rows = self._traffic_rows()
+        traffic = None if rows is None else rows.held(SHORT_S, WINDOWS)
         now_s, away = time.time(), not self._is_connected()
         at_s = min(now_s, max((worker.time for worker in here.workers), default=now_s)) if away else now_s
         letters = await self._letters.get(0.0)
         resources = await asyncio.to_thread(lambda: tuple(resource_statuses(here, at_s)))
         counted = None if letters is None else letters.value
         return State(self._instance, now_s, at_s, away, resources, here.workers, counted, traffic)
+
+    def _traffic_rows(self) -> TrafficRows | None:
+        if self._rows is not None or self._make_rows is None:
+            return self._rows
+        if self._own_rows is None:
+            self._own_rows = self._make_rows()
+            self._own_rows.start()
+        return self._own_rows
 
     async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
         """Read for the subscriptions whose pages are open."""
@@ -120,6 +135,11 @@ class ConsoleReads:
     def rest(self) -> None:
         """Forget what was read for pages that were open."""
         self._lags.clear()
+        rows, self._own_rows = self._own_rows, None
+        if rows is not None:
+            ending = asyncio.get_running_loop().create_task(rows.stop())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
 
 def _partition(lag: Lag) -> PartitionLag:

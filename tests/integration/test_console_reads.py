@@ -1,0 +1,87 @@
+"""What the console reads from a real Kafka: the same as the commands that it names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from agents.offsets.offset_tracker import OffsetTracker
+from app.local.kafka import EmbeddedKafka
+from app.operations.console.reads import ConsoleReads
+from app.operations.dead_letters.open_letters import OpenLetters
+from knative.contract.kafka_names import contract_topic, status_topic
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import free_port, wait_until
+from tests.support.subscriber import ScriptedSubscriber
+from web.console.state import Known, PartitionLag
+
+pytestmark = pytest.mark.integration
+
+_LIMIT_S = 180.0
+
+
+def _fail(problem: BaseException) -> None:
+    raise AssertionError(problem)
+
+
+def test_letters_that_are_redriven_are_not_open(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+    looked = Looked.make(kafka.bootstrap, topic_name())
+    with ScriptedSubscriber() as subscriber:
+        one, two = looked.subscribe("one", subscriber.url("/one")), looked.subscribe("two")
+        letters = OpenLetters({"bootstrap.servers": looked.bootstrap}, looked.instance)
+        topics = [looked.dlq_topic]
+        looked.dead_letters(one, ["1", "2", "3"])
+        looked.dead_letters(two, ["1"])
+        wait_until("all are counted", lambda: letters.count(topics) == {"ns/one": 3, "ns/two": 1}, _LIMIT_S)
+
+        redriven = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--limit", "2")
+
+        assert redriven["redriven"] == 2
+        assert letters.count(topics) == {"ns/one": 1, "ns/two": 1}
+        looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
+        assert letters.count(topics) == {"ns/two": 1}
+
+
+@pytest.mark.asyncio
+async def test_lag_is_that_of_the_command_and_stays_when_kafka_is_gone(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str]
+) -> None:
+    looked = Looked.make(kafka.bootstrap, topic_name())
+    subscription = looked.subscribe("one")
+    looked.events(range(10), ago_s=60)
+    tracker = OffsetTracker(2)
+    looked.commit(subscription, 0, tracker)
+    client = {"bootstrap.servers": looked.bootstrap}
+    contract = ContractTable(contract_topic(looked.instance), client, _fail)
+    status = StatusTable(status_topic(looked.instance), client, _fail)
+    reads = ConsoleReads(looked.instance, contract, status, None, None, client, lambda: True)
+    contract.start()
+    status.start()
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            lag: Known[Sequence[PartitionLag]] | None = None
+            while lag is None:
+                lag = await reads.lag(subscription)
+            while not contract.loaded:
+                await asyncio.sleep(0.05)
+        state = await reads.state()
+    finally:
+        await asyncio.gather(contract.stop(), status.stop())
+
+    rows = looked.json("lag", "ns/one")
+    assert sorted((part.partition, part.events, part.committed, part.end) for part in lag.value) == sorted(
+        (row["partition"], row["events"], row["committed"], row["end"]) for row in rows
+    )
+    assert {part.events for part in lag.value} == {3, 5}
+    assert {(each.kind, each.label) for each in state.resources} == {
+        ("KafkaChannel", "ns/ch"),
+        ("Subscription", "ns/one"),
+    }
+    reads._kafka = {"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}  # it is gone
+    again = await reads.lag(subscription)
+    assert again is not None
+    assert again.value == lag.value

@@ -22,7 +22,7 @@ from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window, merged,
 
 log = structlog.get_logger(__name__)
 
-_Name = tuple[str, str, str]
+Name = tuple[str, str, str]  #: namespace, unique names of channel and subscription ("" = the channel itself)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,29 @@ class Line:
 class HeldRows:
     """Rows by size and start. Pure."""
 
-    def __init__(self, rows: Mapping[tuple[int, int], Mapping[_Name, bytes]], now_s: float) -> None:
+    def __init__(self, rows: Mapping[tuple[int, int], Mapping[Name, bytes]], now_s: float) -> None:
         self._rows, self._now_s = rows, now_s
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
         """The `last` windows of this size, including the current one, sorted by name. `channels`: their unique names.
         Namespace "" or no channels = any."""
         current = start_of(int(self._now_s), size)
-        found: dict[_Name, dict[int, Window]] = {}
+        found: dict[Name, dict[int, Window]] = {}
         for start in range(current - (last - 1) * size, current + 1, size):
             for name, window in self._windows(size, start, namespace, channels):
                 found.setdefault(name, {})[start] = window
         return [Line(*name, found[name]) for name in sorted(found)]
 
+    def rows(self, size: int, last: int) -> Iterator[tuple[int, Mapping[Name, bytes]]]:
+        """Start and rows of the `last` windows of this size, encoded, the oldest first."""
+        current = start_of(int(self._now_s), size)
+        for start in range(current - (last - 1) * size, current + 1, size):
+            yield start, self._rows.get((size, start), {})
+
     def _windows(
         self, size: int, start: int, namespace: str, channels: Collection[str]
-    ) -> Iterator[tuple[_Name, Window]]:
-        def wanted(name: _Name) -> bool:
+    ) -> Iterator[tuple[Name, Window]]:
+        def wanted(name: Name) -> bool:
             return namespace in ("", name[0]) and (not channels or name[1] in channels)
 
         rows = self._rows.get((size, start), {})
@@ -84,7 +90,7 @@ class TrafficRows:
         self.problem = ""  #: why reading stopped; "" = it did not
         self.keep_s = {SHORT_S: short_keep_s, LONG_S: long_keep_s}
         self._clock = clock
-        self._rows: dict[tuple[int, int], dict[_Name, bytes]] = {}  # (size, start) -> name -> value
+        self._rows: dict[tuple[int, int], dict[Name, bytes]] = {}  # (size, start) -> name -> value
         self._swept_at = 0.0
         self._topic = topic
         self._reader = CompactedReader(

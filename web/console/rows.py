@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from urllib.parse import quote
 
@@ -11,7 +11,8 @@ from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, uni
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import ConditionStatus
 from tables.resource_status import ResourceStatus
-from web.console.traffic import NO_FLOW, Flow
+from tables.traffic_windows.view import HeldRows, Name
+from web.console.traffic import NO_FLOW, Flow, flows
 
 #: Kind -> first part of the path of its page.
 PATHS = {CHANNEL: "channel", BROKER: "broker", SUBSCRIPTION: "subscription", TRIGGER: "trigger"}
@@ -44,7 +45,8 @@ class Row:
     word: str
     reason: str
     message: str
-    flow: Flow
+    name_in_traffic: Name
+    flow: Flow = NO_FLOW
     channel: str | None = None
     channel_path: str | None = None
     readers: int = 0  #: subscriptions of a channel
@@ -64,22 +66,16 @@ def path_of(kind: str, namespace: str, name: str) -> str:
     return f"/{PATHS[kind]}/{quote(namespace, '')}/{quote(name, '')}"
 
 
-def row_of(
-    status: ResourceStatus,
-    flows: Mapping[tuple[str, str, str], Flow],
-    letters: Mapping[str, int] | None,
-    readers: int = 0,
-) -> Row:
-    """The row of a resource. `letters`: by label of the subscription."""
+def row_of(status: ResourceStatus, letters: Mapping[str, int] | None, readers: int = 0) -> Row:
+    """The row of a resource, without its flow. `letters`: by label of the subscription."""
     subscription, details = status.subscription, status.details
     counted = None if letters is None or subscription is None else letters.get(subscription.label, 0)
     retrying = 0 if details is None else details.retrying
     level, word = level_of(status, retrying, counted or 0)
-    own = unique_name(status.kind, status.name)
-    key = (status.namespace, own, "")
+    in_traffic = (status.namespace, unique_name(status.kind, status.name), "")
     channel = channel_path = None
     if subscription is not None:
-        key = (status.namespace, subscription.unique_channel, subscription.unique_name)
+        in_traffic = (status.namespace, subscription.unique_channel, subscription.unique_name)
         channel = f"{subscription.namespace}/{subscription.channel}"
         owner = BROKER if subscription.kind == TRIGGER else CHANNEL
         channel_path = path_of(owner, subscription.namespace, subscription.channel)
@@ -92,7 +88,8 @@ def row_of(
         word,
         status.ready.reason,
         status.ready.message,
-        flows.get(key, NO_FLOW),
+        in_traffic,
+        NO_FLOW,
         channel,
         channel_path,
         readers,
@@ -117,6 +114,13 @@ def level_of(status: ResourceStatus, retrying: int = 0, letters: int = 0) -> tup
     if letters:
         return Level.WARN, "Dead letters"
     return (Level.WARN, "Ready, but") if ready.reason else (Level.OK, "Ready")
+
+
+def with_flows(rows: Iterable[Row], traffic: HeldRows | None) -> list[Row]:
+    """The rows with what flows now and has flowed in a quarter of an hour."""
+    shown = list(rows)
+    found = flows(traffic, {row.name_in_traffic for row in shown})
+    return [replace(row, flow=found.get(row.name_in_traffic, NO_FLOW)) for row in shown]
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from markupsafe import Markup
 
 
-def sparkline(series: Sequence[float], width: int = 120, height: int = 24) -> Markup:
-    """The course of a rate, as an area. Screen readers skip it."""
+def sparkline(series: Sequence[float]) -> Markup:
+    """The course of a rate, as an area: a step to the right for each value, in hundredths of the height. Screen readers
+    skip it."""
     most = max(series, default=0.0)
     if most <= 0:
-        return Markup(
-            '<svg class="spark" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">'
-            '<path class="line" d="M0 {}H{}"/></svg>'
-        ).format(width, height, height - 1, width)
-    step = width / max(len(series) - 1, 1)
-    points = [
-        f"{place * step:.1f} {height - 1 - value / most * (height - 3):.1f}" for place, value in enumerate(series)
-    ]
-    line = "L".join(points)
+        return _chart(1, "", "M0 98h1")
+    heights = [98 - round(96 * value / most) for value in series]
+    line = f"M0 {heights[0]}" + "".join(f"l1 {after - before}" for before, after in pairwise(heights))
+    return _chart(len(heights) - 1, f"{line}V100H0Z", line)
+
+
+def _chart(width: int, area: str, line: str) -> Markup:
     return Markup(
-        '<svg class="spark" viewBox="0 0 {0} {1}" preserveAspectRatio="none" aria-hidden="true">'
-        '<path class="area" d="M0 {1}L{2}L{0} {1}Z"/><path class="line" d="M{2}"/></svg>'
-    ).format(width, height, line)
+        '<svg class="spark" viewBox="0 0 {} 100" preserveAspectRatio="none" aria-hidden="true">'
+        '<path class="area" d="{}"/><path class="line" d="{}"/></svg>'
+    ).format(max(width, 1), area, line)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from knative.traffic import latency_sketch
-from tables.traffic_windows.view import HeldRows, Line
-from tables.traffic_windows.windows import LONG_S, SHORT_S, merged, start_of
+from tables.traffic_windows.view import HeldRows, Name
+from tables.traffic_windows.windows import LONG_S, SHORT_S, events_of, merged
 
 WINDOWS = 15 * LONG_S // SHORT_S + 1  #: the current one, which still grows, and those of a quarter of an hour
 _MINUTE = LONG_S // SHORT_S
-_Name = tuple[str, str, str]
+
+# Rows that are over never change, and a page asks for all of them again every two seconds.
+_events_of = lru_cache(32_768)(events_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,35 +24,37 @@ class Flow:
 
     per_s: float = 0.0  #: of the last minute
     series: tuple[float, ...] = (0.0,) * (WINDOWS - 1)  #: events per second in each full window, the oldest first
-    p50_s: float | None = None  #: delivery time in the last quarter of an hour
-    p99_s: float | None = None
 
 
 NO_FLOW = Flow()
 
 
-def flows(traffic: HeldRows | None, channels: Collection[tuple[str, str]], now_s: float) -> dict[_Name, Flow]:
-    """By namespace, unique names of the channel and of the subscription ("" = the channel itself). `channels`: those
-    whose flows are asked for, as namespace and unique name."""
-    if traffic is None or not channels:
+def flows(traffic: HeldRows | None, names: Collection[Name]) -> dict[Name, Flow]:
+    """The flow of each of these that has one."""
+    if traffic is None:
         return {}
-    names = frozenset(name for _, name in channels)
-    lines = traffic.lines(SHORT_S, WINDOWS, channels=names)
-    return {(line.namespace, line.channel, line.subscription): _flow(line, now_s) for line in lines}
+    series: dict[Name, list[float]] = defaultdict(lambda: [0.0] * (WINDOWS - 1))
+    for place, (_, rows) in enumerate([*traffic.rows(SHORT_S, WINDOWS)][:-1]):
+        for name in rows.keys() & names:
+            series[name][place] = _events_of(rows[name]) / SHORT_S
+    return {name: Flow(sum(rates[-_MINUTE:]) / _MINUTE, tuple(rates)) for name, rates in series.items()}
 
 
-def _flow(line: Line, now_s: float) -> Flow:
-    current = start_of(int(now_s), SHORT_S)
-    series = []
-    for start in range(current - (WINDOWS - 1) * SHORT_S, current, SHORT_S):
-        window = line.windows.get(start)
-        counts = None if window is None else window.counts
-        events = 0 if counts is None else counts.delivered if line.subscription else counts.events
-        series.append(events / SHORT_S)
-    latency = merged(line.windows.values()).latency
-    return Flow(
-        sum(series[-_MINUTE:]) / _MINUTE,
-        tuple(series),
-        latency_sketch.quantile(latency, 0.5),
-        latency_sketch.quantile(latency, 0.99),
-    )
+def rates(traffic: HeldRows | None) -> dict[Name, float]:
+    """Events per second in the last minute, of everything."""
+    found: dict[Name, float] = defaultdict(float)
+    if traffic is not None:
+        for _, rows in [*traffic.rows(SHORT_S, _MINUTE + 1)][:-1]:
+            for name, value in rows.items():
+                found[name] += _events_of(value) / LONG_S
+    return found
+
+
+def delivery_times(traffic: HeldRows | None, name: Name) -> tuple[float | None, float | None]:
+    """p50 and p99 of a subscription in the last quarter of an hour, in seconds; None = nothing was delivered."""
+    if traffic is None:
+        return None, None
+    lines = traffic.lines(SHORT_S, WINDOWS, name[0], (name[1],))
+    windows = [window for line in lines if line.subscription == name[2] for window in line.windows.values()]
+    latency = merged(windows).latency
+    return latency_sketch.quantile(latency, 0.5), latency_sketch.quantile(latency, 0.99)

@@ -11,9 +11,8 @@ from tables.resource_status import ResourceStatus
 from web.console.cures import cure_of
 from web.console.page import Ask, Page, Values
 from web.console.pages.subscription import find
-from web.console.rows import PATHS, row_of, worst_first
+from web.console.rows import PATHS, row_of, with_flows, worst_first
 from web.console.state import State
-from web.console.traffic import flows
 
 
 def page_of(kind: str) -> Page:
@@ -21,23 +20,25 @@ def page_of(kind: str) -> Page:
 
     async def build(ask: Ask) -> Values:
         status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
-        return await asyncio.to_thread(values_of, ask.state, status)
+        return await asyncio.to_thread(values_of, ask.state, status, ask.limits.rows_max)
 
     return Page(f"/{PATHS[kind]}/{{namespace}}/{{name}}", "channel.html", build)
 
 
-def values_of(state: State, status: ResourceStatus) -> Values:
+def values_of(state: State, status: ResourceStatus, rows_max: int) -> Values:
     """What the page shows."""
     channel = status.channel
     mine = list(_readers(state.resources, channel))
-    traffic = {} if channel is None else flows(state.traffic, {(channel.namespace, channel.unique_name)}, state.at_s)
+    (row,) = with_flows([row_of(status, state.letters, len(mine))], state.traffic)
+    readers = worst_first(row_of(reader, state.letters) for reader in mine)
     return {
         "state": state,
         "status": status,
         "channel": channel,
         "cure": cure_of(status.ready),
-        "row": row_of(status, traffic, state.letters, len(mine)),
-        "subscriptions": worst_first(row_of(reader, traffic, state.letters) for reader in mine),
+        "row": row,
+        "subscriptions": with_flows(readers[:rows_max], state.traffic),
+        "left_out": max(0, len(readers) - rows_max),
         "send": None if channel is None else send_command(channel),
     }
 

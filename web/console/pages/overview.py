@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from knative.contract.records import SUBSCRIPTION, TRIGGER
 from tables.resource_status import WORKER, ResourceStatus
 from tables.status_table import FRESH_S
+from tables.traffic_windows.view import Name
 from web.console.page import Ask, Page, Values
-from web.console.rows import PATHS, Level, Row, level_of, row_of, worst_first
-from web.console.traffic import WINDOWS, flows
+from web.console.rows import PATHS, Level, Row, level_of, row_of, with_flows, worst_first
+from web.console.traffic import WINDOWS, rates
 
 _READERS = (SUBSCRIPTION, TRIGGER)
 
@@ -24,22 +25,26 @@ def overview(ask: Ask) -> Values:
     """What the page shows of the resources that the query asks for."""
     state = ask.state
     resources = [status for status in state.resources if status.kind in PATHS]
-    chosen = select(resources, ask.query)
-    names = {_channel(status) for status in chosen if status.channel is not None or status.subscription is not None}
-    traffic = flows(state.traffic, names, state.at_s)
     readers = Counter(status.subscription.channel_uid for status in resources if status.subscription is not None)
     rows = worst_first(
-        row_of(status, traffic, state.letters, readers[status.channel.uid] if status.channel is not None else 0)
-        for status in chosen
+        row_of(status, state.letters, readers[status.channel.uid] if status.channel is not None else 0)
+        for status in select(resources, ask.query)
     )
     if ask.query.get("show") == "worse":
         rows = [row for row in rows if row.level < Level.OK]
+    most = ask.limits.rows_max
+    below, above = ([row for row in rows if (row.kind in _READERS) is reads] for reads in (True, False))
+    subscriptions, channels = with_flows(below[:most], state.traffic), with_flows(above[:most], state.traffic)
+    left_out = len(rows) - len(subscriptions) - len(channels)
     return {
         "state": state,
-        "subscriptions": (below := [row for row in rows if row.kind in _READERS])[: ask.limits.rows_max],
-        "channels": (above := [row for row in rows if row.kind not in _READERS])[: ask.limits.rows_max],
-        "left_out": max(0, len(below) - ask.limits.rows_max) + max(0, len(above) - ask.limits.rows_max),
-        "totals": totals(rows),
+        "subscriptions": subscriptions,
+        "channels": channels,
+        "left_out": left_out,
+        "totals": totals(below, above, rates(state.traffic)),
+        # The course of a part of the rows would look like that of all.
+        "in_series": None if left_out else _sum(channels),
+        "out_series": None if left_out else _sum(subscriptions),
         "workers": sum(state.at_s - worker.time <= FRESH_S for worker in state.workers),
         "problems": [
             (level_of(status), "worker " + status.name if status.kind == WORKER else status.label, status.ready.message)
@@ -67,23 +72,12 @@ def _searched(status: ResourceStatus) -> str:
     return f"{status.kind} {status.label} {channel} {status.ready.reason} {status.ready.message}"
 
 
-def _channel(status: ResourceStatus) -> tuple[str, str]:
-    if status.subscription is not None:
-        return status.namespace, status.subscription.unique_channel
-    assert status.channel is not None
-    return status.namespace, status.channel.unique_name
-
-
-def totals(rows: Sequence[Row]) -> Values:
-    """The sums over all rows."""
-    above = [row for row in rows if row.kind not in _READERS]
-    below = [row for row in rows if row.kind in _READERS]
+def totals(below: Sequence[Row], above: Sequence[Row], per_s: Mapping[Name, float]) -> Values:
+    """The sums over all rows, also those that are left out. `below`: of what reads; `above`: of what is read."""
     counted = [row.letters for row in below if row.letters is not None]
     return {
-        "in": sum(row.flow.per_s for row in above),
-        "out": sum(row.flow.per_s for row in below),
-        "in_series": _sum(above),
-        "out_series": _sum(below),
+        "in": sum(per_s.get(row.name_in_traffic, 0.0) for row in above),
+        "out": sum(per_s.get(row.name_in_traffic, 0.0) for row in below),
         "lag": sum(row.lag for row in below),
         "retrying": sum(row.retrying for row in below),
         "letters": sum(counted) if counted or not below else None,

@@ -16,9 +16,9 @@ from tables.resource_status import ResourceStatus
 from tables.subscriber_details import SubscriberDetails
 from web.console.cures import cure_of
 from web.console.page import Ask, NotThere, Page, Values
-from web.console.rows import PATHS, row_of
+from web.console.rows import PATHS, row_of, with_flows
 from web.console.state import Known, PartitionLag, State
-from web.console.traffic import flows
+from web.console.traffic import delivery_times
 
 #: What the form of a filter shows first.
 _EXAMPLE = """{
@@ -66,11 +66,12 @@ def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:
 def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[PartitionLag]] | None) -> Values:
     """What the page shows."""
     subscription, details = status.subscription, status.details
-    channels = () if subscription is None else ((subscription.namespace, subscription.unique_channel),)
+    (row,) = with_flows([row_of(status, state.letters)], state.traffic)
     return {
         "state": state,
         "status": status,
-        "row": row_of(status, flows(state.traffic, channels, state.at_s), state.letters),
+        "row": row,
+        "times": delivery_times(state.traffic, row.name_in_traffic),
         "cure": cure_of(status.ready),
         "details": details,
         "error": None if details is None or details.last_error is None else details.last_error,

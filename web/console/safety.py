@@ -34,7 +34,7 @@ HEADERS: Mapping[str, str] = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers do not name the origin of a form
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -95,6 +95,12 @@ def origin_problem(origin: str | None, fetch_site: str | None, scheme: str, host
     if origin.lower() not in {f"{known}://{host.lower()}" for known in schemes}:
         return "This form was sent by a page of another site."
     return None
+
+
+def path_after_login(text: str) -> str:
+    """The page that a person wanted before the login. Anything but a path of this console is the overview."""
+    is_path = text.startswith("/") and not text.startswith("//") and "\\" not in text and text.isprintable()
+    return text if is_path else "/"
 
 
 def _hostname(host: str | None) -> str | None:

@@ -18,6 +18,7 @@ from http import HTTPStatus
 
 import structlog
 from aiohttp import web as http
+from yarl import URL
 
 from knative.errors import NotReadyError, PenstockError
 from web.console import safety
@@ -169,7 +170,7 @@ class Console:
             if session is None:
                 if streams:
                     raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.")
-                where = http.HTTPSeeOther("/login")
+                where = http.HTTPSeeOther(URL("/login").with_query(path=str(request.rel_url)))
                 where.headers.update(safety.PAGE_HEADERS)
                 raise where
             if streams:
@@ -276,7 +277,8 @@ class Console:
     async def _login_page(self, request: http.Request) -> http.StreamResponse:
         if self._session(request) is not None:
             raise http.HTTPSeeOther("/")
-        return await self._answer(request, "login.html", {"problem": None}, None)
+        values = {"problem": None, "path": request.query.get("path", "/")}
+        return await self._answer(request, "login.html", values, None)
 
     async def _log_in(self, request: http.Request) -> http.StreamResponse:
         form = await _fields(request)
@@ -286,8 +288,9 @@ class Console:
             if wait_s:
                 hint = f"Try again in {math.ceil(wait_s)} s."
                 raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many tokens that are not valid.", hint, wait_s)
-            return await self._answer(request, "login.html", {"problem": "This is not a valid token."}, None, 401)
-        answer = http.HTTPSeeOther("/")
+            values = {"problem": "This is not a valid token.", "path": form.get("path", "/")}
+            return await self._answer(request, "login.html", values, None, 401)
+        answer = http.HTTPSeeOther(safety.path_after_login(form.get("path", "/")))
         answer.headers.update(safety.PAGE_HEADERS)
         answer.set_cookie(
             self.config.cookie, id_, path="/", httponly=True, samesite="Strict", secure=self.config.secure

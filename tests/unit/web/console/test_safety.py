@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.console.safety import HEADERS, Mode, host_problem, is_loopback, is_open_to_others, mode_of, origin_problem
+from web.console.safety import (
+    HEADERS,
+    Mode,
+    host_problem,
+    is_loopback,
+    is_open_to_others,
+    mode_of,
+    origin_problem,
+    path_after_login,
+)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +114,25 @@ def test_a_form_counts_when_a_page_of_ours_sent_it(
     origin: str | None, fetch_site: str | None, scheme: str, host: str, counts: bool
 ) -> None:
     assert (origin_problem(origin, fetch_site, scheme, host) is None) is counts
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/", "/"),
+        ("/subscription/demo/billing?q=a%20b", "/subscription/demo/billing?q=a%20b"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example/", "/"),
+        ("\\\\evil.example", "/"),
+        ("https://evil.example/", "/"),
+        ("evil", "/"),
+        ("/a\r\nset-cookie: x", "/"),
+        ("/\t/evil.example", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_login_leads_to_a_page_of_the_console_only(text: str, path: str) -> None:
+    assert path_after_login(text) == path
 
 
 def test_the_policy_allows_no_inline_code_no_eval_and_no_other_host() -> None:

@@ -15,10 +15,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from urllib.parse import urlencode
 
 import structlog
 from aiohttp import web as http
-from yarl import URL
 
 from knative.errors import NotReadyError, PenstockError
 from web.console import safety
@@ -170,7 +170,7 @@ class Console:
             if session is None:
                 if streams:
                     raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.")
-                where = http.HTTPSeeOther(URL("/login").with_query(path=str(request.rel_url)))
+                where = http.HTTPSeeOther(f"/login?{urlencode({'path': str(request.rel_url)})}")
                 where.headers.update(safety.PAGE_HEADERS)
                 raise where
             if streams:

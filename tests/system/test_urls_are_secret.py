@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
@@ -209,6 +210,20 @@ def test_pages_of_the_admin_port(running: Running) -> None:
         path = f"/subscribers/{NAMESPACE}/{one.resources.channel}?wide"
         wait_until("its error is known", partial(_names_stuck, running.worker, path), LIMIT_S)
         _is_clean(path, get(running.worker.admin_port, path)[1])
+
+
+def test_pages_of_the_console(running: Running) -> None:
+    for installation in (running.installation, running.broker):
+        path = f"/subscribers/{NAMESPACE}/{installation.resources.channel}?wide"
+        wait_until("its error is known", partial(_names_stuck, running.worker, path), LIMIT_S)
+    overview = get(running.worker.admin_port, "/")[1].decode()
+    paths = set(re.findall(r'href="(/(?:subscription|trigger|channel|broker)/[^"]+)"', overview))
+    pages = {path: get(running.worker.admin_port, path) for path in paths}
+    assert {path.split("/")[1] for path in paths} == {"subscription", "trigger", "channel", "broker"}
+    assert any(b"Last failed attempt" in body and b"/stuck" in body for _, body in pages.values())
+    for path, (status, body) in pages.items():
+        assert status == 200, path
+        _is_clean(path, body)
 
 
 def _names_stuck(worker: Worker, path: str) -> bool:

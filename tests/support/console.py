@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -71,20 +72,21 @@ async def serving_console(
     mode: Mode = Mode.WRITE,
     tokens: Sequence[str] = (),
     limits: Limits | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
     """The address of a console. A token is its owner's name too."""
     port, limits = free_port(), limits or Limits(every_s=0.1)
     sessions = Sessions(limits)
     sessions.names = {hashlib.sha256(token.encode()).digest(): token for token in tokens}
-    config = ConsoleConfig(mode, "penstock", port, has_tokens=bool(tokens), limits=limits)
+    config = ConsoleConfig(mode, "penstock", port, has_tokens=bool(tokens), secure=tls is not None, limits=limits)
     console = Console(config, reads or MemoryReads(), sessions)
     application = http.Application(client_max_size=1024)  # as the admin server
     console.add_to(application.router)
     runner = http.AppRunner(application, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await http.TCPSite(runner, "127.0.0.1", port).start()
-        yield f"http://127.0.0.1:{port}"
+        await http.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
+        yield f"http{'' if tls is None else 's'}://127.0.0.1:{port}"
     finally:
         console.stop()
         await runner.cleanup()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
+from pathlib import Path
 
 import aiohttp
 import pytest
 
+from tests.support.certificates import Authority
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
 from web.console.limits import Limits
 from web.console.safety import HEADERS
@@ -184,3 +187,25 @@ async def test_who_guesses_tokens_has_to_wait() -> None:
                 statuses.append(answer.status)
         assert statuses == [401] * 10 + [429] * 2
         assert int(answer.headers["Retry-After"]) > 0
+
+
+@pytest.mark.asyncio
+async def test_under_tls_a_session_never_leaves_it(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    signed = authority.sign("console")
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(signed.certificate, signed.key)
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    async with (
+        serving_console(tokens=["anna"], tls=server) as url,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as client,
+    ):
+        data = {"token": "anna"}
+        async with client.post(f"{url}/login", data=data, headers={"Origin": url}, allow_redirects=False) as answer:
+            cookie = answer.headers["Set-Cookie"]
+        other = url.replace("https://", "http://")
+        async with client.post(f"{url}/login", data=data, headers={"Origin": other}) as answer:
+            assert answer.status == 403
+
+    assert cookie.startswith("__Host-penstock-")
+    assert {"Secure", "HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))

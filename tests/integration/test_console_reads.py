@@ -58,7 +58,7 @@ async def test_lag_is_that_of_the_command_and_stays_when_kafka_is_gone(
     client = {"bootstrap.servers": looked.bootstrap}
     contract = ContractTable(contract_topic(looked.instance), client, _fail)
     status = StatusTable(status_topic(looked.instance), client, _fail)
-    reads = ConsoleReads(looked.instance, contract, status, None, None, client, lambda: True)
+    reads = ConsoleReads(looked.instance, contract, status, None, None, client, lambda: True, "worker-1")
     contract.start()
     status.start()
     try:

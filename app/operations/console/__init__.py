@@ -37,6 +37,7 @@ def console(
         make_rows if settings.traffic else None,
         kafka,
         lambda: parts.producer.connected,
+        parts.worker_id,
     )
     config = ConsoleConfig(
         mode,

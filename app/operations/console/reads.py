@@ -24,7 +24,7 @@ from knative.errors import PenstockError
 from tables.contract_table import ContractTable
 from tables.kafka.loop_thread import call_in_thread
 from tables.resource_status import resource_statuses
-from tables.status_table import StatusTable
+from tables.status_table import FRESH_S, StatusTable
 from tables.timing import ANSWER_S, SPARING_S
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import SHORT_S
@@ -76,14 +76,16 @@ class ConsoleReads:
         make_rows: Callable[[], TrafficRows] | None,
         kafka: Mapping[str, Any],
         is_connected: Callable[[], bool],
+        worker_id: str,
     ) -> None:
         """`rows`: those that the process has anyway. Otherwise `make_rows` makes some while somebody looks; None: no
-        traffic is counted."""
+        traffic is counted. `is_connected`: whether the producer has a connection, which it notices after a while.
+        `worker_id`: of this process, whose own reports come back from Kafka every two seconds."""
         self._instance, self._contract, self._status = instance, contract, status
         self._rows, self._make_rows = rows, make_rows
         self._own_rows: TrafficRows | None = None
         self._ending: set[asyncio.Task[None]] = set()
-        self._kafka, self._is_connected = kafka, is_connected
+        self._kafka, self._is_connected, self._worker_id = kafka, is_connected, worker_id
         self._letters: Latest[dict[str, int] | None] = Latest(self._count_letters(), "console-letters")
         self._lags: dict[str, Latest[Sequence[PartitionLag]]] = {}
 
@@ -107,7 +109,9 @@ class ConsoleReads:
         )
         rows = self._traffic_rows()
         traffic = None if rows is None else rows.held(SHORT_S, WINDOWS)
-        now_s, away = time.time(), not self._is_connected()
+        now_s = time.time()
+        mine = self._status.workers.get(self._worker_id)
+        away = not self._is_connected() or (mine is not None and now_s - mine.time > FRESH_S)
         at_s = min(now_s, max((worker.time for worker in here.workers), default=now_s)) if away else now_s
         letters = await self._letters.get(0.0)
         resources = await asyncio.to_thread(lambda: tuple(resource_statuses(here, at_s)))

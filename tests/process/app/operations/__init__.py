@@ -1,0 +1,1 @@
+"""Parts of commands and of the console, without Kafka."""

@@ -1,0 +1,60 @@
+"""The state that the console shows, from tables that are filled by hand. Kafka does not answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from app.operations.console.reads import ConsoleReads
+from knative.contract.records import WorkerStatus
+from tables.contract_table import ContractTable, encode_entry
+from tables.kafka.compacted_topic import Record
+from tables.status_table import StatusTable, encode_status
+from tests.support.console import CHANNEL, SUBSCRIPTION, worker
+from tests.support.processes import free_port
+from web.console.state import State
+
+
+def _fail(problem: BaseException) -> None:
+    raise AssertionError(problem)
+
+
+async def _state(*workers: WorkerStatus, connected: bool) -> State:
+    client = {"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}
+    contract, status = ContractTable("c", client, _fail), StatusTable("s", client, _fail)
+    contract.apply([Record(entry.uid.encode(), encode_entry(entry)) for entry in (CHANNEL, SUBSCRIPTION)])
+    status.apply([Record(each.worker.encode(), encode_status(each)) for each in workers])
+    reads = ConsoleReads("penstock", contract, status, None, None, client, lambda: connected, "worker-1")
+    return await reads.state()
+
+
+def _words(state: State) -> list[tuple[str, str]]:
+    return [(status.label, status.ready.status.value) for status in state.resources]
+
+
+_READY = [("demo/billing", "True"), ("demo/orders", "True")]
+_UNKNOWN = [("demo/billing", "Unknown"), ("demo/orders", "Unknown")]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("own", "age_s", "connected", "away", "shown"),
+    [
+        (True, 1, True, False, _READY),
+        (True, 60, False, True, _READY),  # the last state
+        (True, 60, True, True, _READY),  # the producer has not noticed yet, but our own reports do not come back
+        (False, 60, False, True, _READY),
+        (False, 60, True, False, _UNKNOWN),  # Kafka answers: that worker is gone
+    ],
+)
+async def test_the_state_is_the_last_one_while_kafka_is_away(
+    own: bool, age_s: float, connected: bool, away: bool, shown: list[tuple[str, str]]
+) -> None:
+    report = replace(worker(), worker="worker-1" if own else "worker-2", time=time.time() - age_s)
+    state = await _state(report, connected=connected)
+
+    assert (state.kafka_away, _words(state)) == (away, shown)
+    assert (state.at_s == report.time) is away
+    assert state.letters is None

@@ -12,7 +12,7 @@ from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import ConditionStatus
 from tables.resource_status import ResourceStatus
 from tables.traffic_windows.view import HeldRows, Name
-from web.console.traffic import NO_FLOW, Flow, flows
+from web.console.traffic import NO_FLOW, UNKNOWN_FLOW, Flow, flows
 
 #: Kind -> first part of the path of its page.
 PATHS = {CHANNEL: "channel", BROKER: "broker", SUBSCRIPTION: "subscription", TRIGGER: "trigger"}
@@ -119,6 +119,8 @@ def level_of(status: ResourceStatus, retrying: int = 0, letters: int = 0) -> tup
 def with_flows(rows: Iterable[Row], traffic: HeldRows | None) -> list[Row]:
     """The rows with what flows now and has flowed in a quarter of an hour."""
     shown = list(rows)
+    if traffic is None:
+        return [replace(row, flow=UNKNOWN_FLOW) for row in shown]
     found = flows(traffic, {row.name_in_traffic for row in shown})
     return [replace(row, flow=found.get(row.name_in_traffic, NO_FLOW)) for row in shown]
 

@@ -22,17 +22,16 @@ _events_of = lru_cache(32_768)(events_of)
 class Flow:
     """The events of a channel that were accepted, or those of a subscription that were delivered."""
 
-    per_s: float = 0.0  #: of the last minute
+    per_s: float | None = 0.0  #: of the last minute; None = traffic is not counted
     series: tuple[float, ...] = (0.0,) * (WINDOWS - 1)  #: events per second in each full window, the oldest first
 
 
 NO_FLOW = Flow()
+UNKNOWN_FLOW = Flow(None)
 
 
-def flows(traffic: HeldRows | None, names: Collection[Name]) -> dict[Name, Flow]:
+def flows(traffic: HeldRows, names: Collection[Name]) -> dict[Name, Flow]:
     """The flow of each of these that has one."""
-    if traffic is None:
-        return {}
     series: dict[Name, list[float]] = defaultdict(lambda: [0.0] * (WINDOWS - 1))
     for place, (_, rows) in enumerate([*traffic.rows(SHORT_S, WINDOWS)][:-1]):
         for name in rows.keys() & names:
@@ -40,13 +39,14 @@ def flows(traffic: HeldRows | None, names: Collection[Name]) -> dict[Name, Flow]
     return {name: Flow(sum(rates[-_MINUTE:]) / _MINUTE, tuple(rates)) for name, rates in series.items()}
 
 
-def rates(traffic: HeldRows | None) -> dict[Name, float]:
-    """Events per second in the last minute, of everything."""
+def rates(traffic: HeldRows | None) -> dict[Name, float] | None:
+    """Events per second in the last minute, of everything; None = traffic is not counted."""
+    if traffic is None:
+        return None
     found: dict[Name, float] = defaultdict(float)
-    if traffic is not None:
-        for _, rows in [*traffic.rows(SHORT_S, _MINUTE + 1)][:-1]:
-            for name, value in rows.items():
-                found[name] += _events_of(value) / LONG_S
+    for _, rows in [*traffic.rows(SHORT_S, _MINUTE + 1)][:-1]:
+        for name, value in rows.items():
+            found[name] += _events_of(value) / LONG_S
     return found
 
 

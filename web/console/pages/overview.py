@@ -72,12 +72,12 @@ def _searched(status: ResourceStatus) -> str:
     return f"{status.kind} {status.label} {channel} {status.ready.reason} {status.ready.message}"
 
 
-def totals(below: Sequence[Row], above: Sequence[Row], per_s: Mapping[Name, float]) -> Values:
+def totals(below: Sequence[Row], above: Sequence[Row], per_s: Mapping[Name, float] | None) -> Values:
     """The sums over all rows, also those that are left out. `below`: of what reads; `above`: of what is read."""
     counted = [row.letters for row in below if row.letters is not None]
     return {
-        "in": sum(per_s.get(row.name_in_traffic, 0.0) for row in above),
-        "out": sum(per_s.get(row.name_in_traffic, 0.0) for row in below),
+        "in": None if per_s is None else sum(per_s.get(row.name_in_traffic, 0.0) for row in above),
+        "out": None if per_s is None else sum(per_s.get(row.name_in_traffic, 0.0) for row in below),
         "lag": sum(row.lag for row in below),
         "retrying": sum(row.retrying for row in below),
         "letters": sum(counted) if counted or not below else None,

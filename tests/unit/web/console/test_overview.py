@@ -118,6 +118,14 @@ def test_rates_are_of_the_last_minute_and_the_series_of_full_windows() -> None:
     assert (incoming[-1], outgoing[-1], sum(incoming)) == (3.0, 2.4, 3.0)
 
 
+def test_rates_are_not_known_where_traffic_is_not_counted() -> None:
+    values = overview(_ask(_state(worker(), traffic=None)))
+    assert isinstance(totals := values["totals"], dict)
+    assert isinstance(rows := values["subscriptions"], list)
+
+    assert (totals["in"], totals["out"], rows[0].flow.per_s) == (None, None, None)
+
+
 def test_dead_letters_that_are_not_counted_yet_are_not_none() -> None:
     totals = overview(_ask(_state(worker(), letters=None)))["totals"]
     assert isinstance(totals, dict)

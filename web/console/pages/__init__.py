@@ -7,8 +7,12 @@ Nothing else changes: modules of this package are found by themselves. `build` g
 installation, what it may ask Kafka for (`Reads`, of which `app` has the implementation), and the parameters. It returns
 values; templates contain no decisions. It runs on the event loop: what takes more than a millisecond goes to a thread.
 
-The block `live` is drawn again every two seconds while the page is open, if it has changed; forms belong into `still`,
-with {{ form_token }} (the macro `form` does that). A page that also acts has `post`. Every page works without scripts.
+The block `live` is drawn again every two seconds while the page is open, if it has changed. Forms belong into `still`
+(below it) or `still_before` (above), with {{ parts.token(form_token) }}, and `Page.post` carries them out. Tables of
+resources, states and figures are in `rows.html` and `parts.html`. Every page works without scripts.
+
+A page that needs more from Kafka adds a method to `Reads`; `app/operations/console/reads.py` implements it, and
+`tests/support/console.py` has it in memory. Where a command knows the answer already, both take it from one place.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ jars: $(STAMP) ## Download the jars of the embedded Kafka and of Spark now (othe
 	@$(BIN)/python -c "from app.local.kafka.jar_sets import SPARK; from app.local.kafka.jars import ensure_jars; \
 	  from app.operations.spark_jars import JARS_ROOT; print(ensure_jars(JARS_ROOT, jars=SPARK))"
 
-kube: $(STAMP) ## Build the Kubernetes API server and kustomize of test-cluster now: ten minutes, once for each version
+kube: $(STAMP) ## Build what test-cluster needs now (API server, Knative's core, kustomize): 15 minutes, once for each version
 	@$(BIN)/python -m tests.support.kube.build
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet

@@ -60,7 +60,8 @@ def test_ci_has_the_go_that_the_api_server_of_the_tests_is_built_with() -> None:
     least = ".".join(map(str, GO_LEAST))
     assert step["with"]["go-version"] == least
     assert (_REPOSITORY / step["with"]["cache-dependency-path"]).is_file()
-    assert re.search(rf"^go {re.escape(least)}\.", _text("tests/support/kube/server/go.mod"), re.MULTILINE)
+    for sources in ("core", "server"):
+        assert re.search(rf"^go {re.escape(least)}\.", _text(f"tests/support/kube/{sources}/go.mod"), re.MULTILINE)
     script = _text(".ci/run")
     assert re.search(rf"^go_toolchain=go{re.escape(least)}\.\d+$", script, re.MULTILINE)
     assert f"go_is_at_least {GO_LEAST[1]} " in script

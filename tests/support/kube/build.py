@@ -2,20 +2,25 @@
 
     server/{go.mod,go.sum,main.go} and the version of Go    -> sha256 -> .penstock/kube/<hash>/kubernetes
     kustomize/{go.mod,go.sum,main.go} and the version of Go -> sha256 -> .penstock/kube/<hash>/kustomize
+    core/{go.mod,go.sum} and the version of Go              -> sha256 -> .penstock/kube/<hash>/core
 
 The first is etcd, kube-apiserver and kube-controller-manager in one. A cold build of it downloads 600 MB and takes some
-ten minutes on two cores, that of kustomize ten seconds; afterwards it is a look at one file.
-`python -m tests.support.kube.build` builds both now and prints the paths.
+ten minutes on two cores, that of kustomize ten seconds, and that of Knative eventing's core, a folder with two programs
+and their manifests, three minutes; afterwards it is a look at one
+file. `python -m tests.support.kube.build` builds all now and prints the paths.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from app.local.kafka.locks import locked
@@ -24,10 +29,16 @@ from tests.support.processes import REPOSITORY
 
 SOURCES = Path(__file__).with_name("server")
 KUSTOMIZE_SOURCES = Path(__file__).with_name("kustomize")
+CORE_SOURCES = Path(__file__).with_name("core")
+CORE_PROGRAMS = ("controller", "webhook")
 CACHE = REPOSITORY / ".penstock" / "kube"
 GO_LEAST = (1, 26)
 _LIMIT_S = 3000.0
 _PACKAGE = "k8s.io/component-base/version"
+_EVENTING = "knative.dev/eventing"
+#: In the `main.go` of both programs of core: each listens on port 8080 for probes, which outside of pods is the same.
+_WITH_PROBES = "signals.NewContext()"
+_WITHOUT_PROBES = "sharedmain.WithHealthProbesDisabled(signals.NewContext())"
 
 
 def kubernetes_version() -> str:
@@ -51,15 +62,27 @@ def ensure_kustomize(root: Path = CACHE) -> Path:
     return _ensure("kustomize", KUSTOMIZE_SOURCES, root)
 
 
+def ensure_core(root: Path = CACHE) -> Path:
+    """A folder with Knative eventing's `controller`, `webhook` and `eventing.yaml`, its manifests, built if needed.
+    Raises PenstockError with a hint."""
+    go, version = _go()
+    folder = root / _digest(CORE_SOURCES, version, _WITHOUT_PROBES) / "core"
+    return _once(folder, root, lambda: _build_core(go, folder))
+
+
 def _ensure(name: str, sources: Path, root: Path, flags: str = "") -> Path:
     go, version = _go()
     target = root / _digest(sources, version) / name
-    if target.is_file():
+    return _once(target, root, lambda: _build(go, sources, target, flags))
+
+
+def _once(target: Path, root: Path, build: Callable[[], None]) -> Path:
+    if target.exists():
         return target
     root.mkdir(parents=True, exist_ok=True)
     with locked(root / "build.lock", _LIMIT_S, "is building a program of tests/cluster"):
-        if not target.is_file():  # otherwise another process built it while this one waited
-            _build(go, sources, target, flags)
+        if not target.exists():  # otherwise another process built it while this one waited
+            build()
     return target
 
 
@@ -78,38 +101,62 @@ def _go_hint() -> str:
     return f"The programs of tests/cluster are built with Go {GO_LEAST[0]}.{GO_LEAST[1]} or newer: https://go.dev/dl."
 
 
-def _digest(sources: Path, go_version: str) -> str:
-    parts = [(sources / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")]
-    return hashlib.sha256(b"\0".join([*parts, go_version.encode()])).hexdigest()[:16]
+def _digest(sources: Path, go_version: str, *more: str) -> str:
+    parts = [path.read_bytes() for path in sorted(sources.iterdir())]
+    return hashlib.sha256(b"\0".join([*parts, go_version.encode(), *(text.encode() for text in more)])).hexdigest()[:16]
 
 
 def _build(go: str, sources: Path, target: Path, flags: str) -> None:
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parents[1]) as staging:
-        built = Path(staging) / target.name
-        command = [
-            go,
-            "build",
-            "-trimpath",
-            "-buildvcs=false",
-            "-mod=readonly",
-            "-ldflags",
-            f"-s -w {flags}",
-            "-o",
-            str(built),
-            ".",
-        ]
-        # Without cgo the program runs on any machine of this kind; GOTOOLCHAIN=local: no other Go is downloaded.
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-        done = subprocess.run(
-            command, cwd=sources, env=environment, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-        )
-        if done.returncode != 0:
-            raise PenstockError(
-                f"{target.name} of tests/cluster could not be built:\n{done.stderr[-2000:]}",
-                "The build needs the Go module proxy (GOPROXY), 4 GB of memory and 6 GB in Go's caches.",
-            )
-        target.parent.mkdir(exist_ok=True)
+    with _staging(target) as staging:
+        built = staging / target.name
+        _compile(go, sources, built, ".", flags)
         built.rename(target)
+
+
+def _build_core(go: str, target: Path) -> None:
+    """The programs are compiled from copies of their `main.go`, without probes; all else is the module as it is."""
+    with _staging(target) as staging:
+        built, sources = staging / target.name, staging / "sources"
+        built.mkdir()
+        shutil.copytree(CORE_SOURCES, sources)
+        module = Path(json.loads(_run([go, "mod", "download", "-json", _EVENTING], sources, target.name))["Dir"])
+        for program in CORE_PROGRAMS:
+            main = (module / "cmd" / program / "main.go").read_text()
+            assert main.count(_WITH_PROBES) == 1, f"{_EVENTING}/cmd/{program} is not as expected"
+            (sources / program).mkdir()
+            (sources / program / "main.go").write_text(main.replace(_WITH_PROBES, _WITHOUT_PROBES))
+            _compile(go, sources, built / program, f"./{program}", "")
+        manifests = sorted((module / "config" / "core").rglob("*.yaml"))
+        (built / "eventing.yaml").write_text("\n---\n".join(path.read_text() for path in manifests))
+        built.rename(target)
+
+
+@contextmanager
+def _staging(target: Path) -> Iterator[Path]:
+    """A folder to build in, from which a rename puts `target` in its place."""
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parents[1]) as staging:
+        target.parent.mkdir(exist_ok=True)
+        yield Path(staging)
+
+
+def _compile(go: str, sources: Path, built: Path, package: str, flags: str) -> None:
+    options = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", f"-s -w {flags}"]
+    _run([go, "build", *options, "-o", str(built), package], sources, built.name)
+
+
+def _run(command: list[str], sources: Path, name: str) -> str:
+    """What it prints. Raises PenstockError with what it says if it fails; `name`: what is being built."""
+    # Without cgo the program runs on any machine of this kind; GOTOOLCHAIN=local: no other Go is downloaded.
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": ""}
+    done = subprocess.run(
+        command, cwd=sources, env=environment, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+    )
+    if done.returncode != 0:
+        raise PenstockError(
+            f"{name} of tests/cluster could not be built:\n{done.stderr[-2000:]}",
+            "The build needs the Go module proxy (GOPROXY), 4 GB of memory and 6 GB in Go's caches.",
+        )
+    return done.stdout
 
 
 def _output(command: list[str]) -> str:
@@ -119,4 +166,5 @@ def _output(command: list[str]) -> str:
 
 if __name__ == "__main__":
     print(ensure_kustomize())
+    print(ensure_core())
     print(ensure_server())

@@ -25,7 +25,10 @@ _LIMIT_S = 60.0
 #: Kinds whose plural is not their name in lower case and an "s".
 _PLURALS = {"NetworkPolicy": "networkpolicies"}
 _CLUSTER_WIDE = frozenset(
-    {"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PersistentVolume"}
+    {
+        *("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PersistentVolume"),
+        *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    }
 )
 
 

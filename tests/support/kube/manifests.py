@@ -42,10 +42,11 @@ def install(kube: KubeCluster, *files: Path) -> None:
         kube.admin.apply(document).must()
         if document["kind"] == "CustomResourceDefinition":
             what = f"{document['metadata']['name']} is served"
-            wait_until(what, functools.partial(_served, kube, document), START_LIMIT_S)
+            wait_until(what, functools.partial(served, kube, document), START_LIMIT_S)
 
 
-def _served(kube: KubeCluster, crd: dict[str, Any]) -> bool:
+def served(kube: KubeCluster, crd: dict[str, Any]) -> bool:
+    """Whether the API server serves all versions of a kind."""
     status = kube.admin.get(path_of(crd)).must().get("status") or {}
     conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
     spec = crd["spec"]

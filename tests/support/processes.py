@@ -166,7 +166,7 @@ class Child:
         self.name = name
         self.log = folder / f"{name}-{next(_numbers)}.log"
         self._out = self.log.with_suffix(".out")
-        whole = {**clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)}
+        whole = {**clean_environment(), "PYTHONPATH": str(REPOSITORY), **(env or {})}
         with self.log.open("wb") as log, self._out.open("wb") as out:
             self.process = _start(command, whole, folder, out, log)
 
@@ -250,11 +250,12 @@ class Worker(Child):
         resources: Path | None = None,
         env: Mapping[str, str] | None = None,
         limit_s: float = 180.0,
+        python: str = sys.executable,
     ) -> None:
-        """Starts it; `wait_ready` waits. Settings in `env` win over all others."""
+        """Starts it; `wait_ready` waits. Settings in `env` win over all others. `python`: that of another version."""
         self.port, self.admin_port, self._limit_s = free_port(), free_port(), limit_s
         # The port also goes on the command line: `faust worker` is usually configured that way.
-        command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "info", "--web-port", str(self.port)]
+        command = [python, "-m", "faust", "-A", "app", "worker", "-l", "info", "--web-port", str(self.port)]
         settings = {
             "PENSTOCK_KAFKA": bootstrap,
             "PENSTOCK_ROLE": role,

@@ -59,11 +59,17 @@ class PenstockInCluster:
         binding = {"apiVersion": api, "kind": f"{kind}Binding", "metadata": metadata}
         self.kube.admin.create({**binding, "subjects": [subject], "roleRef": ref}).must()
 
-    def worker(self, role: str = "all", env: Mapping[str, str] | None = None, api_port: int = 0) -> Worker:
+    def worker(
+        self,
+        role: str = "all",
+        env: Mapping[str, str] | None = None,
+        api_port: int = 0,
+        python: str = sys.executable,
+    ) -> Worker:
         """A started worker. One with a controller knows the cluster by a ServiceAccount's token, and only this
-        namespace. `api_port`: of a proxy before the API server."""
+        namespace. `api_port`: of a proxy before the API server; `python`: that of another version."""
         settings = self._settings(api_port if role in ("all", "controller") else None)
-        return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S)
+        return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S, python)
 
     def command(
         self, *arguments: str, fault: tuple[str, str] = ("none", ""), env: Mapping[str, str] | None = None

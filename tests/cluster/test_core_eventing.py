@@ -64,10 +64,11 @@ class BesideCore(PenstockInCluster):
         """The path of its address, once it is ready."""
 
         def ready() -> bool:
-            found = self.find(api, kind, name)
-            status = found.get("status", {})
-            conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
-            return conditions.get("Ready") == "True" and status.get("observedGeneration") == _generation(found)
+            resource = self.find(api, kind, name)
+            status = resource.get("status", {})
+            conditions = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
+            is_present = status.get("observedGeneration") == resource.get("metadata", {}).get("generation")
+            return is_present and conditions.get("Ready") == "True"
 
         try:
             self.wait(f"{kind} {name} is ready", ready)
@@ -76,10 +77,6 @@ class BesideCore(PenstockInCluster):
             raise Failed(f"{error}\n{status}\n{self._core.tail()}") from error
         url: str = self.find(api, kind, name)["status"].get("address", {}).get("url", "")
         return urlsplit(url).path
-
-
-def _generation(found: Json) -> object:
-    return found["metadata"]["generation"]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +102,9 @@ def running(tmp_path_factory: pytest.TempPathFactory, kafka: EmbeddedKafka) -> I
 def _defaults() -> list[Json]:
     """Those of the example, for a Kafka of one broker."""
     config_maps = documents(DEFAULTS)
-    (topics,) = (one["data"] for one in config_maps if one["metadata"]["name"] == "kafka-broker-config")
+    (topics,) = (
+        config_map["data"] for config_map in config_maps if config_map["metadata"]["name"] == "kafka-broker-config"
+    )
     topics["default.topic.replication.factor"] = "1"
     topics["default.topic.partitions"] = "3"
     return config_maps

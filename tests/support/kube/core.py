@@ -40,12 +40,17 @@ class KnativeCore(StartedByWith):
     def start(self) -> None:
         """Install and start it; return when the webhook fills in defaults."""
         built = ensure_core()
-        documents = [found for found in yaml.safe_load_all((built / "eventing.yaml").read_text()) if found]
+        documents = [document for document in yaml.safe_load_all((built / "eventing.yaml").read_text()) if document]
         self._install(documents)
-        deployments = {one["metadata"]["name"]: one for one in documents if one["kind"] == "Deployment"}
+        deployments = {
+            document["metadata"]["name"]: document for document in documents if document["kind"] == "Deployment"
+        }
         for program in reversed(CORE_PROGRAMS):  # what the controller writes is admitted by the webhook
             self._children.append(self._start(built / program, deployments[f"eventing-{program}"]))
-        wait_until("Knative's webhook fills in defaults", self._has_defaults, START_LIMIT_S)
+        try:
+            wait_until("Knative's webhook fills in defaults", self._has_defaults, START_LIMIT_S)
+        except Failed as error:
+            raise Failed(f"{error}\n{self.tail()}") from error
 
     def stop(self) -> None:
         """Kill both; the objects stay."""
@@ -75,7 +80,8 @@ class KnativeCore(StartedByWith):
 
     def _start(self, program: Path, deployment: Json) -> Child:
         pod = deployment["spec"]["template"]["spec"]
-        env = {one["name"]: one["value"] for one in pod["containers"][0]["env"] if "value" in one}
+        variables = pod["containers"][0]["env"]
+        env = {variable["name"]: variable["value"] for variable in variables if "value" in variable}
         ours = {
             "SYSTEM_NAMESPACE": NAMESPACE,
             "POD_NAME": program.name,
@@ -88,7 +94,7 @@ class KnativeCore(StartedByWith):
     def _has_defaults(self) -> bool:
         for child in self._children:
             if not child.running:
-                raise Failed(f"{child.name} ended\n{child.tail()}")
+                raise Failed(f"{child.name} ended")
         metadata = {"namespace": "default", "name": "any"}
         broker = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "metadata": metadata, "spec": {}}
         answer = self._kube.admin.create(broker, dryRun="All")

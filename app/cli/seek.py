@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,13 +13,19 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.cli.output.steps import Steps
 from app.operations.contract_snapshot import Contract, choose_subscriptions, read_contract
-from app.operations.seek import Installation, controller_runs, planned_moves, seek_by_controller, seek_directly
+from app.operations.seek import (
+    Installation,
+    controller_runs,
+    planned_moves,
+    read_position,
+    seek_by_controller,
+    seek_directly,
+)
 from app.settings import load_settings
 from app.worker.controller_config import silent_s
 from knative.contract.records import Subscription
 from knative.contract.seeks import Move, SeekPhase
 from knative.errors import PenstockError, UsageError
-from knative.resources.seek_position import HINT, SeekPosition, in_future, seek_position
 
 _COLUMNS = {"partition": "PARTITION", "old": "OLD", "new": "NEW", "change": "CHANGE"}
 _EMPTY = "The topic has no partitions."
@@ -69,7 +74,7 @@ def seek(
       penstock seek default/good --to 2026-01-31T08:00:00Z
       penstock seek default/good --to latest --yes -o json
     """
-    position = _position(to)
+    position = read_position(to, "--to")
     settings = load_settings()
     at = Installation(kafka_client(kafka), settings.instance, silent_s(settings))
     contract = read_contract(at.client, at.instance)
@@ -92,16 +97,6 @@ def seek(
 def _say(steps: Steps, phase: str) -> None:
     if phase in _PHASES:
         steps.tell(_PHASES[phase])
-
-
-def _position(to: str) -> SeekPosition:
-    try:
-        position = seek_position(to)
-    except ValueError as problem:
-        raise UsageError(f"--to: {problem}.", f"{HINT[0].upper()}{HINT[1:]}.") from problem
-    if in_future(position, time.time()):
-        raise UsageError(f"--to: {to} is in the future.", "Write a time that has passed, or latest to skip all.")
-    return position
 
 
 def _choose(contract: Contract, name: str) -> Subscription:

@@ -5,10 +5,9 @@ JSON output has the bytes unchanged.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,19 +18,16 @@ import typer
 from app.cli.options.completion import complete_channel
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import topic_of
-from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
-from app.cli.output.records import as_json, as_lines, printable, split_headers
+from app.cli.output.records import as_lines, printable
+from app.operations.event_filter import EventFilter, read_filters
+from app.operations.stored_records import as_json
+from app.operations.times import read_time
 from app.timing import LOOK_S
-from knative import cesql
 from knative.errors import NotReadyError, PenstockError, UsageError
-from knative.filters.attributes import attributes_of
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
-_PAIR = re.compile(
-    r"""([^\s=<>!'"()]+)=((?!\s)(?:(?!\b(?:AND|OR|XOR|NOT|LIKE|IN|EXISTS)\b)[^'"()])*)""", re.IGNORECASE | re.DOTALL
-).fullmatch
 
 
 Channel = Annotated[
@@ -200,60 +196,6 @@ class Printed:
         self._offsets[record.partition] = record.offset
         self.latest_ms = max(latest_ms, record.timestamp_ms)
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    """What `--filter` asks for. Without anything, every event passes."""
-
-    attributes: Mapping[str, str] = field(default_factory=dict)  #: as they are stored
-    expressions: tuple[cesql.Expression, ...] = ()
-
-    def passes(self, record: StoredRecord) -> bool:
-        """Whether the event has all these attributes, and each expression is true, as for a trigger."""
-        if self.attributes and not self.attributes.items() <= split_headers(record)[0].items():
-            return False
-        if not self.expressions:
-            return True
-        attributes = attributes_of(record.headers, record.value)
-        return attributes is not None and all(one.matches(attributes) for one in self.expressions)
-
-    def __bool__(self) -> bool:
-        return bool(self.attributes or self.expressions)
-
-
-def read_filters(wishes: Sequence[str]) -> EventFilter:
-    """ATTRIBUTE=VALUE texts and CESQL expressions. A text without quotes, parentheses and operators after its first `=`
-    is the former. Raises UsageError for anything else, and for two values of an attribute."""
-    attributes: dict[str, str] = {}
-    expressions = []
-    for wish in wishes:
-        pair = _PAIR(wish)
-        if wish.isalnum() or wish.startswith("="):
-            what = "Write ATTRIBUTE=VALUE, such as type=order.placed, or a CESQL expression."
-            raise UsageError(f"--filter {wish!r} is incomplete.", what)
-        if pair is None:
-            expressions.append(_expression(wish))
-        elif attributes.setdefault(pair[1], pair[2]) != pair[2]:
-            raise UsageError(f"--filter asks for two values of {pair[1]}; an event has only one.", "Use one of them.")
-    return EventFilter(attributes, tuple(expressions))
-
-
-def _expression(text: str) -> cesql.Expression:
-    try:
-        return cesql.compile(text)
-    except cesql.CesqlSyntaxError as problem:
-        raise UsageError(
-            f"--filter is neither ATTRIBUTE=VALUE nor a valid CESQL expression: {problem.reason}.",
-            f"Correct it where the caret is:\n{caret(text, problem.position)}",
-        ) from None
-
-
-def caret(text: str, position: int) -> str:
-    """The line of the text that has this position, with a caret under it."""
-    start = text.rfind("\n", 0, position) + 1
-    line = text[start:].partition("\n")[0].replace("\t", " ")
-    return f"  {line}\n  {' ' * (position - start)}^"
 
 
 def _stored(

@@ -26,10 +26,10 @@ from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, chosen_namespace
 from app.cli.options.spark import Memory, interruptible
-from app.cli.options.time import read_time
 from app.cli.output.format import note, print_json
 from app.cli.output.topology import show_difference, show_topology
 from app.operations.spark_jars import spark_options
+from app.operations.times import read_time
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from app.settings import load_settings

@@ -23,8 +23,8 @@ from controller.plan.seeks import WITHDRAWN, active, not_stopped
 from knative.contract.kafka_names import controller_group, fanout_group
 from knative.contract.records import Subscription, WorkerStatus
 from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
-from knative.errors import NotReadyError, PenstockError
-from knative.resources.seek_position import SeekPosition
+from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.resources.seek_position import HINT, SeekPosition, in_future, seek_position
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed
 from tables.status_parts import keys_of
@@ -67,6 +67,17 @@ class Installation:
     def withdraw(self, id_: str) -> None:
         """Withdraw a request."""
         store_requests(self.client, self.instance, [(SEEK_KEY + id_.encode(), None)])
+
+
+def read_position(text: str, option: str) -> SeekPosition:
+    """Where a seek leads to. Raises UsageError that names `option`."""
+    try:
+        position = seek_position(text)
+    except ValueError as problem:
+        raise UsageError(f"{option}: {problem}.", f"{HINT[0].upper()}{HINT[1:]}.") from problem
+    if in_future(position, time.time()):
+        raise UsageError(f"{option}: {text} is in the future.", "Write a time that has passed, or latest to skip all.")
+    return position
 
 
 def planned_moves(at: Installation, one: Subscription, to: SeekPosition) -> tuple[Move, ...]:

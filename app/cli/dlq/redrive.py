@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agents.http.pool import PoolConfig
 from app.cli.dlq.groups import GROUPS, group_rows, named
 from app.cli.dlq.selection import (
     ChannelOption,
@@ -34,27 +33,18 @@ from app.cli.options.confirmation import Yes, asks, confirm
 from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Format, Output, View, escaped, note, print_json
-from app.cli.output.records import as_json
 from app.cli.output.steps import Steps
 from app.operations.dead_letters.editing import edit, read_edited
-from app.operations.dead_letters.ledger import Ledger, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, group
-from app.operations.dead_letters.lock import redrive_lock
 from app.operations.dead_letters.rate import read_rate
 from app.operations.dead_letters.reader import Starts, read_named
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
+from app.operations.dead_letters.running import RedrivePlace, Told, run_redrive
 from app.operations.dead_letters.summary import Summary
+from app.operations.stored_records import as_json
 from app.settings import load_settings
 from app.timing import LOOK_S, SAY_S
-from app.worker.egress import guard_of
-from app.worker.producer.config import producer_config
-from app.worker.secrets.own_token import own_ingress
-from controller.kafka.topics import ensure_compacted
-from knative.contract.kafka_names import redriven_topic
-from knative.errors import NotReadyError, PenstockError, UsageError
-from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.errors import KafkaFailed
-from tables.timing import ANSWER_S
+from knative.errors import UsageError
 
 
 def redrive(
@@ -162,9 +152,6 @@ def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int |
     return group_rows(group((letter, False) for letter in islice(waiting, limit)))
 
 
-_TAKEN = "another redrive has taken its place"
-
-
 async def _with_steps(
     where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None
 ) -> Summary:
@@ -181,65 +168,30 @@ async def _run(
     letters: Sequence[DeadLetter] | None,
     steps: Steps,
 ) -> Summary:
-    settings = load_settings()
-    await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
-    run: Redrive | None = None
-    is_lost = False
-
-    def lost() -> None:
-        nonlocal is_lost
-        is_lost = True
-        if run is not None:
-            run.stop(_TAKEN)
 
     def report(letter: DeadLetter, reason: str) -> None:
         note(
             escaped(f"failed: {letter.ref} id={letter.event_id} {named(letter.subscription)['subscription']}: {reason}")
         )
 
-    async with redrive_lock(where.client, where.instance, lost, steps.tell):
-        # Read it after the lock: then it includes what the previous run has redriven.
-        ledger = await asyncio.to_thread(where.ledger)
-        kept = producer_config(settings, where.client, f"{where.instance}-redrive")
-        writer = await asyncio.to_thread(LedgerWriter, kept, where.instance)
-        own = own_ingress(settings)
-        pools = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
-        config = replace(config, reply_depth_max=settings.reply_depth_max)
-        run = Redrive(config, pools, where.contract.subscriptions, ledger, writer, report, where.contract.channels)
-        if is_lost:  # while the ledger was read
-            run.stop(_TAKEN)
+    progress: list[asyncio.Task[None]] = []
+
+    def started(run: Redrive) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")
-        progress = asyncio.create_task(_say_how_far(run.summary, steps))
-        starts: dict[str, Mapping[int, int]] = {}
-        try:
-            summary = await run.run(iter(letters) if letters else _letters(where, refs, starts.__setitem__))
-        finally:
-            progress.cancel()
-        if summary.complete:
-            await asyncio.to_thread(_tidy, writer, ledger, starts)
-        await asyncio.to_thread(writer.close)
-        return summary
+        progress.append(loop.create_task(_say_how_far(run.summary, steps)))
 
-
-def _tidy(writer: LedgerWriter, ledger: Ledger, starts: Mapping[str, Mapping[int, int]]) -> None:
-    """Remove ledger records of dead letters that retention has removed. If this fails, the next run does it."""
+    place = RedrivePlace(load_settings(), where.client, where.contract.subscriptions, where.contract.channels)
+    source = (lambda _: iter(letters)) if letters else partial(_letters, where, refs)
     try:
-        for topic, firsts in starts.items():
-            writer.forget_expired(ledger, topic, firsts)
-    except NotReadyError as problem:
-        note(str(problem))
+        return await run_redrive(place, config, source, Told(report, steps.tell, started))
+    finally:
+        for task in progress:
+            task.cancel()
 
 
 async def _say_how_far(summary: Summary, steps: Steps) -> None:
     while True:
         await asyncio.sleep(LOOK_S if steps.spins else SAY_S)
         steps.tell(f"redriven {summary.redriven}, failed {summary.failed} ...")
-
-
-def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:
-    try:
-        ensure_compacted(KafkaAdmin(where.client, ANSWER_S), [redriven_topic(where.instance)], replication)
-    except KafkaFailed as problem:
-        raise PenstockError(f"The redrive ledger cannot be written: {problem}.", "Fix that first.") from problem

@@ -15,7 +15,6 @@ import typer
 
 from app.cli.options.completion import complete_channel, complete_subscription
 from app.cli.options.kafka import kafka_client
-from app.cli.options.time import read_time
 from app.cli.output.format import note
 from app.operations.contract_snapshot import (
     Contract,
@@ -29,6 +28,7 @@ from app.operations.contract_snapshot import (
 from app.operations.dead_letters.ledger import Ledger, read_ledger
 from app.operations.dead_letters.letters import DeadLetter, Selection
 from app.operations.dead_letters.reader import Starts, read_letters
+from app.operations.times import read_time
 from app.settings import load_settings
 from knative.errors import UsageError
 

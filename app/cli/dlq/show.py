@@ -21,11 +21,12 @@ from app.cli.dlq.selection import (
 from app.cli.options.kafka import Kafka
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Format, Output, escaped, print_json
-from app.cli.output.records import as_json, bytes_as, printable, split_headers
+from app.cli.output.records import printable
 from app.cli.output.time import show_time
 from app.operations.dead_letters.ledger import Ledger
 from app.operations.dead_letters.letters import DeadLetter
 from app.operations.dead_letters.reader import read_named
+from app.operations.stored_records import as_json, bytes_as, split_headers
 
 
 def show(

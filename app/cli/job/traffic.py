@@ -18,9 +18,9 @@ import typer
 from app.cli.options.completion import complete_channel
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, session
-from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note
 from app.cli.output.traffic import batch_line, show_rates, show_summary
+from app.operations.times import read_time
 from app.operations.traffic_plan import Plan, plan_traffic, traffic_folder
 from app.operations.traffic_rates import measure
 from knative.errors import UsageError

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from app.cli import tail
-from app.cli.tail import EventFilter, read_again, read_filters
+from app.cli.tail import read_again
+from app.operations.event_filter import EventFilter, read_filters
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.topic_reader import StoredRecord
 

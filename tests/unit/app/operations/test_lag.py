@@ -7,9 +7,9 @@ import pytest
 from agents.offsets.offset_metadata import read
 from agents.offsets.offset_tracker import OffsetTracker
 from app.cli.lag import rows
-from app.cli.options.time import read_time
 from app.cli.output.time import show_duration, show_time
 from app.operations.lag import GroupOffset, Lag, by_lag, events_behind, lag_of
+from app.operations.times import read_time
 from knative.errors import UsageError
 
 NOW_S = 1_800_000_000.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.cli.output.records import as_json, as_lines
+from app.cli.output.records import as_lines
+from app.operations.stored_records import as_json
 from tables.kafka.topic_reader import StoredRecord
 
 

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.dlq.show import letter_json, letter_lines
-from app.cli.output.records import as_json, printable
+from app.cli.output.records import printable
 from app.operations.dead_letters.editing import edit, read_edited
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, decode, encode
 from app.operations.dead_letters.letters import DeadLetter, Selection, group, owner
 from app.operations.dead_letters.rate import RateLimiter, read_rate
 from app.operations.dead_letters.reader import read_ref
 from app.operations.dead_letters.summary import Summary
+from app.operations.stored_records import as_json
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
 from knative.errors import UsageError

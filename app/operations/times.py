@@ -1,4 +1,4 @@
-"""Times as users write them for `--since` and `--until`: how long ago, or when. Pure.
+"""Times as users write them for `--since` and `--until`, and in the console: how long ago, or when. Pure.
 
 Does not guess: a time needs a zone, and a number needs a unit. The caller passes the current time.
 """

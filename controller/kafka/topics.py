@@ -75,6 +75,15 @@ def ensure_compacted(admin: KafkaAdmin, names: Iterable[str], replication: int) 
     _ensure(admin, dict.fromkeys(names, INTERNAL), replication)
 
 
+#: Configs of the audit topic: it keeps everything, because what people do is little.
+AUDIT = {NEEDED: "delete", "retention.ms": "-1"}
+
+
+def ensure_audit(admin: KafkaAdmin, name: str, replication: int) -> None:
+    """Create the audit topic (one partition) unless it exists."""
+    _ensure(admin, {name: AUDIT}, replication)
+
+
 def traffic_configs(retention_s: float) -> dict[str, str]:
     """Configs of the traffic topic."""
     return {NEEDED: "delete", "retention.ms": str(int(retention_s * 1000))}

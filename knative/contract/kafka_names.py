@@ -42,6 +42,11 @@ def redriven_topic(instance: str) -> str:
     return f"{instance}.redriven"
 
 
+def audit_topic(instance: str) -> str:
+    """The topic of what people did in the console: who, when, what."""
+    return f"{instance}.audit"
+
+
 def traffic_topic(instance: str) -> str:
     """The topic of traffic deltas: one record per second and key."""
     return f"{instance}.traffic"

@@ -11,7 +11,7 @@ from app.operations.contract_snapshot import Contract
 from app.operations.doctor.check import Check, Level, ok, some
 from app.operations.plural import count
 from controller.config import ControllerConfig
-from controller.kafka.topics import CHANGELOG, INTERNAL, traffic_configs
+from controller.kafka.topics import AUDIT, CHANGELOG, INTERNAL, traffic_configs
 from controller.plan.channels import dlq_configs, topic_configs
 from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names
@@ -59,6 +59,7 @@ def wanted_topics(
         WantedTopic(config.contract_topic, 1, INTERNAL),
         WantedTopic(kafka_names.status_topic(instance), 1, INTERNAL),
         WantedTopic(kafka_names.redriven_topic(instance), 1, INTERNAL, optional=True),
+        WantedTopic(kafka_names.audit_topic(instance), 1, AUDIT, optional=True),
     ]
     if traffic:
         found.append(WantedTopic(kafka_names.traffic_topic(instance), 1, traffic_configs(traffic_retention_s)))

@@ -142,7 +142,7 @@ def test_what_an_installation_needs() -> None:
     channel = Channel("c", 1, name="ch", **every)
     names = [one.name for one in wanted_topics(config, None, True, 60)]
     assert names == [
-        "penstock.contract", "penstock.status", "penstock.redriven", "penstock.traffic",
+        "penstock.contract", "penstock.status", "penstock.redriven", "penstock.audit", "penstock.traffic",
         "penstock.windows-traffic-changelog",
     ]  # fmt: skip
     *_, events, letters = wanted_topics(config, Contract((channel,), (), ()), False, 60)

@@ -17,6 +17,8 @@ from app.operations.dead_letters.letters import DeadLetter
 from knative.errors import UsageError
 
 _ATTRIBUTE = re.compile(r"[a-z0-9]+", re.ASCII)
+_ERROR = "knativeerror"  #: attributes of the dead letter, not of the event
+_CONTROL = re.compile(r"[^\t\n\r\x20-\U0010ffff]|\r(?!\n)|[\x7f\ufffe\uffff]")
 _FIXED = ("id", "source", "specversion")  #: these identify the event
 _REQUIRED = ("type",)
 
@@ -37,6 +39,40 @@ def read_edited(text: str, file: str) -> dict[str, Any]:
 
 
 _HOW = "Create it with `penstock dlq show LETTER -o json`, then edit `attributes` and `data`."
+
+
+def edited_document(shown: Mapping[str, Any], attributes: str, data: str) -> dict[str, Any]:
+    """The document of a letter that was edited in a form: its attributes as JSON, and its data, as text or base64 as
+    `form_of` gives it. Raises UsageError."""
+    try:
+        after = json.loads(attributes)
+    except ValueError as problem:
+        raise UsageError(f"The attributes are not JSON: {problem}.", 'Write {"type": "...", ...}.') from problem
+    if not isinstance(after, dict) or not all(isinstance(value, str) for value in after.values()):
+        raise UsageError("The attributes are not a JSON object with strings.", 'Write {"type": "...", ...}.')
+    errors = {name: value for name, value in shown["attributes"].items() if name.startswith(_ERROR)}
+    name, before = form_of(shown)
+    text = data.replace("\r\n", "\n")  # browsers send line ends so, whatever they were
+    content: str | None = text if name == "data_base64" else _line_ends(shown, text)
+    if text == before.replace("\r\n", "\n"):
+        name = "data" if "data" in shown else "data_base64"
+        content = shown[name]
+    return {"attributes": {**errors, **after}, name: content}
+
+
+def form_of(shown: Mapping[str, Any]) -> tuple[str, str]:
+    """What a form edits of the data: `data` and a text, or `data_base64` where a form would change the text."""
+    if "data_base64" in shown:
+        return "data_base64", shown["data_base64"]
+    text = shown["data"] or ""
+    if _CONTROL.search(text):
+        return "data_base64", base64.b64encode(text.encode()).decode()
+    return "data", text
+
+
+def _line_ends(shown: Mapping[str, Any], text: str) -> str:
+    """As the data had them."""
+    return text.replace("\n", "\r\n") if "\r\n" in (shown.get("data") or "") else text
 
 
 def edit(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:

@@ -51,7 +51,9 @@ def seek(
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")] = False,
     yes: Yes = False,
-    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until it is done.")] = 60.0,
+    limit_s: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds to wait until it is done.")
+    ] = Installation.seek_s,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:

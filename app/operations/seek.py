@@ -41,6 +41,7 @@ class Installation:
     client: Mapping[str, Any]
     instance: str
     silent_s: float = FRESH_S  #: a worker that was silent for so long is gone
+    seek_s: float = 60.0  #: until a seek is withdrawn, if nobody gives it another limit
 
     @cached_property
     def admin(self) -> KafkaAdmin:
@@ -97,6 +98,12 @@ def controller_runs(at: Installation) -> bool:
     except KafkaFailed as problem:
         raise NotReadyError(f"Kafka did not describe the controllers' group ({problem}).", "Try again.") from problem
     return group is not None and group.members > 0
+
+
+def check_controller_runs(at: Installation) -> None:
+    """Raises NotReadyError unless one does."""
+    if not controller_runs(at):
+        raise NotReadyError("No controller runs.", f"To seek, {_START}.")
 
 
 # -- nothing runs

@@ -186,6 +186,9 @@ class Settings(BaseSettings):
         "", "file:FILE", "Who may log in to the console: YAML of hashed tokens, read again when it changes; empty: "
         "nobody has to, and it answers on loopback only.",
     )  # fmt: skip
+    console_bodies: bool = _setting(
+        False, "yes or no", "Whether the console shows the data of events even if PENSTOCK_CONSOLE is read."
+    )
 
     event_bytes_max: int = _setting(MIB, "bytes", "Largest body of an event; above it 413.", ge=65_536, le=256 * MIB)
     # Not larger: topics have no room for more beside the body, and Kafka would reject what ingress accepts.

@@ -126,11 +126,17 @@ class TopicReader:
         if last is None:
             yield from self._until_end({number: low for number, (low, _) in self._ranges.items()})
             return
-        starts = {number: max(low, high - last) for number, (low, high) in self._ranges.items()}
-        found = sorted(
-            self._until_end(starts), key=lambda record: (record.timestamp_ms, record.partition, record.offset)
-        )
+        found = sorted(self.newest(last), key=lambda record: (record.timestamp_ms, record.partition, record.offset))
         yield from found[-last:] if last else []
+
+    def newest(self, last: int) -> Iterator[StoredRecord]:
+        """The records at the `last` offsets of each partition, when this reader was created; by partition."""
+        yield from self.at_or_above({number: high - last for number, (_, high) in self._ranges.items()})
+
+    def at_or_above(self, offsets: Mapping[int, int]) -> Iterator[StoredRecord]:
+        """Records of these partitions that were in the topic when this reader was created, from these offsets on."""
+        there = {number: offset for number, offset in offsets.items() if number in self._ranges}
+        yield from self._until_end({number: max(self._ranges[number][0], offset) for number, offset in there.items()})
 
     def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
         """Records that were in the topic when this reader was created, from this time on in each partition."""

@@ -15,7 +15,9 @@ from app.operations.contract_snapshot import Contract
 from knative.contract.records import Channel, Subscription, WorkerState, WorkerStatus, WorkerSubscription
 from knative.delivery.policy import Addressable
 from tables.resource_status import resource_statuses
+from tests.support.console_acts import MemoryActs
 from tests.support.processes import free_port
+from web.console.acts import Acts
 from web.console.limits import Limits
 from web.console.safety import Mode
 from web.console.server import Console, ConsoleConfig
@@ -73,13 +75,14 @@ async def serving_console(
     tokens: Sequence[str] = (),
     limits: Limits | None = None,
     tls: ssl.SSLContext | None = None,
+    acts: Acts | None = None,
 ) -> AsyncIterator[str]:
     """The address of a console. A token is its owner's name too."""
     port, limits = free_port(), limits or Limits(every_s=0.1)
     sessions = Sessions(limits)
     sessions.names = {hashlib.sha256(token.encode()).digest(): token for token in tokens}
     config = ConsoleConfig(mode, "penstock", port, has_tokens=bool(tokens), secure=tls is not None, limits=limits)
-    console = Console(config, reads or MemoryReads(), sessions)
+    console = Console(config, reads or MemoryReads(), sessions, acts or MemoryActs())
     application = http.Application(client_max_size=1024)  # as the admin server
     console.add_to(application.router)
     runner = http.AppRunner(application, shutdown_timeout=1.0)

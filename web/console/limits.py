@@ -11,6 +11,11 @@ class Limits:
 
     every_s: float = 2.0  #: a page that is open shows a state that is at most this old; workers report as often
     rows_max: int = 100  #: of a table
+    read_max: int = 20_000  #: records that one look at a topic reads
+    tails_max: int = 50  #: topics and filters that are followed at the same time
+    data_bytes_max: int = 65_536  #: of an event that a page shows
+    hex_bytes_max: int = 4_096  #: the same in hex
+    indents_max: int = 40  #: levels of JSON; more would make a page of spaces
     tabs_max: int = 100  #: that are open at the same time; further ones are not live
     form_bytes_max: int = 2 * 1_048_576  #: an event of the largest default size, encoded for a form
     sessions_max: int = 1_000

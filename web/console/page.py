@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from web.console.acts import Acts
 from web.console.limits import Limits
 from web.console.safety import Mode
 from web.console.state import Reads, State
@@ -21,9 +22,12 @@ class Ask:
     mode: Mode
     who: str  #: whose session this is, for the audit
     limits: Limits
+    acts: Acts
     path: Mapping[str, str] = field(default_factory=dict)  #: the parts of the path in braces
     query: Mapping[str, str] = field(default_factory=dict)  #: the first value of each parameter
     form: Mapping[str, str] = field(default_factory=dict)  #: of a POST: the first value of each field
+    has_bodies: bool = False  #: whether data of events may be shown
+    is_live: bool = False  #: only the block `live` is drawn
 
 
 @dataclass(frozen=True, slots=True)

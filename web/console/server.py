@@ -22,6 +22,7 @@ from aiohttp import web as http
 
 from knative.errors import NotReadyError, PenstockError
 from web.console import safety
+from web.console.acts import Acts
 from web.console.assets import assets, digest
 from web.console.limits import Limits
 from web.console.page import Ask, NotThere, Page, Seen, Values
@@ -48,6 +49,7 @@ class ConsoleConfig:
     port: int
     has_tokens: bool = False  #: people log in
     secure: bool = False
+    bodies: bool = False  #: data of events is shown in the mode `read` too
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -67,9 +69,9 @@ class Refused(Exception):
 class Console:
     """`add_to` a router; `stop` when the server stops. `sessions` has the tokens of `config.has_tokens`."""
 
-    def __init__(self, config: ConsoleConfig, reads: Reads, sessions: Sessions) -> None:
+    def __init__(self, config: ConsoleConfig, reads: Reads, sessions: Sessions, acts: Acts) -> None:
         self.config = config
-        self._reads, self._sessions = reads, sessions
+        self._reads, self._sessions, self._acts = reads, sessions, acts
         self._snapshots = Snapshots(reads, config.limits.every_s)
         self._pages = all_pages()
         self._guesses = Guesses()
@@ -95,6 +97,7 @@ class Console:
         """End the streams of pages that are open."""
         self._stopping.set()
         self._snapshots.forget()
+        self._acts.stop()
 
     # -- what every request passes
 
@@ -180,16 +183,21 @@ class Console:
 
         return handler
 
-    async def _ask(self, request: http.Request, session: Session, form: Mapping[str, str] | None = None) -> Ask:
+    async def _ask(
+        self, request: http.Request, session: Session, form: Mapping[str, str] | None = None, *, is_live: bool = False
+    ) -> Ask:
         return Ask(
             await self._snapshots.get(),
             self._reads,
             self.config.mode,
             session.name,
             self.config.limits,
+            self._acts,
             request.match_info,
             request.query,
             form or {},
+            has_bodies=self.config.bodies or self.config.mode is Mode.WRITE,
+            is_live=is_live,
         )
 
     def _form(self, page: Page) -> _Handler:
@@ -252,7 +260,7 @@ class Console:
 
     async def _live_part(self, request: http.Request, page: Page, session: Session) -> str:
         """The same text for tabs that show the same."""
-        ask = await self._ask(request, session)
+        ask = await self._ask(request, session, is_live=True)
         if self._rendered_of != self._snapshots.number:
             self._rendered.clear()
             self._rendered_of = self._snapshots.number

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from app.operations.console.acts import ConsoleActs
 from app.operations.console.reads import ConsoleReads
 from app.settings.load import Settings
 from app.worker.parts import Parts
@@ -45,6 +46,7 @@ def console(
         settings.admin_port,
         has_tokens=bool(settings.console_tokens),
         secure=bool(settings.tls_cert),
+        bodies=settings.console_bodies,
     )
     sessions = Sessions(Limits())
     if settings.console_tokens:
@@ -54,4 +56,5 @@ def console(
             sessions.names = names
 
         watches.append(FileWatch("PENSTOCK_CONSOLE_TOKENS", [path], lambda: read_names(path), use))
-    return Console(config, reads, sessions)
+    acts = ConsoleActs(settings, parts.contract, parts.status, parts.producer, kafka, config.limits)
+    return Console(config, reads, sessions, acts)

@@ -16,6 +16,7 @@ from tables.resource_status import resource_statuses
 from tables.traffic_windows.view import HeldRows
 from tables.traffic_windows.windows import SHORT_S, Window
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, worker
+from tests.support.console_acts import MemoryActs
 from web.console.limits import Limits
 from web.console.page import Ask
 from web.console.pages.overview import overview
@@ -39,7 +40,7 @@ def _state(*workers: WorkerStatus, **changes: object) -> State:
 
 
 def _ask(state: State, query: dict[str, str] | None = None, limits: Limits | None = None) -> Ask:
-    return Ask(state, MemoryReads(), Mode.READ, "", limits or Limits(), query=query or {})
+    return Ask(state, MemoryReads(), Mode.READ, "", limits or Limits(), MemoryActs(), query=query or {})
 
 
 def _names(shown: object) -> list[tuple[str, str]]:

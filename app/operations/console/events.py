@@ -1,0 +1,198 @@
+"""What pages read of the topics of channels and brokers: as they grow, from a place, by id, and what became of one
+event. Blocking calls are in threads, two at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from app.operations.console.passages import is_letter_of, passage
+from app.operations.console.reads import Latest
+from app.operations.console.tails import Tail
+from app.operations.console.values import event_of
+from app.operations.dead_letters.ledger import Ledger, read_ledger
+from app.operations.dead_letters.letters import DeadLetter, Selection
+from app.operations.dead_letters.reader import read_letters
+from app.operations.event_filter import EventFilter, read_filters
+from app.operations.group_offsets import read_group_offsets
+from app.operations.times import read_time
+from knative.contract.records import Channel, Subscription
+from knative.contract.subscription_stats import FailingDelivery
+from knative.errors import NotReadyError
+from tables.contract_table import ContractTable
+from tables.kafka.loop_thread import call_in_thread
+from tables.kafka.topic_reader import StoredRecord, TopicReader
+from tables.status_table import StatusTable
+from tables.timing import ANSWER_S, SPARING_S
+from web.console.acts import Events, Passage, StoredEvent
+from web.console.limits import Limits
+
+T = TypeVar("T")
+
+
+class Bounded:
+    """Passes on what a reader yields, until enough was read or it took too long."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.read, self.is_whole = 0, True
+        self._most, self._end_s = limits.read_max, time.monotonic() + ANSWER_S
+
+    def of(self, records: Iterable[T]) -> Iterator[T]:
+        """The same, or the first of them; then it is not whole."""
+        for record in records:
+            if self.read >= self._most or time.monotonic() > self._end_s:
+                self.is_whole = False
+                return
+            self.read += 1
+            yield record
+
+
+class EventReads:
+    """Event loop only. The part of `Acts` that reads events."""
+
+    def __init__(
+        self, instance: str, contract: ContractTable, status: StatusTable, kafka: Mapping[str, Any], limits: Limits
+    ) -> None:
+        self._instance, self._contract, self._status = instance, contract, status
+        self._kafka, self._limits = kafka, limits
+        self._readers = asyncio.Semaphore(2)  # each decodes thousands of records, beside what the worker delivers
+        self._tails: dict[tuple[str, str], Latest[Events]] = {}
+
+    async def in_thread(self, function: Callable[[], T], limit_s: float = 4 * ANSWER_S) -> T:
+        """Raises NotReadyError when it takes too long."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._readers.acquire()
+            try:
+                return await call_in_thread(function, limit_s, "console")
+            finally:
+                self._readers.release()
+        except TimeoutError:
+            raise NotReadyError("Kafka has not answered in time, or many people read at once.", "Try again.") from None
+
+    async def tail(self, topic: str, filter_: str) -> Events | None:
+        """The last events, and those that have come since; None: Kafka has not answered yet."""
+        latest = self._tails.pop((topic, filter_), None)
+        if latest is None:
+            while len(self._tails) >= self._limits.tails_max:
+                del self._tails[next(iter(self._tails))]  # the one that was not looked at for the longest
+            latest = Latest(Tail(topic, _filter(filter_), self._kafka, self._limits.rows_max).look, "console-tail")
+        self._tails[topic, filter_] = latest
+        known = await latest.get(SPARING_S)
+        return None if known is None else known.value
+
+    async def stored(self, topic: str, filter_: str, start: str) -> Events:
+        """Events from a time or from PARTITION/OFFSET on."""
+        chosen = _filter(filter_)
+        partition, slash, offset = start.partition("/")
+        place = None
+        if slash and partition.isdecimal() and offset.isdecimal():
+            place = {int(partition): int(offset)}
+        since_ms = 0 if place is not None else int(read_time(start, "From", time.time()) * 1000)
+        bounded = Bounded(self._limits)
+
+        def read() -> Events:
+            with TopicReader(topic, self._kafka) as reader:
+                records = reader.since(since_ms) if place is None else reader.at_or_above(place)
+                passing = (record for record in bounded.of(records) if chosen.passes(record))
+                return self._listed(list(islice(passing, self._limits.rows_max + 1)), bounded)
+
+        return await self.in_thread(read)
+
+    async def with_id(self, topic: str, id_: str) -> Events:
+        """The events that have this id."""
+        chosen, bounded = EventFilter({"id": id_}), Bounded(self._limits)
+
+        def read() -> Events:
+            with TopicReader(topic, self._kafka) as reader:
+                records = reader.newest(self._limits.read_max)
+                whole = all(high - low <= self._limits.read_max for low, high in reader.ranges.values())
+                passing = [record for record in bounded.of(records) if chosen.passes(record)]
+                bounded.is_whole &= whole
+                return self._listed(passing, bounded)
+
+        return await self.in_thread(read)
+
+    def _listed(self, records: list[StoredRecord], bounded: Bounded) -> Events:
+        most = self._limits.rows_max
+        records = sorted(records[:most], key=lambda record: (-record.timestamp_ms, record.partition, -record.offset))
+        is_whole = bounded.is_whole and len(records) <= most
+        return Events(tuple(event_of(record, whole=False) for record in records), bounded.read, is_whole)
+
+    async def event(self, topic: str, partition: int, offset: int) -> StoredEvent | None:
+        """One event; None: it is not there (any more)."""
+        record = await self.in_thread(partial(self._record, topic, partition, offset))
+        return None if record is None else event_of(record)
+
+    def _record(self, topic: str, partition: int, offset: int) -> StoredRecord | None:
+        with TopicReader(topic, self._kafka) as reader:
+            return reader.at(partition, offset)
+
+    async def passages(self, event: StoredEvent, channel: Channel) -> Sequence[Passage]:
+        """What became of an event of the channel, for each of its subscriptions."""
+        subscriptions = [
+            subscription
+            for subscription in self._contract.subscriptions.values()
+            if subscription.channel_uid == channel.uid
+        ][: self._limits.rows_max]
+        heads = {subscription.uid: self._heads(subscription.uid) for subscription in subscriptions}
+        return await self.in_thread(partial(self._follow, event, channel, subscriptions, heads))
+
+    def _heads(self, uid: str) -> list[FailingDelivery]:
+        stats = [worker.stats[uid] for worker in self._status.workers.values() if uid in worker.stats]
+        return [head for each in stats for head in each.heads]
+
+    def _follow(
+        self,
+        event: StoredEvent,
+        channel: Channel,
+        subscriptions: Sequence[Subscription],
+        heads: Mapping[str, Sequence[FailingDelivery]],
+    ) -> list[Passage]:
+        record = self._record(event.topic, event.partition, event.offset)
+        if record is None:
+            return []
+        positions = {
+            position.group: position
+            for position in read_group_offsets(self._kafka, subscriptions)
+            if position.partition == event.partition
+        }
+        letters = self._letters_of(record, channel, subscriptions)
+        return [
+            passage(
+                record,
+                subscription,
+                positions.get(subscription.group),
+                heads[subscription.uid],
+                letters.get(subscription.uid),
+            )
+            for subscription in subscriptions
+        ]
+
+    def _letters_of(
+        self, record: StoredRecord, channel: Channel, subscriptions: Sequence[Subscription]
+    ) -> dict[str, tuple[DeadLetter, str | None]]:
+        """The dead letters of an event, by uid of the subscription. They come after it."""
+        letters: dict[str, tuple[DeadLetter, str | None]] = {}
+        ledger: Ledger | None = None
+        chosen = Selection(since_s=record.timestamp_ms / 1000 - ANSWER_S)  # clocks of workers and brokers differ
+        here = read_letters(self._kafka, [channel.dlq_topic], chosen, nothing)
+        for letter in Bounded(self._limits).of(here):
+            for subscription in subscriptions:
+                if is_letter_of(letter, record, subscription):
+                    ledger = ledger or read_ledger(self._kafka, self._instance)
+                    mark = ledger.get(letter)
+                    letters[subscription.uid] = letter, None if mark is None else mark.redriven_at
+        return letters
+
+
+def _filter(text: str) -> EventFilter:
+    return read_filters([text] if text else [])
+
+
+def nothing(_: object) -> None:
+    """A topic that does not exist has no letters; the page says what it waits for by itself."""

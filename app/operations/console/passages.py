@@ -1,0 +1,90 @@
+"""What became of one event for one subscription: from its filter, its group's offsets, what is retried, and the dead
+letters. Pure.
+
+    a dead letter of it?        -> dead letter, or redriven
+    the filter does not match?  -> filtered
+    among those tried again?    -> retrying
+    settled, by the offsets?    -> delivered, or skipped
+    otherwise                   -> waiting
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.operations.dead_letters.letters import DeadLetter
+from app.operations.lag import GroupOffset
+from knative import timefmt
+from knative.contract.explanation import Explanation, reason
+from knative.contract.records import Subscription
+from knative.contract.subscription_stats import FailingDelivery
+from knative.delivery.policy import OnRetriesExhausted
+from knative.filters import ALL_EVENTS, compile_filter, explain
+from knative.filters.attributes import attributes_of
+from tables.delivery_settings import dead_letters_to
+from tables.kafka.topic_reader import StoredRecord
+from web.console.acts import Passage, Verdict
+
+
+def is_letter_of(letter: DeadLetter, record: StoredRecord, subscription: Subscription) -> bool:
+    """Whether a dead letter is about this event for this subscription."""
+    place = tuple(letter.said.get(name) for name in ("topic", "partition", "offset"))
+    return place == (record.topic, str(record.partition), str(record.offset)) and (
+        letter.subscription_uid == subscription.uid or letter.subscription == subscription.label
+    )
+
+
+def passage(
+    record: StoredRecord,
+    subscription: Subscription,
+    position: GroupOffset | None,
+    heads: Sequence[FailingDelivery],
+    letter: tuple[DeadLetter, str | None] | None,
+) -> Passage:
+    """`position`: of its group in the event's partition, None = not known; `letter`: its dead letter, and when that was
+    redriven."""
+    if letter is not None:
+        found, redriven_at = letter
+        if redriven_at is not None:
+            return Passage(subscription, Verdict.REDRIVEN, f"Its dead letter was redriven at {redriven_at}.", found.ref)
+        return Passage(subscription, Verdict.LETTER, f"It is a dead letter: {found.reason or 'no reason'}.", found.ref)
+    why = _filtered(record, subscription)
+    if why is not None:
+        return Passage(subscription, Verdict.FILTERED, f"The event {why}.")
+    for head in heads:
+        if (head.partition, head.offset) == (record.partition, record.offset):
+            at = f"at {timefmt.in_seconds(head.next_attempt)}" if head.next_attempt else "now"
+            return Passage(subscription, Verdict.RETRYING, f"{head.attempts} attempts have failed; the next is {at}.")
+    if position is None:
+        return Passage(subscription, Verdict.UNKNOWN, "Kafka has not returned the offsets of its group.")
+    if record.offset in position.settled or (position.committed is not None and record.offset < position.committed):
+        return Passage(subscription, Verdict.DELIVERED, _settled(subscription))
+    attempts = position.attempts.get(record.offset, 0)
+    if attempts:
+        return Passage(subscription, Verdict.RETRYING, f"{attempts} attempts have failed.")
+    ahead = record.offset - position.committable
+    before = f"At most {ahead} events of its partition are before it" if ahead else "It is the next of its partition"
+    return Passage(subscription, Verdict.WAITING, f"{before}, by the last commit.")
+
+
+def _filtered(record: StoredRecord, subscription: Subscription) -> str | None:
+    """Why the filter does not let it pass; None: it does."""
+    if subscription.filter == ALL_EVENTS:
+        return None
+    attributes = attributes_of(record.headers, record.value) or {}
+    compiled = compile_filter(subscription.filter)
+    if compiled is None or compiled.matches(attributes):
+        return None
+    parts = tuple(explain(subscription.filter, attributes))
+    return reason(Explanation(subscription.label, False, parts, subscription.order, None, attributes))
+
+
+def _settled(subscription: Subscription) -> str:
+    """The offsets say that an event is done with, and not how."""
+    if subscription.exhausted is OnRetriesExhausted.IGNORE:
+        otherwise = "or dropped when its retries ended"
+    elif subscription.delivery.dead_letter_sink is not None:
+        otherwise = f"or sent to the dead letter sink {dead_letters_to(subscription).value}"
+    else:
+        otherwise = "and there is no dead letter of it"
+    return f"Its offset is settled: delivered, {otherwise}. A seek, or a start at the latest event, skips events too."

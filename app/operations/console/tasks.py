@@ -1,0 +1,95 @@
+"""What people have started in the console and what takes a while: redrives and seeks of this process. In memory only;
+the audit topic has how each of them ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from knative.errors import NotReadyError, PenstockError
+from web.console.acts import Task
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Running:
+    """A task; whoever carries it out sets these fields."""
+
+    who: str
+    act: str
+    what: str
+    progress: Callable[[], str] = lambda: ""
+    stop: Callable[[], None] | None = None  #: None: it cannot end early
+    problem: str | None = None
+    began_s: float = field(default_factory=time.time)
+    ended_s: float | None = None
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    @property
+    def shown(self) -> Task:
+        """For pages."""
+        can_stop = self.ended_s is None and self.stop is not None
+        return Task(self.id, self.who, self.what, self.began_s, self.ended_s, self.progress(), self.problem, can_stop)
+
+
+class Tasks:
+    """Event loop only. `ended`: called with each task that has ended."""
+
+    def __init__(self, ended: Callable[[Running], Awaitable[None]], kept_max: int = 20) -> None:
+        self._ended, self._kept_max = ended, kept_max
+        self._tasks: list[Running] = []
+        self._handles: set[asyncio.Task[None]] = set()
+
+    def check(self, running: Running) -> None:
+        """Raises NotReadyError while another one does the same kind of thing here."""
+        for other in self._tasks:
+            if other.act == running.act and other.ended_s is None:
+                raise NotReadyError(
+                    f"{other.who} has started this before, and it is under way: {other.what}.",
+                    "Wait until it has ended, or stop it.",
+                )
+
+    def start(self, running: Running, work: Callable[[Running], Awaitable[None]]) -> None:
+        """Start it. Raises NotReadyError as `check`."""
+        self.check(running)
+        over = [other for other in self._tasks if other.ended_s is not None]
+        for other in over[: max(0, len(self._tasks) + 1 - self._kept_max)]:
+            self._tasks.remove(other)
+        self._tasks.append(running)
+        handle = asyncio.get_running_loop().create_task(self._run(running, work))
+        self._handles.add(handle)
+        handle.add_done_callback(self._handles.discard)
+
+    async def _run(self, running: Running, work: Callable[[Running], Awaitable[None]]) -> None:
+        try:
+            await work(running)
+        except PenstockError as problem:
+            running.problem = f"{problem.what} {problem.hint}".strip()
+        except TimeoutError:
+            running.problem = "It took too long. Look at `penstock status` and `penstock lag` before you try again."
+        except Exception:
+            log.exception("what was started in the console has failed", what=running.what)
+            running.problem = "It failed. The log of the worker says why."
+        running.ended_s = time.time()
+        await self._ended(running)
+
+    @property
+    def shown(self) -> list[Task]:
+        """The newest first."""
+        return [running.shown for running in reversed(self._tasks)]
+
+    def find(self, id_: str) -> Running | None:
+        """A task that can be stopped."""
+        return next((running for running in self._tasks if running.id == id_ and running.shown.can_stop), None)
+
+    def stop(self) -> None:
+        """The process ends."""
+        for running in self._tasks:
+            if running.ended_s is None and running.stop is not None:
+                running.stop()

@@ -1,0 +1,74 @@
+"""Records of Kafka as the values that pages show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.operations.dead_letters.editing import form_of
+from app.operations.dead_letters.ledger import Ledger
+from app.operations.dead_letters.letters import DeadLetter, Group
+from app.operations.dead_letters.summary import Summary
+from app.operations.stored_records import as_json, split_headers
+from knative import shown
+from knative.cloudevents.kafka_binding import describe
+from knative.contract.records import kind_and_name
+from tables.kafka.topic_reader import StoredRecord
+from web.console.acts import Letter, LetterGroup, LetterRow, StoredEvent
+
+
+def event_of(record: StoredRecord, *, whole: bool = True) -> StoredEvent:
+    """The event. Not `whole`: without data, and with short attributes, for a list."""
+    attributes, others = split_headers(record)
+    if not whole:
+        attributes, others = {name: value[: shown.TEXT_MAX] for name, value in attributes.items()}, {}
+    return StoredEvent(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms / 1000,
+        record.key,
+        attributes,
+        others,
+        record.value if whole else None,
+        len(record.value or b""),
+    )
+
+
+def letter_row(letter: DeadLetter, ledger: Ledger) -> LetterRow:
+    """A dead letter in a list."""
+    mark, about = ledger.get(letter), describe(letter.record.headers)
+    return LetterRow(
+        letter.ref,
+        letter.time_s,
+        letter.subscription,
+        letter.reason,
+        about["id"],
+        about["type"],
+        about["source"],
+        letter.said.get("attempts", ""),
+        None if mark is None else mark.redriven_at,
+    )
+
+
+def letter_of(letter: DeadLetter, ledger: Ledger) -> Letter:
+    """A dead letter, whole."""
+    destination = letter.said.get("knativeerrordest", "")
+    return Letter(
+        letter_row(letter, ledger), event_of(letter.shown), letter.answer, destination, form_of(as_json(letter.record))
+    )
+
+
+def groups_of(groups: Iterable[Group]) -> list[LetterGroup]:
+    """The same, for pages."""
+    return [
+        LetterGroup(group.subscription, group.reason, group.count, group.redriven, group.oldest_s, group.newest_s)
+        for group in groups
+    ]
+
+
+def summary_text(summary: Summary) -> str:
+    """How far a redrive is, or how it has ended."""
+    text = f"{summary.redriven} redriven, {summary.failed} failed, {summary.already} were redriven before."
+    for (subscription, reason), count in summary.reasons.most_common(3):
+        text += f" {count} failed for {kind_and_name(subscription, '')[1] or 'no subscription'}: {reason}."
+    return text + (f" It ended early: {summary.stopped}." if summary.stopped else "")

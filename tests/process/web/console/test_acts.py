@@ -1,0 +1,151 @@
+"""Pages with acts, whole, over values that a test gives: escaped, only with a token, only in the mode `write`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import aiohttp
+import pytest
+
+from knative.contract.seeks import Move
+from tests.support.console import CHANNEL, SUBSCRIPTION, serving_console
+from tests.support.console_acts import MemoryActs, stored_event
+from tests.support.console_client import words
+from web.console.acts import Deed, Letter, LetterChoice, LetterGroup, LetterRow, Passage, Task, Verdict
+from web.console.safety import Mode
+
+_EVIL = "\"'><script>alert(1)</script>{{7*7}}\u202e<img src=x onerror=alert(2)>"
+_REF = "t.dlq/0/3"
+_ROW = LetterRow(_REF, 1.0, _EVIL, _EVIL, _EVIL, _EVIL, _EVIL, _EVIL, None)
+_EVENT = replace(
+    stored_event(3, _EVIL.encode(), subject=_EVIL, id=_EVIL, **{_EVIL: _EVIL}), headers={_EVIL: _EVIL}, key=b"\xff<b>"
+)
+_ACTS = MemoryActs(
+    events=[_EVENT],
+    rows=[_ROW],
+    groups=[LetterGroup(_EVIL, _EVIL, 2, 1, 1.0, 2.0)],
+    whole=[Letter(_ROW, _EVENT, _EVIL.encode(), _EVIL, ("data", _EVIL))],
+    moved=[Move(0, 10, 4), Move(1, -1, 3)],
+    passed=[Passage(SUBSCRIPTION, Verdict.LETTER, _EVIL, _EVIL)],
+    audit=[Deed(1.0, _EVIL, _EVIL, _EVIL)],
+    running=[Task(_EVIL, _EVIL, _EVIL, 1.0, None, _EVIL, None, True), Task("x", "", "", 1.0, 2.0, "", _EVIL, False)],
+)
+_OF = "KafkaChannel/demo/orders"
+_EVENT_PAGE = f"/event?of={_OF}&at=0/3"
+_LETTER_PAGE = f"/letter?ref={_REF}"
+_PAGES = [
+    "/letters", f"/letters?subscription={_EVIL}&reason={_EVIL}", _LETTER_PAGE, f"/events?filter={_EVIL}",
+    f"/events?of={_OF}&from=10m", f"/events?id={_EVIL}", _EVENT_PAGE, "/send", "/audit",
+    "/move?of=Subscription/demo/billing&to=-6",
+]  # fmt: skip
+
+
+def _acts(topic: str = CHANNEL.topic) -> MemoryActs:
+    return replace(_ACTS, events=[replace(_EVENT, topic=topic)], done=[])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", [Mode.READ, Mode.WRITE])
+async def test_texts_of_senders_are_texts(mode: Mode) -> None:
+    async with serving_console(acts=_acts(), mode=mode) as url, aiohttp.ClientSession() as client:
+        for path in _PAGES:
+            async with client.get(url + path) as answer:
+                text = await answer.text()
+            assert answer.status == 200, (path, words(text))
+            assert "<script>alert" not in text, path
+            assert "<img src=x" not in text, path
+            assert "49" not in words(text), path
+            assert not re.search(r'value="[^"]*"\'', text), path
+
+
+@pytest.mark.asyncio
+async def test_data_is_shown_where_people_may_write() -> None:
+    for mode, is_shown in ((Mode.READ, False), (Mode.WRITE, True)):
+        async with serving_console(acts=_acts(), mode=mode) as url, aiohttp.ClientSession() as client:
+            for path in (_EVENT_PAGE, _LETTER_PAGE):
+                async with client.get(url + path) as answer:
+                    text = words(await answer.text())
+                assert ("PENSTOCK_CONSOLE_BODIES=true" in text) is not is_shown, path
+                assert ("Edit and send again" in text) is (is_shown and path == _LETTER_PAGE)
+            async with client.get(url + _EVENT_PAGE) as answer:
+                assert ("curl" in await answer.text()) is is_shown
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("path", "form", "done"),
+    [
+        (
+            "/letters",
+            {"do": "redrive", "scope": "picked", "pick-1": _REF, "rate": "5/s", "limit": "9"},
+            ("redrive", LetterChoice(refs=(_REF,)), "5/s", "9"),
+        ),
+        (
+            "/letters?subscription=demo/billing&reason=400",
+            {"do": "redrive", "scope": "all", "pick-1": _REF, "rate": "", "limit": ""},
+            ("redrive", LetterChoice("demo/billing", "400"), "", ""),
+        ),
+        (_LETTER_PAGE, {"attributes": "{}", "data": "x"}, ("edit", _REF, "{}", "x")),
+        ("/move?of=Subscription/demo/billing&to=-6", {}, ("seek", "demo/billing", "-6")),
+        (
+            "/send",
+            {"of": _OF, "type": "t", "source": "/s", "data": "x"},
+            ("send", _OF, {"type": "t", "source": "/s"}, "x"),
+        ),
+        ("/audit", {"task": "an-id"}, ("stop", "an-id")),
+    ],
+)
+async def test_a_form_acts_once_with_a_token_and_never_in_a_console_that_shows(
+    path: str, form: dict[str, str], done: tuple[object, ...]
+) -> None:
+    acts = _acts()
+    async with serving_console(acts=acts) as url, aiohttp.ClientSession() as client:
+        async with client.get(url + path) as answer:
+            token = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())[0]
+
+        async def post(origin: str = url, **changes: str) -> int:
+            data = {"form_token": token, **form, **changes}
+            async with client.post(url + path, data=data, headers={"Origin": origin}, allow_redirects=False) as answer:
+                return answer.status
+
+        assert await post("http://elsewhere") == 403
+        assert await post(form_token="another") == 403
+        assert acts.done == []
+        assert await post() in (200, 303)
+        assert acts.done == [(*done, "everybody on this machine")]
+    async with serving_console(acts=acts, mode=Mode.READ) as url, aiohttp.ClientSession() as client:
+        async with client.post(url + path, data=form, headers={"Origin": url}) as answer:
+            assert answer.status == 403
+        assert len(acts.done) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_dry_run_sends_nothing_and_asks() -> None:
+    acts = _acts()
+    async with serving_console(acts=acts) as url, aiohttp.ClientSession() as client:
+        async with client.get(f"{url}/letters") as answer:
+            token = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())[0]
+
+        async def dry(**form: str) -> str:
+            data = {"form_token": token, "do": "dry", "rate": "5/s", "limit": "", **form}
+            async with client.post(f"{url}/letters", data=data, headers={"Origin": url}) as answer:
+                return await answer.text()
+
+        assert "No letter is picked" in await dry(scope="picked")
+        text = await dry(scope="picked", **{"pick-1": _REF})
+    assert "1 would be redriven" in words(text)
+    assert f'name="pick-1" value="{_REF}"' in text
+    assert acts.done == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("path", ["/event?at=0/9", "/event?at=x", "/letter?ref=t.dlq/0/9", "/events?of=Broker/no/one"])
+async def test_what_is_not_there_says_so(path: str) -> None:
+    async with (
+        serving_console(acts=_acts()) as url,
+        aiohttp.ClientSession() as client,
+        client.get(url + path) as answer,
+    ):
+        assert answer.status == 404
+        assert "There is no " in words(await answer.text())

@@ -1,0 +1,1 @@
+"""What the console does, without Kafka."""

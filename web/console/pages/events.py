@@ -1,0 +1,196 @@
+"""Events of a channel or broker, or its dead letters, as they come or as they are stored; and one of them, whole, with
+what became of it for each subscription. As `penstock tail`, `explain`, `lag` and `dlq`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from shlex import quote
+from urllib.parse import urlencode
+
+from knative.contract.records import Channel
+from knative.errors import PenstockError
+from web.console.acts import Events, Passage, StoredEvent, Verdict
+from web.console.bodies import body_of, curl
+from web.console.page import Ask, NotThere, Page, Values
+from web.console.pages.letters import letter_path
+from web.console.rows import path_of
+from web.console.state import State
+
+_NOW = "now"
+_STYLES = {
+    Verdict.DELIVERED: "ok",
+    Verdict.REDRIVEN: "ok",
+    Verdict.FILTERED: "idle",
+    Verdict.WAITING: "unknown",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.RETRYING: "warn",
+    Verdict.LETTER: "bad",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the address of the page asks for."""
+
+    channel: Channel
+    letters: bool  #: its dead letters
+    filter: str
+    start: str  #: `now`, a time, or PARTITION/OFFSET
+    id: str
+
+    @property
+    def topic(self) -> str:
+        """The topic that is read."""
+        return self.channel.dlq_topic if self.letters else self.channel.topic
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether the page shows events as they come."""
+        return self.start == _NOW and not self.id
+
+    @property
+    def command(self) -> str:
+        """The command that prints the same."""
+        options = ["--dlq"] if self.letters else []
+        if self.filter:
+            options += ["--filter", quote(self.filter)]
+        if self.id:
+            options += ["--no-follow", "--filter", quote(f"id={self.id}")]
+        elif not self.is_tail and "/" not in self.start:
+            options += ["--no-follow", "--since", quote(self.start)]
+        return " ".join(["penstock tail", quote(f"{self.channel.namespace}/{self.channel.name}"), *options])
+
+
+def channels_of(state: State) -> list[Channel]:
+    """Those whose topics can be read, by title."""
+    channels = [status.channel for status in state.resources if status.channel is not None]
+    return sorted(channels, key=lambda channel: (channel.namespace, channel.name, channel.kind))
+
+
+def channel_of(state: State, title: str) -> Channel:
+    """KIND/NAMESPACE/NAME; "" = the first. Raises NotThere."""
+    channels = channels_of(state)
+    for channel in channels:
+        if title in ("", channel.title):
+            return channel
+    what = (
+        f"There is no channel or broker {title[:300]} (any more)."
+        if title
+        else "There is no channel and no broker yet."
+    )
+    raise NotThere(what)
+
+
+def look_of(state: State, query: Mapping[str, str]) -> Look:
+    """Raises NotThere."""
+    return Look(
+        channel_of(state, query.get("of", "")),
+        query.get("what") == "letters",
+        query.get("filter", "").strip(),
+        query.get("from", "").strip() or _NOW,
+        query.get("id", "").strip(),
+    )
+
+
+def event_rows(events: Iterable[StoredEvent], look: Look) -> list[Values]:
+    """Events with the address of each."""
+    what = {"what": "letters"} if look.letters else {}
+    return [
+        {
+            "event": event,
+            "id": event.attributes.get("id", ""),
+            "type": event.attributes.get("type", ""),
+            "source": event.attributes.get("source", ""),
+            "more": [
+                (name, value)
+                for name, value in event.attributes.items()
+                if name not in ("id", "type", "source", "specversion", "time", "knativeerrordata")
+            ][:12],
+            "path": "/event?"
+            + urlencode({"of": look.channel.title, **what, "at": f"{event.partition}/{event.offset}"}),
+        }
+        for event in events
+    ]
+
+
+async def _list(ask: Ask) -> Values:
+    try:
+        look = look_of(ask.state, ask.query)
+    except NotThere:
+        if channels_of(ask.state):
+            raise
+        return {"state": ask.state, "look": None}
+    events: Events | None = None
+    problem = None
+    if look.is_tail or not ask.is_live:
+        try:
+            events = await _events(ask, look)
+        except PenstockError as raised:
+            problem = f"{raised.what} {raised.hint}".strip()
+    return {
+        "state": ask.state,
+        "look": look,
+        "channels": channels_of(ask.state),
+        "events": None if events is None else event_rows(events.events, look),
+        "read": 0 if events is None else events.read,
+        "is_whole": events is None or events.is_whole,
+        "problem": problem,
+    }
+
+
+async def _events(ask: Ask, look: Look) -> Events | None:
+    if look.id:
+        return await ask.acts.with_id(look.topic, look.id)
+    if look.is_tail:
+        return await ask.acts.tail(look.topic, look.filter)
+    return await ask.acts.stored(look.topic, look.filter, look.start)
+
+
+async def _whole(ask: Ask) -> Values:
+    look = look_of(ask.state, ask.query)
+    partition, _, offset = ask.query.get("at", "").partition("/")
+    gone = NotThere(f"There is no event {ask.query.get('at', '')[:40]} in {look.topic} (any more).")
+    if not (_is_number(partition) and _is_number(offset)):
+        raise gone
+    event = await ask.acts.event(look.topic, int(partition), int(offset))
+    if event is None:
+        raise gone
+    passages = [] if look.letters else [passage_row(each) for each in await ask.acts.passages(event, look.channel)]
+    url = f"{ask.acts.ingress or 'http://localhost:8080'}{look.channel.path}"
+    return {
+        "state": ask.state,
+        "look": look,
+        "event": event,
+        "letter_path": letter_path(event.ref) if look.letters else None,
+        "channel_path": path_of(look.channel.kind, look.channel.namespace, look.channel.name),
+        "key": None if event.key is None else event.key.decode("utf-8", "replace"),
+        "body": body_of(event.data),
+        "has_bodies": ask.has_bodies,
+        "curl": curl(event, url) if ask.has_bodies and not look.letters else None,
+        "passages": passages,
+    }
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
+def passage_row(passage: Passage) -> Values:
+    """What became of the event for one subscription."""
+    subscription = passage.subscription
+    return {
+        "name": f"{subscription.namespace}/{subscription.name}",
+        "kind": subscription.kind.lower(),
+        "path": path_of(subscription.kind, subscription.namespace, subscription.name),
+        "style": _STYLES[passage.verdict],
+        "word": passage.verdict.value.capitalize(),
+        "why": passage.why,
+        "letter_path": None if passage.letter is None else letter_path(passage.letter),
+    }
+
+
+PAGES = (
+    Page("/events", "events.html", _list, nav="Events", place=20),
+    Page("/event", "event.html", _whole, live=False),
+)

@@ -79,20 +79,21 @@ def test_what_failed_is_seen_edited_and_redriven(kafka: EmbeddedKafka, tmp_path:
     orders = {"filter": {"attributes": {"type": "order.created"}}}
     with ScriptedSubscriber() as subscriber:
         good = Wanted("good", subscriber.script("/good", says(200)), filter=orders)
-        picky = subscriber.script("/picky", *[says(400, b"no amount")] * 3, says(200))
+        picky = subscriber.script("/picky", *[says(400, b"no amount")] * 5, says(200))
         installation.write([good, Wanted("picky", picky, "unordered", filter=orders)])
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_triggers(["good", "picky"])
             stage = Stage(installation, worker, subscriber)
             assert "New ones appear here by themselves" in stage.console.words(stage.events)
-            for number in range(3):
+            for number in range(5):
                 _send(worker, installation, f"e{number}", "order.created", b'{"amount":%d}' % number)
             _send(worker, installation, "other", "invoice")
             installation.wait_settled(["good", "picky"], LIMIT_S)
 
             _events_are_found(stage)
             _letters_are_redriven(stage)
+            _a_redrive_is_stopped(stage)
             _offsets_are_moved(stage)
             _an_event_is_sent(stage)
             _all_of_it_is_in_the_audit_topic(stage)
@@ -127,17 +128,17 @@ def _letters_are_redriven(stage: Stage) -> None:
     """A dry run of one, and then it is redriven; another one is edited before."""
     console, subscriber = stage.console, stage.subscriber
     refs = sorted(re.findall(r'name="pick-\d+" value="([^"]+)"', console.page("/letters")))
-    assert len(refs) == 3
+    assert len(refs) == 5
     picked = {"scope": "picked", "pick-1": refs[0], "rate": "20/s", "limit": ""}
     status, text = console.post("/letters", {"do": "dry", **picked})
     assert (status, "1 would be redriven" in text, "Nothing was sent yet" in text) == (200, True, True)
-    assert len(subscriber.requests("/picky")) == 3
+    assert len(subscriber.requests("/picky")) == 5
     status, text = console.post("/letters", {"do": "redrive", **picked, "rate": "fast"})
     assert (status, "'fast' is not a valid rate" in text) == (200, True)
     assert console.post("/letters", {"do": "redrive", **picked}) == (303, "/letters")
     stage.wait_done(1)
     assert "1 redriven, 0 failed" in console.words("/letters")
-    assert [sent.attributes["id"] for sent in subscriber.requests("/picky")[3:]] == ["e0"]
+    assert [sent.attributes["id"] for sent in subscriber.requests("/picky")[5:]] == ["e0"]
     assert "test/picky trigger Redriven" in stage.event("e0")
 
     letter = f"/letter?{urlencode({'ref': refs[1]})}"
@@ -152,16 +153,29 @@ def _letters_are_redriven(stage: Stage) -> None:
     assert (sent.attributes["id"], sent.attributes["type"], sent.body) == ("e1", "order.mended", b'{"amount":\n7}')
 
 
+def _a_redrive_is_stopped(stage: Stage) -> None:
+    """The first letter goes at once, and the second one an hour later."""
+    console = stage.console
+    assert console.post("/letters", {"do": "redrive", "scope": "all", "rate": "1/h", "limit": ""}) == (303, "/letters")
+    wait_until("one is redriven", lambda: "1 redriven, 0 failed, 2 were redriven" in console.words("/letters"), LIMIT_S)
+    status, text = console.post("/letters", {"do": "redrive", "scope": "all", "rate": "", "limit": ""})
+    assert (status, "has started this before, and it is under way" in text) == (200, True)
+    (task,) = re.findall(r'name="task" value="([^"]+)"', console.page("/letters"))
+    assert console.post("/audit", {"task": task}) == (303, "/audit")
+    wait_until("it has ended", lambda: "It ended early: it was stopped" in console.words("/letters"), LIMIT_S)
+    assert len(stage.subscriber.requests("/picky")) == 8
+
+
 def _offsets_are_moved(stage: Stage) -> None:
     """As the preview says."""
     console, subscriber = stage.console, stage.subscriber
     move = f"/move?of=Trigger/{NAMESPACE}/good&to=-2"
-    row = "2 repeated, 0 skipped Partition Offset now New offset Repeats Skips 0 4 2 2 0"
+    row = "2 repeated, 0 skipped Partition Offset now New offset Repeats Skips 0 6 4 2 0"
     assert row in console.words(move)
     before = len(subscriber.requests("/good"))
     assert console.post(move, {}) == (303, "/move")
-    wait_until("it is moved", lambda: "Moved: partition 0 to 2" in console.words("/move"), LIMIT_S)
-    wait_until("e2 comes again", lambda: len(subscriber.requests("/good")) == before + 1, LIMIT_S)
+    wait_until("it is moved", lambda: "Moved: partition 0 to 4" in console.words("/move"), LIMIT_S)
+    wait_until("e4 comes again", lambda: len(subscriber.requests("/good")) == before + 1, LIMIT_S)
 
 
 def _an_event_is_sent(stage: Stage) -> None:
@@ -178,9 +192,9 @@ def _an_event_is_sent(stage: Stage) -> None:
 def _all_of_it_is_in_the_audit_topic(stage: Stage) -> None:
     """What was refused is not; a command prints it too."""
     audit = stage.console.words("/audit")
-    for deed in ("Redrive of 1 letters", "edited", f"Seek of Trigger/{NAMESPACE}/good to -2", "of type order.created"):
+    for deed in ("Redrive of 1 letter:", "edited", f"Seek of Trigger/{NAMESPACE}/good to -2", "of type order.created"):
         assert deed in audit, audit
     name = f"{stage.installation.name}.audit"
     done = stage.installation.penstock("tail", "--topic", name, "--from-beginning", "--no-follow", "-o", "json")
     acts = [json.loads(json.loads(line)["data"])["act"] for line in done.stdout.splitlines()]
-    assert acts == ["redrive", "redrive-ended", "redrive", "redrive-ended", "seek", "seek-ended", "send"]
+    assert acts == [*["redrive", "redrive-ended"] * 2, "redrive", "stop", "redrive-ended", "seek", "seek-ended", "send"]

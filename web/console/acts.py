@@ -129,6 +129,7 @@ class Task:
 
     id: str
     who: str
+    act: str  #: redrive or seek
     what: str
     began_s: float
     ended_s: float | None

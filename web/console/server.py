@@ -215,6 +215,7 @@ class Console:
                 raise Refused(HTTPStatus.FORBIDDEN, what, "Set PENSTOCK_CONSOLE=write to change that.")
             ask = await self._ask(request, session, form)
             outcome = await page.post(ask)
+            self._rendered.clear()  # a live part from before would hide what this has begun
             if isinstance(outcome, Seen):
                 raise http.HTTPSeeOther(outcome.path)
             return await self._answer(request, page.template, {**await page.build(ask), **outcome}, page)

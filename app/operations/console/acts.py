@@ -28,6 +28,7 @@ from app.operations.dead_letters.rate import read_rate
 from app.operations.dead_letters.reader import Starts, read_letters, read_named, read_ref
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.running import RedrivePlace, Told, run_redrive
+from app.operations.plural import count
 from app.operations.seek import (
     Installation,
     check_controller_runs,
@@ -251,7 +252,7 @@ def _named(choice: LetterChoice) -> str:
     """What was chosen, in words."""
     if choice.refs:
         first = ", ".join(choice.refs[:5])
-        return f"{len(choice.refs)} letters: {first}{' ...' if len(choice.refs) > 5 else ''}"
+        return f"{count(len(choice.refs), 'letter')}: {first}{' ...' if len(choice.refs) > 5 else ''}"
     of = f"all letters of {choice.subscription}" if choice.subscription is not None else "all letters"
     of += f" since {choice.since}" if choice.since else ""
     return of + (f" with the reason {choice.reason!r}" if choice.reason else "")

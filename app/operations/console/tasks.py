@@ -35,7 +35,9 @@ class Running:
     def shown(self) -> Task:
         """For pages."""
         can_stop = self.ended_s is None and self.stop is not None
-        return Task(self.id, self.who, self.what, self.began_s, self.ended_s, self.progress(), self.problem, can_stop)
+        return Task(
+            self.id, self.who, self.act, self.what, self.began_s, self.ended_s, self.progress(), self.problem, can_stop
+        )
 
 
 class Tasks:

@@ -68,7 +68,8 @@ def groups_of(groups: Iterable[Group]) -> list[LetterGroup]:
 
 def summary_text(summary: Summary) -> str:
     """How far a redrive is, or how it has ended."""
-    text = f"{summary.redriven} redriven, {summary.failed} failed, {summary.already} were redriven before."
+    before = f", {summary.already} were redriven before" if summary.already else ""
+    text = f"{summary.redriven} redriven, {summary.failed} failed{before}."
     for (subscription, reason), count in summary.reasons.most_common(3):
         text += f" {count} failed for {kind_and_name(subscription, '')[1] or 'no subscription'}: {reason}."
     return text + (f" It ended early: {summary.stopped}." if summary.stopped else "")

@@ -83,7 +83,11 @@ def letter_rows(rows: Sequence[LetterRow]) -> list[Values]:
 
 
 async def _list(ask: Ask) -> Values:
-    values = {"state": ask.state, "tasks": ask.acts.tasks(), "may_write": ask.mode is Mode.WRITE}
+    values = {
+        "state": ask.state,
+        "tasks": [task for task in ask.acts.tasks() if task.act == "redrive"],
+        "may_write": ask.mode is Mode.WRITE,
+    }
     if ask.is_live:
         return values
     choice, problem, letters = choice_of(ask.query), None, Letters((), (), 0)

@@ -48,7 +48,11 @@ def _find(state: State, title: str) -> Subscription | None:
 
 
 async def _preview(ask: Ask) -> Values:
-    values: Values = {"state": ask.state, "tasks": ask.acts.tasks(), "may_write": ask.mode is Mode.WRITE}
+    values: Values = {
+        "state": ask.state,
+        "tasks": [task for task in ask.acts.tasks() if task.act == "seek"],
+        "may_write": ask.mode is Mode.WRITE,
+    }
     if ask.is_live:
         return values
     subscription, to = _find(ask.state, ask.query.get("of", "")), ask.query.get("to", "").strip()

@@ -13,6 +13,7 @@ from tests.support.console import CHANNEL, SUBSCRIPTION, serving_console
 from tests.support.console_acts import MemoryActs, stored_event
 from tests.support.console_client import words
 from web.console.acts import Deed, Letter, LetterChoice, LetterGroup, LetterRow, Passage, Task, Verdict
+from web.console.limits import Limits
 from web.console.safety import Mode
 
 _EVIL = "\"'><script>alert(1)</script>{{7*7}}\u202e<img src=x onerror=alert(2)>"
@@ -29,7 +30,10 @@ _ACTS = MemoryActs(
     moved=[Move(0, 10, 4), Move(1, -1, 3)],
     passed=[Passage(SUBSCRIPTION, Verdict.LETTER, _EVIL, _EVIL)],
     audit=[Deed(1.0, _EVIL, _EVIL, _EVIL)],
-    running=[Task(_EVIL, _EVIL, _EVIL, 1.0, None, _EVIL, None, True), Task("x", "", "", 1.0, 2.0, "", _EVIL, False)],
+    running=[
+        Task(_EVIL, _EVIL, "redrive", _EVIL, 1.0, None, _EVIL, None, True),
+        Task("x", "", "seek", "", 1.0, 2.0, "", _EVIL, False),
+    ],
 )
 _OF = "KafkaChannel/demo/orders"
 _EVENT_PAGE = f"/event?of={_OF}&at=0/3"
@@ -118,6 +122,26 @@ async def test_a_form_acts_once_with_a_token_and_never_in_a_console_that_shows(
         async with client.post(url + path, data=form, headers={"Origin": url}) as answer:
             assert answer.status == 403
         assert len(acts.done) == 1
+
+
+@pytest.mark.asyncio
+async def test_what_a_form_has_started_is_seen_at_once() -> None:
+    """A live part of the same state, from before the form, must not be drawn over the page."""
+    acts = MemoryActs()
+
+    async def live(client: aiohttp.ClientSession, address: str) -> str:
+        async with client.get(address, headers={"Accept": "text/event-stream"}) as stream:
+            return words((await stream.content.readuntil(b"\n\n")).decode())
+
+    async with serving_console(acts=acts, limits=Limits(every_s=60)) as url, aiohttp.ClientSession() as client:
+        assert "A redrive" not in await live(client, f"{url}/audit")
+        acts.running = [Task("x", "anna", "redrive", "A redrive", 1.0, None, "", None, can_stop=True)]
+        async with client.get(f"{url}/audit") as answer:
+            (token,) = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())
+        data = {"form_token": token, "task": "x"}
+        async with client.post(f"{url}/audit", data=data, headers={"Origin": url}, allow_redirects=False) as answer:
+            assert answer.status == 303
+        assert "A redrive" in await live(client, f"{url}/audit")
 
 
 @pytest.mark.asyncio

@@ -48,7 +48,7 @@ from tables.contract_table import ContractTable
 from tables.kafka.loop_thread import call_in_thread
 from tables.status_table import StatusTable
 from tables.timing import ANSWER_S
-from web.console.acts import Deed, Letter, LetterChoice, Letters, Sent, Task
+from web.console.acts import Deed, Letter, LetterChoice, LetterRow, Letters, Sent, Task
 from web.console.limits import Limits
 
 log = structlog.get_logger(__name__)
@@ -95,10 +95,10 @@ class ConsoleActs(EventReads):
 
     def _choice(self, choice: LetterChoice, starts: Starts | None = None) -> Iterator[DeadLetter]:
         if choice.refs:
-            return read_named(self._kafka, choice.refs)
+            return read_named(self._sparing, choice.refs)
         since_s = read_time(choice.since, "Since", time.time()) if choice.since else None
         chosen = Selection(choice.subscription or "", choice.reason or "", since_s)
-        return read_letters(self._kafka, self._topics(choice.subscription), chosen, nothing, starts)
+        return read_letters(self._sparing, self._topics(choice.subscription), chosen, nothing, starts)
 
     async def letters(self, choice: LetterChoice) -> Letters:
         """Dead letters."""
@@ -107,17 +107,18 @@ class ConsoleActs(EventReads):
 
         def read() -> Letters:
             ledger = read_ledger(self._kafka, self._instance)
-            newest: list[tuple[float, str, DeadLetter]] = []
+            newest: list[tuple[float, str, LetterRow]] = []
 
             def kept() -> Iterator[tuple[DeadLetter, bool]]:
                 for letter in bounded.of(self._choice(choice)):
-                    heapq.heappush(newest, (letter.time_s, letter.ref, letter))
+                    row = letter_row(letter, ledger)  # without its data, which may be large
+                    heapq.heappush(newest, (letter.time_s, letter.ref, row))
                     if len(newest) > self._limits.rows_max:
                         heapq.heappop(newest)
-                    yield letter, ledger.has(letter)
+                    yield letter, row.redriven_at is not None
 
             groups = groups_of(group(kept()))
-            rows = [letter_row(letter, ledger) for _, _, letter in sorted(newest, reverse=True)]
+            rows = [row for _, _, row in sorted(newest, key=lambda entry: entry[:2], reverse=True)]
             return Letters(groups[: self._limits.rows_max], rows, bounded.read, bounded.is_whole)
 
         return await self.in_thread(read)
@@ -158,7 +159,7 @@ class ConsoleActs(EventReads):
         self._check_refs([ref])
 
         def read() -> DeadLetter:
-            (letter,) = read_named(self._kafka, [ref])
+            (letter,) = read_named(self._sparing, [ref])
             shown = as_json(letter.record)
             return edit(letter, edited_document(shown, attributes, data), shown)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -59,6 +60,8 @@ class EventReads:
     ) -> None:
         self._instance, self._contract, self._status = instance, contract, status
         self._kafka, self._limits = kafka, limits
+        #: A client would hold 64 MB of records that it reads ahead.
+        self._sparing = {**kafka, "queued.max.messages.kbytes": 1024}
         self._readers = asyncio.Semaphore(2)  # each decodes thousands of records, beside what the worker delivers
         self._tails: dict[tuple[str, str], Latest[Events]] = {}
 
@@ -80,7 +83,7 @@ class EventReads:
         if latest is None:
             while len(self._tails) >= self._limits.tails_max:
                 del self._tails[next(iter(self._tails))]  # the one that was not looked at for the longest
-            latest = Latest(Tail(topic, _filter(filter_), self._kafka, self._limits.rows_max).look, "console-tail")
+            latest = Latest(Tail(topic, _filter(filter_), self._sparing, self._limits.rows_max).look, "console-tail")
         self._tails[topic, filter_] = latest
         known = await latest.get(SPARING_S)
         return None if known is None else known.value
@@ -96,10 +99,9 @@ class EventReads:
         bounded = Bounded(self._limits)
 
         def read() -> Events:
-            with TopicReader(topic, self._kafka) as reader:
+            with TopicReader(topic, self._sparing) as reader:
                 records = reader.since(since_ms) if place is None else reader.at_or_above(place)
-                passing = (record for record in bounded.of(records) if chosen.passes(record))
-                return self._listed(list(islice(passing, self._limits.rows_max + 1)), bounded)
+                return self._listed(records, chosen, bounded)
 
         return await self.in_thread(read)
 
@@ -108,20 +110,22 @@ class EventReads:
         chosen, bounded = EventFilter({"id": id_}), Bounded(self._limits)
 
         def read() -> Events:
-            with TopicReader(topic, self._kafka) as reader:
+            with TopicReader(topic, self._sparing) as reader:
                 records = reader.newest(self._limits.read_max)
                 whole = all(high - low <= self._limits.read_max for low, high in reader.ranges.values())
-                passing = [record for record in bounded.of(records) if chosen.passes(record)]
-                bounded.is_whole &= whole
-                return self._listed(passing, bounded)
+                events = self._listed(records, chosen, bounded)
+                return replace(events, is_whole=events.is_whole and whole)
 
         return await self.in_thread(read)
 
-    def _listed(self, records: list[StoredRecord], bounded: Bounded) -> Events:
-        most = self._limits.rows_max
-        records = sorted(records[:most], key=lambda record: (-record.timestamp_ms, record.partition, -record.offset))
-        is_whole = bounded.is_whole and len(records) <= most
-        return Events(tuple(event_of(record, whole=False) for record in records), bounded.read, is_whole)
+    def _listed(self, records: Iterable[StoredRecord], chosen: EventFilter, bounded: Bounded) -> Events:
+        """The first of those that pass, the newest first. Data is dropped as it comes: it may be large."""
+        passing = (event_of(record, whole=False) for record in bounded.of(records) if chosen.passes(record))
+        events = list(islice(passing, self._limits.rows_max + 1))
+        listed = sorted(
+            events[: self._limits.rows_max], key=lambda event: (-event.time_s, event.partition, -event.offset)
+        )
+        return Events(listed, bounded.read, bounded.is_whole and len(listed) == len(events))
 
     async def event(self, topic: str, partition: int, offset: int) -> StoredEvent | None:
         """One event; None: it is not there (any more)."""
@@ -129,7 +133,7 @@ class EventReads:
         return None if record is None else event_of(record)
 
     def _record(self, topic: str, partition: int, offset: int) -> StoredRecord | None:
-        with TopicReader(topic, self._kafka) as reader:
+        with TopicReader(topic, self._sparing) as reader:
             return reader.at(partition, offset)
 
     async def passages(self, event: StoredEvent, channel: Channel) -> Sequence[Passage]:
@@ -180,13 +184,14 @@ class EventReads:
         letters: dict[str, tuple[DeadLetter, str | None]] = {}
         ledger: Ledger | None = None
         chosen = Selection(since_s=record.timestamp_ms / 1000 - ANSWER_S)  # clocks of workers and brokers differ
-        here = read_letters(self._kafka, [channel.dlq_topic], chosen, nothing)
+        here = read_letters(self._sparing, [channel.dlq_topic], chosen, nothing)
         for letter in Bounded(self._limits).of(here):
             for subscription in subscriptions:
                 if is_letter_of(letter, record, subscription):
                     ledger = ledger or read_ledger(self._kafka, self._instance)
                     mark = ledger.get(letter)
-                    letters[subscription.uid] = letter, None if mark is None else mark.redriven_at
+                    kept = DeadLetter(replace(letter.record, value=None))
+                    letters[subscription.uid] = kept, None if mark is None else mark.redriven_at
         return letters
 
 

@@ -30,6 +30,7 @@ class Tail:
 
     def look(self) -> Events:
         """What is there now, the newest first. Raises NotReadyError, PenstockError."""
+        events: list[StoredEvent] = []
         with TopicReader(self._topic, self._kafka) as reader:
             starts = {number: max(low, high - self._most) for number, (low, high) in reader.ranges.items()}
             if self._next is not None:
@@ -38,8 +39,10 @@ class Tail:
                     # Past the end: the topic was deleted and created again under its name.
                     self._skipped |= known < starts[number]
                     starts[number] = max(starts[number], known) if known <= high else starts[number]
-            records = sorted(reader.at_or_above(starts), key=lambda record: (record.timestamp_ms, record.offset))
+            for record in reader.at_or_above(starts):
+                self._read += 1
+                if self._filter.passes(record):
+                    events.append(event_of(record, whole=False))  # without its data, which may be large
             self._next = {number: high for number, (_, high) in reader.ranges.items()}
-        self._read += len(records)
-        self._events.extend(event_of(record, whole=False) for record in records if self._filter.passes(record))
+        self._events.extend(sorted(events, key=lambda event: (event.time_s, event.offset)))
         return Events(tuple(reversed(self._events)), self._read, is_whole=not self._skipped)

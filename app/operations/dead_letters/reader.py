@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from app.operations.dead_letters.letters import DeadLetter, Selection
@@ -42,13 +43,15 @@ def read_letters(
 
 def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLetter]:
     """The letters with these references. Raises UsageError for an invalid one, PenstockError if a letter is missing."""
-    for ref in refs:
-        topic, partition, offset = read_ref(ref)
+    places = [read_ref(ref) for ref in refs]
+    for topic, named in groupby(places, key=lambda place: place[0]):
         with TopicReader(topic, kafka) as reader:
-            record = reader.at(partition, offset)
-        if record is None:
-            raise PenstockError(f"There is no letter {ref} (any more).", "See `penstock dlq list --each`.")
-        yield DeadLetter(record)
+            for _, partition, offset in named:
+                record = reader.at(partition, offset)
+                if record is None:
+                    ref = f"{topic}/{partition}/{offset}"
+                    raise PenstockError(f"There is no letter {ref} (any more).", "See `penstock dlq list --each`.")
+                yield DeadLetter(record)
 
 
 def read_ref(text: str) -> tuple[str, int, int]:

@@ -3,6 +3,7 @@ what became of it for each subscription. As `penstock tail`, `explain`, `lag` an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from shlex import quote
@@ -158,6 +159,7 @@ async def _whole(ask: Ask) -> Values:
         raise gone
     passages = [] if look.letters else [passage_row(each) for each in await ask.acts.passages(event, look.channel)]
     url = f"{ask.acts.ingress or 'http://localhost:8080'}{look.channel.path}"
+    data = await asyncio.to_thread(_data, event, url) if ask.has_bodies else {"body": None, "curl": None}
     return {
         "state": ask.state,
         "look": look,
@@ -165,11 +167,15 @@ async def _whole(ask: Ask) -> Values:
         "letter_path": letter_path(event.ref) if look.letters else None,
         "channel_path": path_of(look.channel.kind, look.channel.namespace, look.channel.name),
         "key": None if event.key is None else event.key.decode("utf-8", "replace"),
-        "body": body_of(event.data),
         "has_bodies": ask.has_bodies,
-        "curl": curl(event, url) if ask.has_bodies and not look.letters else None,
+        **data,
         "passages": passages,
     }
+
+
+def _data(event: StoredEvent, url: str) -> Values:
+    """What a page shows of the data. Takes some milliseconds: call it in a thread."""
+    return {"body": body_of(event.data), "curl": curl(event, url)}
 
 
 def _is_number(text: str) -> bool:

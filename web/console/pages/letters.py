@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def choice_of(query: Mapping[str, str]) -> LetterChoice:
 
 def picked(form: Mapping[str, str]) -> tuple[str, ...]:
     """The letters whose boxes are checked."""
-    return tuple(value for name, value in sorted(form.items()) if name.startswith(_PICK))
+    return tuple(dict.fromkeys(value for name, value in sorted(form.items()) if name.startswith(_PICK)))
 
 
 def address(choice: LetterChoice) -> str:
@@ -144,13 +145,14 @@ async def _whole(ask: Ask) -> Values:
     letter = await _find(ask)
     attributes = {name: value for name, value in letter.event.attributes.items() if not name.startswith("knativeerror")}
     form, text = letter.form
+    answer, body = await asyncio.to_thread(lambda: (body_of(letter.answer), body_of(letter.event.data)))
     return {
         "state": ask.state,
         "letter": letter,
         "of": named(letter.row.subscription),
         "attributes": attributes,
-        "answer": body_of(letter.answer),
-        "body": body_of(letter.event.data),
+        "answer": answer,
+        "body": body,
         "has_bodies": ask.has_bodies,
         "may_write": ask.mode is Mode.WRITE,
         "form": form,

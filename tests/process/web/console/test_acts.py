@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import aiohttp
 import pytest
 
 from knative.contract.seeks import Move
+from knative.errors import NotReadyError
 from tests.support.console import CHANNEL, SUBSCRIPTION, serving_console
 from tests.support.console_acts import MemoryActs, stored_event
 from tests.support.console_client import words
@@ -142,6 +144,34 @@ async def test_what_a_form_has_started_is_seen_at_once() -> None:
         async with client.post(f"{url}/audit", data=data, headers={"Origin": url}, allow_redirects=False) as answer:
             assert answer.status == 303
         assert "A redrive" in await live(client, f"{url}/audit")
+
+
+@dataclass
+class _Away(MemoryActs):
+    """Kafka does not answer."""
+
+    async def _fail(self, *_: object) -> NoReturn:
+        raise NotReadyError("Kafka does not answer.", "Try again.")
+
+    tail = stored = with_id = event = passages = letters = letter = moves = deeds = _fail  # type: ignore[assignment]
+    redrive = send_edited = seek = send = stop_task = _fail  # type: ignore[assignment]
+
+
+@pytest.mark.asyncio
+async def test_while_kafka_is_away_pages_say_so_and_do_nothing() -> None:
+    async with serving_console(acts=_Away()) as url, aiohttp.ClientSession() as client:
+        for path in _PAGES:
+            async with client.get(url + path) as answer:
+                text = await answer.text()
+            is_whole = path.startswith(("/event?", "/letter?"))
+            assert answer.status == (503 if is_whole else 200), path
+            assert "Kafka does not answer. " in words(text) or path == "/send", path
+        async with client.get(f"{url}/send") as answer:
+            (token, *_) = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())
+        for path, form in (("/letters", {"do": "redrive", "scope": "all"}), (_PAGES[-1], {}), ("/send", {"of": _OF})):
+            data = {"form_token": token, **form}
+            async with client.post(url + path, data=data, headers={"Origin": url}, allow_redirects=False) as answer:
+                assert (answer.status, "Kafka does not answer." in words(await answer.text())) == (200, True), path
 
 
 @pytest.mark.asyncio

@@ -34,7 +34,7 @@ def test_all_letters_have_the_plain_address() -> None:
 
 
 def test_only_boxes_are_letters() -> None:
-    form = {"pick-2": "t/0/1", "do": "dry", "pick-1": "t/0/0", "scope": "picked", "xpick-": "no"}
+    form = {"pick-2": "t/0/1", "do": "dry", "pick-1": "t/0/0", "pick-3": "t/0/1", "scope": "picked", "xpick-": "no"}
     assert letters.picked(form) == ("t/0/0", "t/0/1")
 
 

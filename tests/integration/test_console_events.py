@@ -1,0 +1,120 @@
+"""What the console reads of a real topic: never more than a few records, and it says what it left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.local.kafka import EmbeddedKafka
+from app.operations.console.events import EventReads
+from app.operations.console.tails import Tail
+from app.operations.event_filter import read_filters
+from knative.errors import UsageError
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
+from tests.support.processes import wait_until
+from web.console.acts import Events
+from web.console.limits import Limits
+
+pytestmark = pytest.mark.integration
+
+LIMIT_S = 180.0
+
+
+class _Topic:
+    """A topic of one partition, and the events in it."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self.kafka: dict[str, Any] = {"bootstrap.servers": bootstrap}
+        self.name = name
+        self._admin = AdminClient(self.kafka)
+        self.create()
+
+    def create(self) -> None:
+        for created in self._admin.create_topics([NewTopic(self.name, 1, 1)]).values():
+            created.result(LIMIT_S)
+
+    def create_again(self) -> None:
+        for deleted in self._admin.delete_topics([self.name]).values():
+            deleted.result(LIMIT_S)
+        wait_until("it is gone", lambda: self.name not in self._admin.list_topics(timeout=LIMIT_S).topics, LIMIT_S)
+        self.create()
+
+    def put(self, *ids: int) -> None:
+        producer = Producer(self.kafka)
+        for id_ in ids:
+            headers = [("ce_id", f"{id_}"), ("ce_source", "/s"), ("ce_type", ["even", "odd"][id_ % 2])]
+            producer.produce(self.name, b"data", headers=[*headers, ("ce_specversion", "1.0")])
+        assert producer.flush(LIMIT_S) == 0
+
+    def reads(self, **limits: int) -> EventReads:
+        def crashed(problem: BaseException) -> None:
+            raise problem
+
+        contract, status = (table(f"{self.name}.c", self.kafka, crashed) for table in (ContractTable, StatusTable))
+        assert isinstance(contract, ContractTable)
+        assert isinstance(status, StatusTable)
+        return EventReads("i", contract, status, self.kafka, Limits(**limits))
+
+
+def _ids(events: Events | None) -> Sequence[int]:
+    assert events is not None
+    return [int(event.attributes["id"]) for event in events.events]
+
+
+def test_a_tail_reads_what_came_and_skips_what_came_too_fast(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str]
+) -> None:
+    topic = _Topic(kafka.bootstrap, topic_name())
+    tail = Tail(topic.name, read_filters([]), topic.kafka, 3)
+    odd = Tail(topic.name, read_filters(["type=odd"]), topic.kafka, 3)
+    assert _ids(tail.look()) == []
+
+    topic.put(1, 2)
+    assert _ids(tail.look()) == [2, 1]
+    assert _ids(odd.look()) == [1]
+    topic.put(3, 4)
+    seen = tail.look()
+    assert (_ids(seen), seen.read, seen.is_whole) == ([4, 3, 2], 4, True)
+    assert [(event.data, event.size) for event in seen.events] == [(None, 4)] * 3
+    assert _ids(odd.look()) == [3, 1]
+
+    topic.put(*range(5, 10))
+    seen = tail.look()
+    assert (_ids(seen), seen.read, seen.is_whole) == ([9, 8, 7], 7, False)
+    topic.create_again()
+    topic.put(11)
+    wait_until("the new topic is read", lambda: _ids(tail.look())[:1] == [11], LIMIT_S)
+
+
+@pytest.mark.asyncio
+async def test_a_look_ends_at_its_limits_and_says_so(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+    topic = _Topic(kafka.bootstrap, topic_name())
+    topic.put(*range(10))
+    reads = topic.reads()
+    every = await reads.stored(topic.name, "", "1h")
+    assert (_ids(every), every.read, every.is_whole) == (list(range(9, -1, -1)), 10, True)
+    placed = await reads.stored(topic.name, "type=even", "0/5")
+    assert (_ids(placed), placed.read, placed.is_whole) == ([8, 6], 5, True)
+    assert _ids(await reads.with_id(topic.name, "7")) == [7]
+    assert _ids(await reads.with_id(topic.name, "nobody")) == []
+    with pytest.raises(UsageError, match="From 'yesterday' is not a valid time"):
+        await reads.stored(topic.name, "", "yesterday")
+    assert await reads.event(topic.name, 0, 10) is None
+    assert await reads.event(topic.name, 1, 0) is None
+    found = await reads.event(topic.name, 0, 3)
+    assert found is not None
+    assert (found.attributes["id"], found.data) == ("3", b"data")
+
+    few = await topic.reads(rows_max=4).stored(topic.name, "", "1h")
+    assert (_ids(few), few.is_whole) == ([3, 2, 1, 0], False)
+    short = topic.reads(read_max=6)
+    cut = await short.stored(topic.name, "type=odd", "1h")
+    assert (_ids(cut), cut.read, cut.is_whole) == ([5, 3, 1], 6, False)
+    assert _ids(await short.with_id(topic.name, "9")) == [9]  # the newest are looked at
+    early = await short.with_id(topic.name, "1")
+    assert (_ids(early), early.is_whole) == ([], False)

@@ -30,19 +30,16 @@ from analytics.topology.report.pagedata import page_data
 from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather, total
 from analytics.topology.report.picture import picture
 from analytics.topology.report.tables import ROWS_MAX, tables
+from knative.topology_map import STYLE, TEMPLATES, VENDORED, in_scope
+from knative.topology_map import script as map_script
 
 #: Kinds whose count is in the head of the page, if there are any.
 _COUNTED = (Kind.SOURCE, Kind.CHANNEL, Kind.BROKER, Kind.SUBSCRIPTION, Kind.TRIGGER)
 
 _HERE = Path(__file__).parent
 
-#: The page's scripts in the order they run, joined; the first runs in the head, before anything is drawn.
-EARLY_SCRIPTS = ("theme.js",)
-SCRIPTS = ("words.js", "graph.js", "view.js", "layout.js", "map.js", "panel.js", "search.js", "tables.js", "main.js")
-VENDORED = ("cytoscape.min.js", "dagre.min.js")
-
-#: Cytoscape adds this style to the head unless the id exists. The policy forbids that, so the page has it already.
-_CYTOSCAPE_STYLE = ".__________cytoscape_container { position: relative; }"
+_ASSETS = _HERE / "assets"
+_EARLY_SCRIPT = _ASSETS / "theme.js"  #: runs in the head, before anything is drawn
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -52,7 +49,6 @@ class Assets:
     """The inlined files, and the policy that allows them."""
 
     style: str
-    cytoscape_style: str
     early: str
     vendored: tuple[str, ...]
     script: str
@@ -112,38 +108,37 @@ def render(topology: Topology) -> str:
             tables=tables(topology, graph),
             healths=[health.value for health in HEALTHS],
             loops=any(line.loop for line in graph.lines),
-            kinds=[kind.value for kind in Kind if any(item.kind == kind for item in graph.items)],
+            kinds=legend(graph),
             icons=ICONS,
             words=words,
         )
     )
 
 
+def legend(graph: PageGraph) -> list[tuple[str, str]]:
+    """The icon and the word of each kind that is in the graph."""
+    return [(ICONS[kind], words.KINDS[kind]) for kind in Kind if any(item.kind == kind for item in graph.items)]
+
+
 @cache
 def assets() -> Assets:
     """The page's scripts and styles, the vendored scripts, and their hashes."""
-    style = _read("assets", "page.css", "parts.css")
-    early = _script("assets", *EARLY_SCRIPTS)
-    script = _script("assets", *SCRIPTS)
-    vendored = tuple(_read("vendor", name) for name in VENDORED)
+    style = _escaped(
+        "\n".join(path.read_text("utf-8") for path in (_ASSETS / "page.css", STYLE, _ASSETS / "parts.css"))
+    )
+    early = _escaped(in_scope(_EARLY_SCRIPT))
+    script = _escaped(map_script(_ASSETS / "tables.js", _ASSETS / "main.js"))
+    vendored = tuple(_escaped(path.read_text("utf-8")) for path in VENDORED)
     hashes = " ".join(_hash(one) for one in (early, *vendored, script))
     policy = (
-        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)} {_hash(_CYTOSCAPE_STYLE)}; img-src data:; "
+        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    return Assets(
-        Markup(style), Markup(_CYTOSCAPE_STYLE), Markup(early), tuple(map(Markup, vendored)), Markup(script), policy
-    )
+    return Assets(Markup(style), Markup(early), tuple(map(Markup, vendored)), Markup(script), policy)
 
 
-def _script(folder: str, *names: str) -> str:
-    """The page's scripts joined, in a scope of their own."""
-    return f'(() => {{\n"use strict";\n{_read(folder, *names)}}})();'
-
-
-def _read(folder: str, *names: str) -> str:
-    """The files, joined. Control characters become escapes, because HTML changes some of them."""
-    text = "\n".join((_HERE / folder / name).read_text(encoding="utf-8") for name in names)
+def _escaped(text: str) -> str:
+    """Control characters become escapes, because HTML changes some of them."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
@@ -154,7 +149,7 @@ def _hash(text: str) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
+        loader=FileSystemLoader([_HERE / "templates", TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

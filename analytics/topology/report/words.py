@@ -1,5 +1,5 @@
-"""Words of the page, with the texts and figures of `knative/shown`. The page's scripts (assets/words.js) format figures
-in the same way."""
+"""Words of the page, with the texts and figures of `knative/shown`. The scripts of the map format figures in the same
+way (knative/topology_map/assets/words.js)."""
 
 from __future__ import annotations
 

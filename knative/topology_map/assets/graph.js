@@ -1,35 +1,38 @@
-// The whole graph of the page, as the data block holds it, with its edges by vertex. Knows nothing of what is shown.
+// The whole graph of the page, as its data has it, with its edges by vertex. Knows nothing of what is shown.
 //
 // Vertices are in order of importance: a smaller place = more worth showing.
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const { vertices, edges, groups, findings } = data;
+let data = null;
+let vertices, edges, groups, findings, leaving, entering, byAnchor;
 const WORST = ["failed", "degraded", "unknown", "ok", "idle"];
 const SEVERITIES = ["critical", "warning", "info"];
 
-const leaving = vertices.map(() => []);
-const entering = vertices.map(() => []);
-edges.forEach((edge, place) => {
-  leaving[edge.source].push(place);
-  entering[edge.target].push(place);
-});
-
-groups.forEach((group) => {
-  group.members = [];
-  group.findings = new Set();
-});
-vertices.forEach((vertex, place) => {
-  const group = groups[vertex.group];
-  group.members.push(place);
-  group.health = worse(group.health, vertex.health);
-  for (const finding of vertex.findings ?? []) group.findings.add(finding);
-});
-findings.forEach((finding) => (finding.vertices = []));
-vertices.forEach((vertex, place) => {
-  for (const finding of vertex.findings ?? []) findings[finding].vertices.push(place);
-});
-
-const byAnchor = new Map(vertices.map((vertex, place) => [vertex.anchor, place]));
+// Take this data as the graph. It is completed in place.
+function load(given) {
+  data = given;
+  ({ vertices, edges, groups, findings } = data);
+  leaving = vertices.map(() => []);
+  entering = vertices.map(() => []);
+  edges.forEach((edge, place) => {
+    leaving[edge.source].push(place);
+    entering[edge.target].push(place);
+  });
+  groups.forEach((group) => {
+    group.members = [];
+    group.findings = new Set();
+  });
+  findings.forEach((finding) => (finding.vertices = []));
+  vertices.forEach((vertex, place) => {
+    const group = groups[vertex.group];
+    group.members.push(place);
+    group.health = worse(group.health, vertex.health);
+    for (const finding of vertex.findings ?? []) {
+      group.findings.add(finding);
+      findings[finding].vertices.push(place);
+    }
+  });
+  byAnchor = new Map(vertices.map((vertex, place) => [vertex.anchor, place]));
+}
 
 function worse(one, other, order = WORST) {
   if (one == null || other == null) return one ?? other;

@@ -19,12 +19,10 @@ const state = {
   revealed: new Set(), // vertices that were asked for: shown even where there is not room
 };
 
-const measured = edges.some((edge) => edge.rate != null);
-
 function firstState() {
   const large = vertices.length > OPEN_MAX;
   if (!large || groups.length === 1) groups.forEach((_, place) => state.open.add(place));
-  state.hideIdle = large && measured;
+  state.hideIdle = large && edges.some((edge) => edge.rate != null);
 }
 
 // The elements of the map: {nodes, links}; `node` of each vertex place, or null.

@@ -91,6 +91,7 @@ function vertexPanel(place, path) {
       ...(vertex.details ?? []),
     ]),
     element("p", { class: "path muted" }, reaches),
+    vertex.page && element("p", { class: "actions" }, element("a", { href: vertex.page }, "Open its page")),
     ...findingLinks(vertex.findings),
     ...neighbours("From", entering[place], (edge) => edge.source),
     ...neighbours("To", leaving[place], (edge) => edge.target),
@@ -185,7 +186,7 @@ function findingPanel(place) {
 // Show these parts; none hides the panel.
 function tell(parts) {
   const shut = element("button", { type: "button", class: "shut", "aria-label": "Close", onclick: () => choose(null) }, "×");
-  panel.replaceChildren(...(parts.length ? [shut] : []), ...parts.filter((part) => part != null));
+  panel.replaceChildren(...(parts.length ? [shut] : []), ...parts.filter(Boolean));
   panel.hidden = !parts.length;
   panel.scrollTop = 0;
 }

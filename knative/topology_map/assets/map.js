@@ -207,7 +207,7 @@ function draw() {
     map = cytoscape({
       container: canvas, elements: all, style: styles(colours), layout: { name: "preset", fit: false },
       minZoom: ZOOM_MIN, maxZoom: ZOOM_MAX, boxSelectionEnabled: false, autounselectify: true, autoungrabify: true,
-      // The wheel scrolls the page until the map has the focus; see main.js.
+      // The wheel scrolls the page until the map has the focus; see use.js.
       userZoomingEnabled: false, pixelRatio: "auto", hideEdgesOnViewport: false,
     });
   } else {

@@ -1,4 +1,4 @@
-// Figures as text, the same as analytics/topology/report/words.py writes them (a test compares the two).
+// Figures as text, the same as knative/shown.py writes them (a test compares the two).
 
 const root = document.documentElement;
 const UNKNOWN = "–";

@@ -1,0 +1,1 @@
+"""Tests of the map that pages share."""

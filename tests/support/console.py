@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from aiohttp import web as http
 
+from app.operations.console.live_map import map_of
 from app.operations.contract_snapshot import Contract
 from knative.contract.records import Channel, Subscription, WorkerState, WorkerStatus, WorkerSubscription
 from knative.delivery.policy import Addressable
@@ -22,7 +23,7 @@ from web.console.limits import Limits
 from web.console.safety import Mode
 from web.console.server import Console, ConsoleConfig
 from web.console.sessions import Sessions
-from web.console.state import Known, PartitionLag, State
+from web.console.state import Known, MapView, PartitionLag, State
 
 CHANNEL = Channel("c1", 1, "demo", "orders", "t", "t.dlq", 2, ("orders.demo",))
 SUBSCRIPTION = Subscription(
@@ -62,6 +63,10 @@ class MemoryReads:
     async def lag(self, _subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
         """The same for every subscription."""
         return None if self.partitions is None else Known(self.partitions, time.time())
+
+    async def map(self, state: State) -> MapView:
+        """That of the state."""
+        return map_of(state)
 
     def rest(self) -> None:
         """No page is open."""

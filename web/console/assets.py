@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from knative import topology_map
+
 _HERE = Path(__file__).parent
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -26,7 +28,10 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """By name; read once, when the first page is asked for."""
     files = [path for folder in ("assets", "vendor") for path in sorted((_HERE / folder).iterdir())]
+    files += [*topology_map.VENDORED, topology_map.STYLE]
     contents = {path: path.read_bytes() for path in files if path.suffix in _TYPES}
+    live = _HERE / "assets" / "map.js"
+    contents[live] = topology_map.script(live).encode()
     return {
         path.name: Asset(content, gzip.compress(content, 9, mtime=0), _TYPES[path.suffix])
         for path, content in contents.items()

@@ -20,3 +20,4 @@ class Limits:
     form_bytes_max: int = 2 * 1_048_576  #: an event of the largest default size, encoded for a form
     sessions_max: int = 1_000
     session_s: float = 12 * 3600.0  #: a working day
+    map_share: float = 0.02  #: of a core, while a map is looked at: one of 2,700 vertices takes 340 ms, so each 17 s

@@ -53,3 +53,4 @@ class Page:
     live: bool = True  #: whether the block `live` of its template changes by itself
     post: Callable[[Ask], Awaitable[Values | Seen]] | None = None  #: what its forms do
     writes: bool = True  #: whether `post` needs the mode `write`
+    data: Callable[[Ask], Awaitable[bytes]] | None = None  #: JSON for its scripts, at its path with `.json`

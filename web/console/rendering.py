@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from knative import shown, timefmt
+from knative.topology_map import TEMPLATES
 from web.console.assets import asset_path
 from web.console.svg import sparkline
 
@@ -21,7 +22,7 @@ WHOLE, LIVE = "layout.html", "live.html"  #: what a template extends: the whole 
 def environment() -> Environment:
     """Of all templates."""
     found = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
+        loader=FileSystemLoader([_HERE / "templates", TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

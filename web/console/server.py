@@ -92,6 +92,8 @@ class Console:
             router.add_get(page.path, self._safely(self._page(page)))
             if page.post is not None:
                 router.add_post(page.path, self._safely(self._form(page)))
+            if page.data is not None:
+                router.add_get(f"{page.path}.json", self._safely(self._data(page.data)))
 
     def stop(self) -> None:
         """End the streams of pages that are open."""
@@ -180,6 +182,18 @@ class Console:
                 return await self._stream(request, page)
             values = await page.build(await self._ask(request, session))
             return await self._answer(request, page.template, values, page)
+
+        return handler
+
+    def _data(self, read: Callable[[Ask], Awaitable[bytes]]) -> _Handler:
+        async def handler(request: http.Request) -> http.StreamResponse:
+            session = self._session(request)
+            if session is None:
+                raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.")
+            content = await read(await self._ask(request, session))
+            answer = http.Response(body=content, content_type="application/json", headers=safety.PAGE_HEADERS)
+            answer.enable_compression()
+            return answer
 
         return handler
 

@@ -49,6 +49,49 @@ class PartitionLag:
     state: str  #: what is unusual; "" = nothing
 
 
+@dataclass(frozen=True, slots=True)
+class MapFinding:
+    """What is wrong with the topology, or worth a look. `severity`: critical, warning or info."""
+
+    severity: str
+    word: str
+    title: str
+    evidence: tuple[str, ...]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapEdge:
+    """Where events go, as a row. Figures are of the last minute; None = not known."""
+
+    source: str
+    flow: str
+    target: str
+    health: str  #: ok, idle, degraded, failed or unknown
+    per_s: float | None
+    lag: int | None
+    failures: int | None
+    p99_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """The topology of now."""
+
+    version: str  #: of `data`: the same data has the same
+    data: bytes  #: JSON for the scripts of the map
+    group_icon: str  #: path of the sign of namespaces
+    legend: tuple[tuple[str, str], ...]  #: path and word of each kind of vertex
+    vertices: int
+    accepted_per_s: float | None
+    delivered_per_s: float | None
+    lag: int
+    findings: tuple[MapFinding, ...]  #: the worst first
+    edges: tuple[MapEdge, ...]
+    left_out: int  #: vertices that are only counted
+    note: str | None  #: why there are no findings
+
+
 class Reads(Protocol):
     """What pages may ask for. Event loop only. No call takes longer than a second, also when Kafka is away."""
 
@@ -57,6 +100,9 @@ class Reads(Protocol):
 
     async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
         """The last lag of each partition that Kafka has answered; None: it has not answered yet."""
+
+    async def map(self, state: State) -> MapView:
+        """The topology of a state."""
 
     def rest(self) -> None:
         """No page is open: stop what costs anything."""

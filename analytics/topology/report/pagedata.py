@@ -22,7 +22,12 @@ _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"
 
 def page_data(graph: PageGraph, findings: Sequence[Finding]) -> str:
     """The text of the block. `findings`: those with a card in the page, in the page's order."""
-    data = {
+    return as_text(page_values(graph, findings))
+
+
+def page_values(graph: PageGraph, findings: Sequence[Finding]) -> dict[str, Any]:
+    """What the scripts of the map get."""
+    return {
         "groups": [{"label": one.label, "shared": one.shared, "size": one.size} for one in graph.groups],
         "vertices": [_vertex(one, len(findings)) for one in graph.items],
         "edges": [_edge(one) for one in graph.lines],
@@ -33,7 +38,11 @@ def page_data(graph: PageGraph, findings: Sequence[Finding]) -> str:
         "words": {"kinds": dict(words.KINDS), "flows": dict(words.FLOWS), "healths": dict(words.HEALTHS)},
         "icons": dict(ICONS),
     }
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+def as_text(values: Mapping[str, Any]) -> str:
+    """JSON without `<`."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 
 def _vertex(item: Item, findings: int) -> dict[str, Any]:

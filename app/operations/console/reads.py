@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -28,7 +29,8 @@ from tables.status_table import FRESH_S, StatusTable
 from tables.timing import ANSWER_S, SPARING_S
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import SHORT_S
-from web.console.state import Known, PartitionLag, State
+from web.console.limits import Limits
+from web.console.state import Known, MapView, PartitionLag, State
 from web.console.traffic import WINDOWS
 
 log = structlog.get_logger(__name__)
@@ -88,6 +90,7 @@ class ConsoleReads:
         self._kafka, self._is_connected, self._worker_id = kafka, is_connected, worker_id
         self._letters: Latest[dict[str, int] | None] = Latest(self._count_letters(), "console-letters")
         self._lags: dict[str, Latest[Sequence[PartitionLag]]] = {}
+        self._map: tuple[State, asyncio.Task[_BuiltMap]] | None = None  # all pages of one state share it
 
     def _count_letters(self) -> Callable[[], dict[str, int] | None]:
         letters: list[OpenLetters] = []
@@ -136,14 +139,47 @@ class ConsoleReads:
     def _measure(self, subscription: Subscription) -> list[PartitionLag]:
         return [_partition(lag) for lag in measure(self._kafka, [subscription], time.time())]
 
+    async def map(self, state: State) -> MapView:
+        """Built once for all pages, and again when enough time has passed for what it costs."""
+        if self._map is None or (self._map[0] is not state and _is_due(self._map[1])):
+            self._map = state, asyncio.get_running_loop().create_task(asyncio.to_thread(_build_map, state))
+        return (await asyncio.shield(self._map[1])).view
+
     def rest(self) -> None:
         """Forget what was read for pages that were open."""
         self._lags.clear()
+        self._map = None
         rows, self._own_rows = self._own_rows, None
         if rows is not None:
             ending = asyncio.get_running_loop().create_task(rows.stop())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltMap:
+    view: MapView
+    at_s: float  #: of the monotonic clock
+    cpu_s: float
+
+
+def _build_map(state: State) -> _BuiltMap:
+    from app.operations.console.live_map import (
+        map_of,
+    )  # numpy and scipy take 0.4 s and 40 MB: only where somebody looks
+
+    began_s = time.thread_time()
+    view = map_of(state)
+    return _BuiltMap(view, time.monotonic(), time.thread_time() - began_s)
+
+
+def _is_due(task: asyncio.Task[_BuiltMap]) -> bool:
+    if not task.done():
+        return False
+    if task.cancelled() or task.exception() is not None:
+        return True
+    built = task.result()
+    return time.monotonic() - built.at_s >= built.cpu_s / Limits().map_share
 
 
 def _partition(lag: Lag) -> PartitionLag:

@@ -93,16 +93,22 @@ function elementsOf(view, colours) {
   });
   const links = [...view.links.values()].map((link) => {
     const bent = bends(link, view.nodes.get(link.source), view.nodes.get(link.target));
-    const flow = link.rate ? Math.min(1.1 + 0.5 * Math.log10(1 + link.rate), 3.6) : 1;
     const { id, source, target } = link;
-    const health = link.idle && link.health !== "failed" ? "idle" : link.health;
-    const shape = source === target ? "loop" : link.across ? "across" : "";
     return {
-      data: { id, source, target, label: (!link.across && link.label) || "", flow, ...bent },
-      classes: `${link.kind} ${health} ${shape} ${link.loop ? "critical" : ""}`,
+      data: { id, source, target, label: labelOf(link), flow: thickness(link), ...bent },
+      classes: classesOf(link),
     };
   });
   return [...framesOf(nodes), ...own, ...links];
+}
+
+const thickness = (link) => (link.rate ? Math.min(1.1 + 0.5 * Math.log10(1 + link.rate), 3.6) : 1);
+const labelOf = (link) => (!link.across && link.label) || "";
+
+function classesOf(link) {
+  const health = link.idle && link.health !== "failed" ? "idle" : link.health;
+  const shape = link.source === link.target ? ["loop"] : link.across ? ["across"] : [];
+  return [link.kind, health, ...shape, ...(link.loop ? ["critical"] : [])];
 }
 
 // The frames of open namespaces, around what stands in them.

@@ -75,12 +75,14 @@ function neighbours(title, places, end) {
 
 function vertexPanel(place, path) {
   const vertex = vertices[place];
-  const reaches = path.hops
-    ? `Whole path lit: fed by ${words.plural(path.sources, "source")}, ends in ${words.plural(path.ends, "place")}, ${words.plural(path.hops, "hop")} at most.`
-    : `Whole path lit: fed by ${words.plural(path.sources, "source")}.`;
+  const reaches = [
+    path.sources ? `fed by ${words.plural(path.sources, "source")}` : null,
+    path.hops ? `ends in ${words.plural(path.ends, "place")}, ${words.plural(path.hops, "hop")} at most` : null,
+  ].filter(Boolean);
   return [
     ...heading(vertex.label, vertex.kind, vertex.roles ? vertex.roles.join(", ") : data.words.kinds[vertex.kind]),
     healthLine(vertex),
+    vertex.page && element("p", { class: "actions" }, element("a", { href: vertex.page }, "Open its page")),
     facts([
       ["Events", words.rate(vertex.rate)],
       ["Bytes", words.bytes(vertex.bytes)],
@@ -90,8 +92,7 @@ function vertexPanel(place, path) {
       ["Stands for", vertex.count && words.plural(vertex.count, "vertex", "vertices")],
       ...(vertex.details ?? []),
     ]),
-    element("p", { class: "path muted" }, reaches),
-    vertex.page && element("p", { class: "actions" }, element("a", { href: vertex.page }, "Open its page")),
+    reaches.length ? element("p", { class: "path muted" }, `Whole path lit: ${reaches.join(", ")}.`) : null,
     ...findingLinks(vertex.findings),
     ...neighbours("From", entering[place], (edge) => edge.source),
     ...neighbours("To", leaving[place], (edge) => edge.target),

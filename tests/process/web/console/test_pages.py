@@ -101,6 +101,31 @@ async def test_a_channel_shows_its_address_and_its_readers() -> None:
 
 
 @pytest.mark.asyncio
+async def test_the_map_has_its_data_at_an_address_of_its_own_and_a_table_without_scripts() -> None:
+    async with serving_console() as url, aiohttp.ClientSession() as client:
+        text = await _text(url, "/map")
+        async with client.get(f"{url}/map.json") as answer:
+            assert (answer.status, answer.content_type) == (200, "application/json")
+            assert answer.headers["Cache-Control"] == "no-store"
+            data = await answer.json()
+
+    assert {vertex["label"] for vertex in data["vertices"]} >= {"demo/orders", "demo/billing", "http://billing/"}
+    assert "demo/billing delivers http://billing/" in _words(text)
+    assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|<style", text)
+
+
+@pytest.mark.asyncio
+async def test_the_data_of_the_map_needs_a_session() -> None:
+    async with (
+        serving_console(tokens=["ada"]) as url,
+        aiohttp.ClientSession() as client,
+        client.get(f"{url}/map.json") as answer,
+    ):
+        assert answer.status == 401
+        assert "billing" not in await answer.text()
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "path",
     ["/subscription/demo/other", "/trigger/demo/billing", "/broker/demo/orders", "/channel/demo/%3Cscript%3E"],

@@ -12,7 +12,7 @@ SITE := $(VENV)/.site
 # one process, and so do the groups of tests/conftest.py: there is one Spark, and one cluster of three brokers. On two
 # cores seven processes take less time than six or nine.
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
-KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
+KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system browser))
 WORKERS ?= 3
 KAFKA_WORKERS ?= 7
 KUBE_WORKERS ?= 2
@@ -47,7 +47,7 @@ demo-census: $(ANALYTICS) ## Count census-like files through Kafka, Spark and a 
 
 dev: $(STAMP) ## Install all that tests and checks need (640 MB); the other targets do it themselves
 
-test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
+test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system, browser
 	@# The archives take half a minute, once, which the first rings leave of the two cores.
 	$(BIN)/python -m tests.support.java_classes & \
 	  HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS); code=$$?; wait $$! && exit $$code

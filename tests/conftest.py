@@ -117,7 +117,7 @@ def kafka_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 
 _KAFKA_PORT, _FORMATTED = "kafka_port", "formatted_storages"
 _HEAP = "640m"
-_RINGS_WITH_KAFKA = {"integration", "system", "cluster"}
+_RINGS_WITH_KAFKA = {"integration", "system", "browser", "cluster"}
 _shared_ends = contextlib.ExitStack()  # in the process that starts others: the one broker that all of them use
 #: On a busy machine a broker may hear nothing of itself for more than the 4 s after which an embedded one is fenced.
 #: For half a minute then, no group has a coordinator and no event is stored.

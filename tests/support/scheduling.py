@@ -81,6 +81,7 @@ _ORDER = (
     "test_tracing",
     "test_traffic",
     "test_doctor",
+    "test_console",
     "test_reader",
     "test_report_page",
     "test_payload_bytes",

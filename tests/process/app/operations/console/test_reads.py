@@ -11,7 +11,8 @@ from app.operations.console.reads import ConsoleReads
 from knative.contract.records import WorkerStatus
 from tables.contract_table import ContractTable, encode_entry
 from tables.kafka.compacted_topic import Record
-from tables.status_table import StatusTable, encode_status
+from tables.status_parts import encode_status
+from tables.status_table import StatusTable
 from tests.support.console import CHANNEL, SUBSCRIPTION, worker
 from tests.support.processes import free_port
 from web.console.state import State

@@ -1,0 +1,1 @@
+"""The console as people use it: a real browser, workers and Kafka."""

@@ -20,7 +20,7 @@ from app.local.kafka import EmbeddedKafka
 from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import analytics, draining, faults, filters, passing, resting, slow, taking_in
+from benchmarks.measures import analytics, console, draining, faults, filters, passing, resting, slow, taking_in
 from benchmarks.report import failures, table, wide_console
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
@@ -35,6 +35,7 @@ MEASURES = (
     *resting.MEASURES,
     *faults.MEASURES,
     *filters.MEASURES,
+    *console.MEASURES,
     *analytics.MEASURES,
 )
 ROUNDS, QUICK_SCALE = 3, 0.1

@@ -22,8 +22,8 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs man site \
-  bench bench-image chaos jars kube lock vendor wheel image image-spark release clean
+.PHONY: help up dev demo demo-topology demo-console demo-census test test-cluster test-image test-observe t coverage check \
+  format docs man site bench bench-image chaos jars kube lock vendor wheel image image-spark release clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -41,6 +41,9 @@ TRAFFIC_S ?= 60
 
 demo-topology: $(ANALYTICS) ## Create a topology with faults, send events for a minute (TRAFFIC_S=60), and report the faults
 	@$(BIN)/python -m app.cli.demos.topology --seconds $(TRAFFIC_S)
+
+demo-console: $(ANALYTICS) ## Serve the console over a topology with faults and two minutes of traffic; says where to look
+	@$(BIN)/python -m app.cli.demos.console
 
 demo-census: $(ANALYTICS) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
 	@$(BIN)/penstock census demo

@@ -174,8 +174,8 @@ async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, 
         await runner.cleanup()
 
 
-def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
-    """Start everything, send traffic, stop everything; returns the document and the ids of the planted findings."""
+def stack_config(home: Path) -> tuple[StackConfig, int]:
+    """What to start at free ports, and the port of its subscribers."""
     kafka_port, http_port, admin_port, subscriber_port = distinct_ports(4)
     config = StackConfig(
         home=home,
@@ -190,6 +190,12 @@ def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
         settings={"instance": _INSTANCE},
         expected=(*PICKY, "ignored"),
     )
+    return config, subscriber_port
+
+
+def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
+    """Start everything, send traffic, stop everything; returns the document and the ids of the planted findings."""
+    config, subscriber_port = stack_config(home)
     with jar_progress() as progress, Steps() as steps:
         stack = Stack(config, steps, progress)
         try:

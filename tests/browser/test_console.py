@@ -140,6 +140,16 @@ def test_text_of_others_is_text_on_every_page(world: World, person: Person) -> N
     assert page.input_value("#q") == _HOSTILE[0]
 
 
+def test_dots_run_on_the_lines_of_a_narrow_map(world: World, person: Person) -> None:
+    """There, the line of help is below the map."""
+    page = person(viewport={"width": 390, "height": 800}).open(f"{world.url}/map")
+    page.locator("html[data-ready]").wait_for(state="attached")
+
+    sizes = "[canvas, motion].map(one => { const at = one.getBoundingClientRect(); return [at.y, at.height]; })"
+    area, dots = page.evaluate(sizes)
+    assert area == dots
+
+
 def test_dots_stand_still_for_those_who_want_it_so(world: World, person: Person) -> None:
     page = person(reduced_motion="reduce").open(f"{world.url}/map")
     page.locator("html[data-ready]").wait_for(state="attached")

@@ -205,7 +205,7 @@ function dotLine(pen, points, rate, time_s, dots_max) {
 
 // -- start
 
-canvas.after(motion);
+canvas.append(motion); // as large as the map, also where the line of help is below it
 // What a person has unfolded stays so when the live part changes.
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open";
 live.addEventListener("htmx:sseMessage", follow);

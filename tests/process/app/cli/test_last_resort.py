@@ -33,7 +33,7 @@ def _penstock(
 
 
 def test_an_internal_error_has_its_own_code_and_its_traceback_is_in_a_file(tmp_path: Path) -> None:
-    broken = "import app.cli.explain as module; module.read_event = lambda *_: {}['missing']"
+    broken = "import app.cli.explain as module; module.explain_event = lambda *_: {}['missing']"
     done = _penstock(*_EXPLAIN, before=broken, env={"TMPDIR": str(tmp_path)})
     (file,) = tmp_path.glob("penstock-error-*.txt")
     assert done.returncode == 70
@@ -50,7 +50,7 @@ def test_an_internal_error_has_its_own_code_and_its_traceback_is_in_a_file(tmp_p
 
 def test_a_report_that_cannot_be_kept_is_printed(tmp_path: Path) -> None:
     broken = (
-        "import app.cli.explain as module; module.read_event = lambda *_: {}['missing'];"
+        "import app.cli.explain as module; module.explain_event = lambda *_: {}['missing'];"
         f"import tempfile; tempfile.tempdir = {str(tmp_path / 'none')!r}"
     )
     done = _penstock(*_EXPLAIN, before=broken)

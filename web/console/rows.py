@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, unique_name
 from knative.resources.brokers import NOT_OUR_CLASS
@@ -54,6 +54,17 @@ class Row:
     lag_s: float | None = None
     retrying: int = 0
     letters: int | None = None  #: dead letters not redriven; None = not known
+
+    @property
+    def title(self) -> str:
+        """KIND/NAMESPACE/NAME, as commands take it."""
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def letters_path(self) -> str:
+        """The page of the dead letters of a subscription or trigger."""
+        label = f"{self.namespace}/{unique_name(self.kind, self.name)}"
+        return "/letters?" + urlencode({"subscription": label})
 
     @property
     def badness(self) -> tuple[int, int, int, int, str, str]:

@@ -101,6 +101,34 @@ async def test_a_channel_shows_its_address_and_its_readers() -> None:
 
 
 @pytest.mark.asyncio
+async def test_pages_of_resources_lead_to_what_can_be_done_with_them() -> None:
+    trigger = replace(SUBSCRIPTION, uid="t1", name="pay", kind=TRIGGER)
+    reads = MemoryReads(
+        subscriptions=(SUBSCRIPTION, trigger), workers=[worker()], letters={SUBSCRIPTION.label: 3, trigger.label: 2}
+    )
+    async with serving_console(reads) as url:
+        paths = ("/", "/subscription/demo/billing", "/trigger/demo/pay", "/channel/demo/orders")
+        links = {
+            path: re.findall(r'href="(/(?:letters|move|events|send)\?[^"]*)"', await _text(url, path)) for path in paths
+        }
+        for path in {path for found in links.values() for path in found}:
+            await _text(url, path)
+
+    letters, of_trigger = "/letters?subscription=demo%2Fbilling", "/letters?subscription=demo%2Ftrigger%3Apay"
+    assert links == {
+        "/": [of_trigger, letters],  # the worst first
+        "/subscription/demo/billing": [letters, "/move?of=Subscription/demo/billing"],
+        "/trigger/demo/pay": [of_trigger, "/move?of=Trigger/demo/pay"],
+        "/channel/demo/orders": [
+            "/events?of=KafkaChannel/demo/orders",
+            "/send?of=KafkaChannel/demo/orders",
+            of_trigger,
+            letters,
+        ],
+    }
+
+
+@pytest.mark.asyncio
 async def test_the_map_has_its_data_at_an_address_of_its_own_and_a_table_without_scripts() -> None:
     async with serving_console() as url, aiohttp.ClientSession() as client:
         text = await _text(url, "/map")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -38,12 +40,23 @@ def on(filter: str | None = None, *, name: str | None = None, retry: int = 5) ->
     ... def bill_order(event):
     ...     print(event.get_data())
 
-    The function stays as it is. Raises CesqlSyntaxError, or UsageError for a name that is taken or not valid.
+    The function stays as it is. Raises CesqlSyntaxError, or UsageError for a name that is taken or not valid, a
+    number of retries or a function that cannot be used.
     """
+    if callable(filter):
+        raise UsageError("@on has no parentheses.", "Write @on() for every event, or @on(\"type = 'order.created'\").")
+    if isinstance(retry, bool) or not isinstance(retry, int) or retry < 0:
+        raise UsageError(f"{retry!r} is not a valid number of retries.", "Write @on(..., retry=3).")
     if filter is not None:
         cesql.compile(filter)
 
     def register(function: _Function) -> _Function:
+        try:
+            with suppress(ValueError):  # a function in C may have no signature
+                inspect.signature(function).bind(None)
+        except TypeError as problem:
+            hint = "Give it one parameter, the event."
+            raise UsageError(f"{function.__name__} cannot be a handler: {problem}.", hint) from None
         own = name or function.__name__.strip("_").replace("_", "-").lower()
         if not _is_name(own):
             raise UsageError(f"{own!r} is not a valid name of a Trigger.", 'Give it one: @on(..., name="orders").')

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import traceback
 from pathlib import Path
 
 from aiohttp import web
@@ -26,6 +27,13 @@ def main() -> None:
         load(file)
     except PenstockError as problem:
         raise SystemExit(str(problem)) from None
+    except Exception as problem:
+        # From the user's own code on: what imports it says nothing about the mistake.
+        frames = problem.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != str(file):
+            frames = frames.tb_next
+        traceback.print_exception(problem.with_traceback(frames))
+        raise SystemExit(1) from None
     application = web.Application()
     for handler in registered.values():
         application.router.add_post(f"/{handler.name}", Subscriber(handler.function, remember=_REMEMBERED).aiohttp)

@@ -9,12 +9,14 @@ FILE --> a child process serves its handlers (penstock/serving) --> their filter
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +24,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.output.format import note
+from app.local.kafka.locks import locked
 from app.local.kafka.ports import LOOPBACK, free_port
 from app.local.kafka.processes import die_with_parent
 from app.operations.dev_resources import MARK, resources
@@ -32,6 +35,7 @@ _POLL_S = 0.3
 _STOP_S = 10.0
 _SERVE = "from penstock.serving import main; main()"
 _OWN_BROKER = "default/dev"
+_TYPE = re.compile(r"\btype\s*=\s*['\"]([^'\"]+)['\"]")
 
 
 def dev(
@@ -69,17 +73,19 @@ def dev(
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="penstock-dev-") as scratch:
+    lock = target.with_name(f".{target.name}.lock")
+    with locked(lock, 0.0, f"has {target}"), tempfile.TemporaryDirectory(prefix="penstock-dev-") as scratch:
         serving = _Serving(file.resolve(), Path(scratch))
         try:
             _follow(serving, target, name, own_broker=not broker)
         except KeyboardInterrupt:
-            note("stopping: the triggers are removed")
+            note(f"stopping: {target.name} is removed, and its triggers get nothing more")
         finally:
             target.unlink(missing_ok=True)
             serving.stop()
-    if not broker:
-        note("The broker and its events stay in Kafka: `penstock remove --unlisted` deletes them.")
+    kept = "The triggers" if broker else "The broker, its events and the triggers"
+    note(f"{kept} stay in Kafka, and go on where they were when {file.name} is served again.")
+    note("`penstock remove --unlisted` deletes what is in no file.")
 
 
 def served_folder(home: Path) -> Path:
@@ -89,7 +95,8 @@ def served_folder(home: Path) -> Path:
         if folder.is_dir():
             return folder
     raise UsageError(
-        "No directory of resources is known here.", "Run `penstock up` in this folder, or name one: --resources DIR."
+        "No directory of resources is known here.",
+        "Run `penstock up` in this folder, or name one: --resources DIR. Or name the .penstock of one: --home.",
     )
 
 
@@ -107,12 +114,18 @@ def _follow(serving: _Serving, target: Path, broker: str, *, own_broker: bool) -
             new.replace(target)
             for handler in handlers:
                 note(f"{handler['name']} gets {handler['filter'] or 'every event'} of {broker}, in some seconds")
-            note(f"Then send one: penstock send --broker {broker} --type TYPE")
+            note(f"Then send one: penstock send --broker {broker} --type {shlex.quote(_a_type(handlers))}")
         while changes(serving.file) == seen:
             if handlers is not None and serving.has_ended:
                 note("The server has ended.")
                 handlers = None
             time.sleep(_POLL_S)
+
+
+def _a_type(handlers: Sequence[Mapping[str, Any]]) -> str:
+    """A type that a filter names, for an example."""
+    named = (_TYPE.search(handler["filter"] or "") for handler in handlers)
+    return next((match[1] for match in named if match), "TYPE")
 
 
 def changes(file: Path) -> Mapping[Path, int]:

@@ -38,5 +38,11 @@ def test_what_is_not_valid_is_named() -> None:
     on(name="audit")(print)
     with pytest.raises(UsageError, match="Two handlers have the name audit"):
         on(name="audit")(print)
+    with pytest.raises(UsageError, match="@on has no parentheses"):
+        on(lambda event: None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="'three' is not a valid number of retries"):
+        on(name="third", retry="three")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="cannot be a handler: too many positional arguments"):
+        on(name="nothing")(lambda: None)  # type: ignore[type-var]
     with pytest.raises(UsageError, match="'Größe' is not a valid name of a Trigger"):
         on(name="Größe")(print)

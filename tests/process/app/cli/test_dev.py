@@ -64,8 +64,33 @@ def test_a_file_is_served_followed_and_removed(project: Path) -> None:
 
         dev.process.send_signal(signal.SIGINT)
         assert dev.wait(_LIMIT_S) == 0
-        assert "`penstock remove --unlisted` deletes them" in dev.log.read_text()
-    assert list((project / "served").iterdir()) == []
+        assert "`penstock remove --unlisted` deletes what is in no file" in dev.log.read_text()
+    assert list((project / "served").glob("*.yaml")) == []
+
+
+def test_a_second_one_of_the_same_name_is_refused(project: Path) -> None:
+    written = project / "served" / "dev-app.yaml"
+    options = ("dev", str(project / "app.py"), "--home", str(project / ".penstock"))
+    with Child("dev", python_module("app.cli", *options), project) as dev:
+        wait_until("it is written", written.exists, _LIMIT_S)
+        assert "penstock send --broker default/dev --type order.created" in dev.log.read_text()
+        second = penstock(*options)
+        assert second.returncode != 0
+        assert f"Another process has {written}" in second.stderr
+        assert written.exists(), "and the first goes on"
+        dev.process.send_signal(signal.SIGINT)
+        assert dev.wait(_LIMIT_S) == 0
+
+
+def test_a_mistake_is_shown_from_the_users_own_code_on(project: Path) -> None:
+    (project / "app.py").write_text("from penstock import on\n\nprint(missing)\n")
+    command = python_module("app.cli", "dev", str(project / "app.py"), "--home", str(project / ".penstock"))
+    with Child("dev", command, project) as dev:
+        wait_until("it says so", lambda: "app.py cannot be served" in dev.log.read_text(), _LIMIT_S)
+        text = dev.log.read_text()
+        assert "NameError: name 'missing' is not defined" in text
+        assert "serving.py" not in text
+        assert "importlib" not in text
 
 
 def test_a_terminal_that_closes_ends_it(project: Path) -> None:
@@ -83,7 +108,7 @@ def test_what_is_not_possible_is_a_sentence(project: Path) -> None:
     assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True)
     done = penstock("dev", str(project / "app.py"), "--home", str(project / "elsewhere"))
     assert done.returncode == 2
-    assert "Run `penstock up` in this folder, or name one: --resources DIR." in done.stderr
+    assert "Run `penstock up` in this folder, or name one: --resources DIR. Or name" in done.stderr
     done = penstock("dev", str(project / "app.py"), "--resources", str(project / "missing"))
     assert done.returncode == 2
     assert f"There is no directory {project / 'missing'}. Name one that `penstock up` serves" in done.stderr

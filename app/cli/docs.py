@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,10 @@ from app.local.packaged import document_folder
 from knative.errors import PenstockError
 
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_WORD = re.compile(r"[a-z0-9]+(?:[./_][a-z0-9]+)*")  # `knative.dev/v1` is one
+_PLURAL = re.compile(r"(?<=[a-z]{2})(?:ies|(?<![siu])s)$")
+_ALL_COMMANDS = "reference/command-line.md"  # a how-to of one says more
+_FOR_DEVELOPERS = ("explanation/tour.md", "explanation/architecture.md")
 _FOLDERS = ("", "how-to", "reference", "explanation")  # decisions are for those who change Penstock
 
 
@@ -45,17 +50,29 @@ def docs(words: Words = None) -> None:
 
 
 def ranked(pages: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    """The names of the pages that have all words, those with the words in their name or headings first. Pure."""
-    wanted = [word.lower() for word in words]
+    """The names of the pages that have all words, in any number; those with a heading of just these words first, then
+    those with the words in their title or headings. Pure."""
+    wanted = [stem for word in words for stem in _stems(word)]
     scores: dict[str, float] = {}
     for name, text in pages.items():
-        plain, headings = text.lower(), " ".join([name.replace("-", " "), *_HEADING.findall(text)]).lower()
-        if all(word in plain or word in headings for word in wanted):
+        headings = [
+            _stems(heading) for heading in (name.removesuffix(".md").replace("-", " "), *_HEADING.findall(text))
+        ]
+        plain, in_headings = Counter(_stems(text)), Counter(stem for heading in headings for stem in heading)
+        if wanted and all(plain[word] or in_headings[word] for word in wanted):
             # How much of the page it is, so that a long one does not win by its length.
-            share = min(2.0, 100 * sum(plain.count(word) for word in wanted) / (1 + len(plain.split())))
-            title = f"{name.replace('-', ' ')} {_title(text)}".lower()
-            scores[name] = 10 * sum(word in title for word in wanted) + sum(word in headings for word in wanted) + share
-    return sorted(scores, key=lambda name: -scores[name])
+            share = min(2.0, 100 * sum(plain[word] for word in wanted) / plain.total())
+            title = {*headings[0], *_stems(_title(text))}
+            exact = name != _ALL_COMMANDS and any(set(heading) == set(wanted) for heading in headings)
+            scores[name] = 3 * exact + 10 * sum(word in title for word in wanted) + share
+            scores[name] += sum(in_headings[word] > 0 for word in wanted)
+    # A tour of the code has headings about everything.
+    return sorted(scores, key=lambda name: (name in _FOR_DEVELOPERS, -scores[name]))
+
+
+def _stems(text: str) -> list[str]:
+    """Its words without the ends of plurals."""
+    return [_PLURAL.sub(lambda end: "y" if end[0] == "ies" else "", word) for word in _WORD.findall(text.lower())]
 
 
 def _pages(folder: Path) -> dict[str, str]:

@@ -37,6 +37,9 @@ def test_a_page_with_the_words_in_its_title_comes_first(words: list[str], first:
         (["dead", "letters"], "# How to look at and redrive dead letters"),
         (["seek"], "# How to replay events, or skip them"),
         (["glossary"], "# Glossary"),
+        (["retry"], "# Delivery semantics"),
+        (["retries"], "# Delivery semantics"),
+        (["dev"], "# Command line"),
     ],
 )
 def test_the_real_pages_are_found(words: list[str], title: str) -> None:

@@ -18,7 +18,8 @@ from web.console.acts import Letter, LetterGroup, LetterRow, StoredEvent
 
 def event_of(record: StoredRecord, *, whole: bool = True) -> StoredEvent:
     """The event. Not `whole`: without data, and with short attributes, for a list."""
-    attributes, others = split_headers(record)
+    # Dead letters are in channels too, where a dead letter sink has brought them.
+    attributes, others = split_headers(DeadLetter(record).shown)
     if not whole:
         attributes, others = {name: value[: shown.TEXT_MAX] for name, value in attributes.items()}, {}
     return StoredEvent(
@@ -54,7 +55,7 @@ def letter_of(letter: DeadLetter, ledger: Ledger) -> Letter:
     """A dead letter, whole."""
     destination = letter.said.get("knativeerrordest", "")
     return Letter(
-        letter_row(letter, ledger), event_of(letter.shown), letter.answer, destination, form_of(as_json(letter.record))
+        letter_row(letter, ledger), event_of(letter.record), letter.answer, destination, form_of(as_json(letter.record))
     )
 
 

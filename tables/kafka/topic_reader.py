@@ -159,7 +159,11 @@ class TopicReader:
 
     def count_since(self, timestamp_ms: int) -> int:
         """How many offsets there are from this time on. Reads no records."""
-        return sum(self._ranges[number][1] - offset for number, offset in self._starts_at(timestamp_ms).items())
+        return sum(high - low for low, high in self.ranges_since(timestamp_ms).values())
+
+    def ranges_since(self, timestamp_ms: int) -> dict[int, tuple[int, int]]:
+        """As `ranges`, from this time on, without partitions whose records are all older."""
+        return {number: (offset, self._ranges[number][1]) for number, offset in self._starts_at(timestamp_ms).items()}
 
     def _starts_at(self, timestamp_ms: int) -> dict[int, int]:
         asked = [TopicPartition(self.topic, number, timestamp_ms) for number in self._ranges]

@@ -10,8 +10,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.local.kafka import EmbeddedKafka
-from app.operations.console.events import EventReads
+from app.operations.console.events import Bounded, EventReads, newest_letters
 from app.operations.console.tails import Tail
+from app.operations.dead_letters.letters import Selection
 from app.operations.event_filter import read_filters
 from knative.errors import UsageError
 from tables.contract_table import ContractTable
@@ -118,3 +119,21 @@ async def test_a_look_ends_at_its_limits_and_says_so(kafka: EmbeddedKafka, topic
     assert _ids(await short.with_id(topic.name, "9")) == [9]  # the newest are looked at
     early = await short.with_id(topic.name, "1")
     assert (_ids(early), early.is_whole) == ([], False)
+
+
+def test_the_newest_letters_of_all_topics_are_read(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+    topics = [_Topic(kafka.bootstrap, topic_name()) for _ in range(2)]
+    topics[0].put(*range(10))
+    topics[1].put(*range(20, 22))
+    names = [topics[1].name, f"{topics[0].name}.missing", topics[0].name]
+    for selection, read_max, ids, read, is_whole in (
+        (Selection(), 6, [20, 21, 6, 7, 8, 9], 6, False),
+        (Selection(), 99, [20, 21, *range(10)], 12, True),
+        (Selection(since_s=0.0), 6, [20, 21, 6, 7, 8, 9], 6, False),
+        (Selection(since_s=4e9), 6, [], 0, True),
+        (Selection(reason="no letter has this"), 6, [], 6, False),
+    ):
+        bounded = Bounded(Limits(read_max=read_max))
+        letters = newest_letters(topics[0].kafka, names, selection, bounded)
+        assert [int(letter.event_id) for letter in letters] == ids
+        assert (bounded.read, bounded.is_whole) == (read, is_whole)

@@ -36,6 +36,7 @@ class MemoryActs:
     audit: Sequence[Deed] = ()
     running: Sequence[Task] = ()
     done: list[tuple[object, ...]] = field(default_factory=list)
+    is_whole: bool = True  #: of the letters
     ingress: str | None = "http://127.0.0.1:8080"
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
@@ -66,7 +67,7 @@ class MemoryActs:
 
     async def letters(self, choice: LetterChoice) -> Letters:
         """All letters."""
-        return Letters(self.groups, self.rows, len(self.rows))
+        return Letters(self.groups, self.rows, len(self.rows), self.is_whole)
 
     async def letter(self, ref: str) -> Letter | None:
         """The one that is there."""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import structlog
 
 from app.operations.audit import Audit
-from app.operations.console.events import Bounded, EventReads, nothing
+from app.operations.console.events import Bounded, EventReads, newest_letters, nothing
 from app.operations.console.sending import ingress_of, prepared
 from app.operations.console.tasks import Running, Tasks
 from app.operations.console.values import groups_of, letter_of, letter_row, summary_text
@@ -93,12 +93,16 @@ class ConsoleActs(EventReads):
         every = [channel.dlq_topic for channel in self._contract.channels.values()]
         return sorted(set(own)) if subscription is not None and own else sorted(set(every))
 
-    def _choice(self, choice: LetterChoice, starts: Starts | None = None) -> Iterator[DeadLetter]:
+    def _choice(self, choice: LetterChoice, starts: Starts) -> Iterator[DeadLetter]:
         if choice.refs:
             return read_named(self._sparing, choice.refs)
-        since_s = read_time(choice.since, "Since", time.time()) if choice.since else None
-        chosen = Selection(choice.subscription or "", choice.reason or "", since_s)
-        return read_letters(self._sparing, self._topics(choice.subscription), chosen, nothing, starts)
+        topics = self._topics(choice.subscription)
+        return read_letters(self._sparing, topics, _selection(choice), nothing, starts)
+
+    def _newest(self, choice: LetterChoice, bounded: Bounded) -> Iterator[DeadLetter]:
+        if choice.refs:
+            return bounded.of(read_named(self._sparing, choice.refs))
+        return newest_letters(self._sparing, self._topics(choice.subscription), _selection(choice), bounded)
 
     async def letters(self, choice: LetterChoice) -> Letters:
         """Dead letters."""
@@ -110,7 +114,7 @@ class ConsoleActs(EventReads):
             newest: list[tuple[float, str, LetterRow]] = []
 
             def kept() -> Iterator[tuple[DeadLetter, bool]]:
-                for letter in bounded.of(self._choice(choice)):
+                for letter in self._newest(choice, bounded):
                     row = letter_row(letter, ledger)  # without its data, which may be large
                     heapq.heappush(newest, (letter.time_s, letter.ref, row))
                     if len(newest) > self._limits.rows_max:
@@ -119,7 +123,8 @@ class ConsoleActs(EventReads):
 
             groups = groups_of(group(kept()))
             rows = [row for _, _, row in sorted(newest, key=lambda entry: entry[:2], reverse=True)]
-            return Letters(groups[: self._limits.rows_max], rows, bounded.read, bounded.is_whole)
+            letters = sum(each.count for each in groups)
+            return Letters(groups[: self._limits.rows_max], rows, letters, bounded.is_whole)
 
         return await self.in_thread(read)
 
@@ -247,6 +252,12 @@ class ConsoleActs(EventReads):
     def stop(self) -> None:
         """The process ends."""
         self._tasks.stop()
+
+
+def _selection(choice: LetterChoice) -> Selection:
+    """Raises UsageError."""
+    since_s = read_time(choice.since, "Since", time.time()) if choice.since else None
+    return Selection(choice.subscription or "", choice.reason or "", since_s)
 
 
 def _named(choice: LetterChoice) -> str:

@@ -26,7 +26,7 @@ from knative.contract.subscription_stats import FailingDelivery
 from knative.errors import NotReadyError
 from tables.contract_table import ContractTable
 from tables.kafka.loop_thread import call_in_thread
-from tables.kafka.topic_reader import StoredRecord, TopicReader
+from tables.kafka.topic_reader import NoSuchTopicError, StoredRecord, TopicReader
 from tables.status_table import StatusTable
 from tables.timing import ANSWER_S, SPARING_S
 from web.console.acts import Events, Passage, StoredEvent
@@ -36,20 +36,64 @@ T = TypeVar("T")
 
 
 class Bounded:
-    """Passes on what a reader yields, until enough was read or it took too long."""
+    """Passes on what readers yield, until enough was read or it took too long."""
 
     def __init__(self, limits: Limits) -> None:
         self.read, self.is_whole = 0, True
-        self._most, self._end_s = limits.read_max, time.monotonic() + ANSWER_S
+        self._most = limits.read_max
+        self._end_s: float | None = None  # not before the first reading: it may wait for its turn, and for a connection
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self.read >= self._most or (self._end_s is not None and time.monotonic() > self._end_s)
+
+    def newest(self, ranges: Mapping[int, tuple[int, int]], topics: int = 1) -> dict[int, int]:
+        """The offset of each partition from which on the newest records are as many as one of `topics` may have."""
+        starts = newest_starts(ranges, (self._most - self.read) // topics)
+        self.is_whole &= all(starts[number] == low for number, (low, _) in ranges.items())
+        return starts
 
     def of(self, records: Iterable[T]) -> Iterator[T]:
         """The same, or the first of them; then it is not whole."""
+        if self._end_s is None:
+            self._end_s = time.monotonic() + ANSWER_S
         for record in records:
-            if self.read >= self._most or time.monotonic() > self._end_s:
+            if self.is_over:
                 self.is_whole = False
                 return
             self.read += 1
             yield record
+
+
+def newest_starts(ranges: Mapping[int, tuple[int, int]], most: int) -> dict[int, int]:
+    """The offset of each partition from which on there are `most` records together, or all. Partitions share evenly,
+    and those with few records leave more to the others."""
+    starts: dict[int, int] = {}
+    by_size = sorted(ranges.items(), key=lambda entry: entry[1][1] - entry[1][0])
+    for place, (number, (low, high)) in enumerate(by_size):
+        starts[number] = max(low, high - most // (len(by_size) - place))
+        most -= high - starts[number]
+    return starts
+
+
+def newest_letters(
+    kafka: Mapping[str, Any], topics: Sequence[str], selection: Selection, bounded: Bounded
+) -> Iterator[DeadLetter]:
+    """The selected ones among the newest letters of all topics."""
+    for place, topic in enumerate(topics):
+        if bounded.is_over:
+            bounded.is_whole = False
+            return
+        try:
+            reader = TopicReader(topic, kafka)
+        except NoSuchTopicError:
+            continue  # it has no letters
+        with reader:
+            since_s = selection.since_s
+            ranges = reader.ranges if since_s is None else reader.ranges_since(int(since_s * 1000))
+            starts = bounded.newest(ranges, len(topics) - place)
+            yield from filter(selection.takes, map(DeadLetter, bounded.of(reader.at_or_above(starts))))
 
 
 class EventReads:
@@ -111,10 +155,7 @@ class EventReads:
 
         def read() -> Events:
             with TopicReader(topic, self._sparing) as reader:
-                records = reader.newest(self._limits.read_max)
-                whole = all(high - low <= self._limits.read_max for low, high in reader.ranges.values())
-                events = self._listed(records, chosen, bounded)
-                return replace(events, is_whole=events.is_whole and whole)
+                return self._listed(reader.at_or_above(bounded.newest(reader.ranges)), chosen, bounded)
 
         return await self.in_thread(read)
 

@@ -194,6 +194,26 @@ async def test_a_dry_run_sends_nothing_and_asks() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("is_whole", "empty", "dry"),
+    [
+        (True, "No dead letters An event becomes", "All of them were redriven before."),
+        (False, "Not all dead letters could be read", "Not all letters could be read."),
+    ],
+)
+async def test_only_what_was_read_whole_is_empty(is_whole: bool, empty: str, dry: str) -> None:
+    acts = MemoryActs(is_whole=is_whole)
+    async with serving_console(acts=acts) as url, aiohttp.ClientSession() as client:
+        async with client.get(f"{url}/letters") as answer:
+            assert empty in words(await answer.text())
+        async with client.get(f"{url}/send") as answer:
+            token = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())[0]
+        data = {"form_token": token, "do": "dry", "scope": "all"}
+        async with client.post(f"{url}/letters", data=data, headers={"Origin": url}) as answer:
+            assert dry in words(await answer.text())
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("path", ["/event?at=0/9", "/event?at=x", "/letter?ref=t.dlq/0/9", "/events?of=Broker/no/one"])
 async def test_what_is_not_there_says_so(path: str) -> None:
     async with (

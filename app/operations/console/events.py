@@ -206,7 +206,7 @@ class EventReads:
             for position in read_group_offsets(self._kafka, subscriptions)
             if position.partition == event.partition
         }
-        letters = self._letters_of(record, channel, subscriptions)
+        letters, is_whole = self._letters_of(record, channel, subscriptions)
         return [
             passage(
                 record,
@@ -214,26 +214,27 @@ class EventReads:
                 positions.get(subscription.group),
                 heads[subscription.uid],
                 letters.get(subscription.uid),
+                is_whole=is_whole,
             )
             for subscription in subscriptions
         ]
 
     def _letters_of(
         self, record: StoredRecord, channel: Channel, subscriptions: Sequence[Subscription]
-    ) -> dict[str, tuple[DeadLetter, str | None]]:
-        """The dead letters of an event, by uid of the subscription. They come after it."""
+    ) -> tuple[dict[str, tuple[DeadLetter, str | None]], bool]:
+        """The dead letters of an event, by uid of the subscription, and whether all were read. They come after it."""
         letters: dict[str, tuple[DeadLetter, str | None]] = {}
         ledger: Ledger | None = None
         chosen = Selection(since_s=record.timestamp_ms / 1000 - ANSWER_S)  # clocks of workers and brokers differ
-        here = read_letters(self._sparing, [channel.dlq_topic], chosen, nothing)
-        for letter in Bounded(self._limits).of(here):
+        bounded = Bounded(self._limits)
+        for letter in bounded.of(read_letters(self._sparing, [channel.dlq_topic], chosen, nothing)):
             for subscription in subscriptions:
                 if is_letter_of(letter, record, subscription):
                     ledger = ledger or read_ledger(self._kafka, self._instance)
                     mark = ledger.get(letter)
                     kept = DeadLetter(replace(letter.record, value=None))
                     letters[subscription.uid] = kept, None if mark is None else mark.redriven_at
-        return letters
+        return letters, bounded.is_whole
 
 
 def _filter(text: str) -> EventFilter:

@@ -4,7 +4,7 @@ letters. Pure.
     a dead letter of it?        -> dead letter, or redriven
     the filter does not match?  -> filtered
     among those tried again?    -> retrying
-    settled, by the offsets?    -> delivered, or skipped
+    settled, by the offsets?    -> delivered, or skipped; unknown, unless all dead letters were read
     otherwise                   -> waiting
 """
 
@@ -40,9 +40,11 @@ def passage(
     position: GroupOffset | None,
     heads: Sequence[FailingDelivery],
     letter: tuple[DeadLetter, str | None] | None,
+    *,
+    is_whole: bool = True,
 ) -> Passage:
     """`position`: of its group in the event's partition, None = not known; `letter`: its dead letter, and when that was
-    redriven."""
+    redriven; `is_whole`: all letters were looked at."""
     if letter is not None:
         found, redriven_at = letter
         if redriven_at is not None:
@@ -58,6 +60,9 @@ def passage(
     if position is None:
         return Passage(subscription, Verdict.UNKNOWN, "Kafka has not returned the offsets of its group.")
     if record.offset in position.settled or (position.committed is not None and record.offset < position.committed):
+        if not is_whole:
+            why = "Its offset is settled, but not all dead letters could be read: it may be one of them."
+            return Passage(subscription, Verdict.UNKNOWN, why)
         return Passage(subscription, Verdict.DELIVERED, _settled(subscription))
     attempts = position.attempts.get(record.offset, 0)
     if attempts:

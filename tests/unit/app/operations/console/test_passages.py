@@ -57,6 +57,18 @@ def test_offsets_say_how_far_it_is(position: GroupOffset | None, verdict: Verdic
     assert why in found.why
 
 
+def test_without_all_dead_letters_nobody_knows_that_it_was_delivered() -> None:
+    for position, verdict in (
+        (_position(8), Verdict.UNKNOWN),
+        (_position(3, 7), Verdict.UNKNOWN),
+        (_position(7), Verdict.WAITING),
+    ):
+        found = passage(_RECORD, _SUBSCRIPTION, position, [], None, is_whole=False)
+        assert found.verdict is verdict
+        assert ("not all dead letters could be read" in found.why) is (verdict is Verdict.UNKNOWN)
+    assert passage(_RECORD, _SUBSCRIPTION, _position(8), [], (_letter(), None), is_whole=False).letter == "t.dlq/0/3"
+
+
 def test_what_settled_means_depends_on_the_subscription() -> None:
     dropping = replace(_SUBSCRIPTION, exhausted=OnRetriesExhausted.IGNORE)
     sinking = replace(_SUBSCRIPTION, delivery=DeliverySpec(dead_letter_sink=Addressable("http://sink/")))

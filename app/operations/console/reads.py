@@ -30,6 +30,7 @@ from tables.timing import ANSWER_S, SPARING_S
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import SHORT_S
 from web.console.limits import Limits
+from web.console.snapshots import is_old
 from web.console.state import Known, MapView, PartitionLag, State
 from web.console.traffic import WINDOWS
 
@@ -48,8 +49,8 @@ class Latest(Generic[T]):
 
     async def get(self, wait_s: float) -> Known[T] | None:
         """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`."""
-        is_old = self._known is None or time.time() - self._known.at_s >= GLANCE_S
-        if is_old and (self._reading is None or self._reading.done()):
+        is_due = self._known is None or is_old(time.time() - self._known.at_s, GLANCE_S)
+        if is_due and (self._reading is None or self._reading.done()):
             self._reading = asyncio.get_running_loop().create_task(self._renew())
         if self._reading is not None and wait_s:
             await asyncio.wait({self._reading}, timeout=wait_s)

@@ -33,6 +33,7 @@ def environment() -> Environment:
         "text": shown.visible,
         "verbatim": Verbatim,
         "lines": lines,
+        "uncut": uncut,
         "short": shown.short,
         "count": shown.count,
         "quantity": shown.quantity,
@@ -54,6 +55,11 @@ def render(template: str, values: Mapping[str, object], *, live: bool = False) -
 def ago(age_s: float) -> str:
     """How long ago something was: `now`, `12 s ago`, `3.5 min ago`."""
     return "now" if age_s < 1 else f"{shown.seconds(round(age_s))} ago"
+
+
+def uncut(text: str) -> Verbatim:
+    """Text as all other text, however long: half a command is another command."""
+    return Verbatim(shown.visible(text, len(text)))
 
 
 def lines(text: str) -> Verbatim:

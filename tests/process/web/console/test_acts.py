@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from html import unescape
 from typing import NoReturn
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import aiohttp
 import pytest
@@ -191,6 +193,20 @@ async def test_a_dry_run_sends_nothing_and_asks() -> None:
     assert "1 would be redriven" in words(text)
     assert f'name="pick-1" value="{_REF}"' in text
     assert acts.done == []
+
+
+@pytest.mark.asyncio
+async def test_a_long_filter_is_whole_in_the_live_address_and_in_the_command() -> None:
+    query = urlencode({"filter": "type='" + "x" * 700 + "\u202e'"})
+    async with (
+        serving_console(acts=_acts()) as url,
+        aiohttp.ClientSession() as client,
+        client.get(f"{url}/events?{query}") as answer,
+    ):
+        text = await answer.text()
+    (address,) = re.findall(r'sse-connect="([^"]+)"', text)
+    assert parse_qs(urlsplit(unescape(address)).query) == parse_qs(query)
+    assert "x" * 700 + "\\u202e" in unescape(re.findall(r'title="Prints the same">([^<]+)<', text)[0])
 
 
 @pytest.mark.asyncio

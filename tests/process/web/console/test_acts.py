@@ -210,6 +210,20 @@ async def test_a_long_filter_is_whole_in_the_live_address_and_in_the_command() -
 
 
 @pytest.mark.asyncio
+async def test_a_letter_is_redriven_once() -> None:
+    redriven = Letter(replace(_ROW, redriven_at="2026-01-01T00:00:00Z"), _EVENT, None, "", ("data", ""))
+    acts = MemoryActs(whole=[redriven])
+    async with (
+        serving_console(acts=acts) as url,
+        aiohttp.ClientSession() as client,
+        client.get(url + _LETTER_PAGE) as answer,
+    ):
+        text = words(await answer.text())
+    assert "A letter is redriven once. To deliver the event again, send a new one ." in text
+    assert "Edit and send again" not in text
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("is_whole", "empty", "dry"),
     [

@@ -37,11 +37,12 @@ class MemoryActs:
     running: Sequence[Task] = ()
     done: list[tuple[object, ...]] = field(default_factory=list)
     is_whole: bool = True  #: of the letters
+    problem: str | None = None  #: of the tail
     ingress: str | None = "http://127.0.0.1:8080"
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
         """All events."""
-        return Events(self.events, len(self.events))
+        return Events(self.events, len(self.events), problem=self.problem)
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:
         """All events."""

@@ -41,6 +41,7 @@ class Events:
     events: Sequence[StoredEvent]
     read: int  #: records that were looked at
     is_whole: bool = True  #: False: a limit came before the end
+    problem: str | None = None  #: why there is nothing newer
 
 
 class Verdict(StrEnum):

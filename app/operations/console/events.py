@@ -130,7 +130,9 @@ class EventReads:
             latest = Latest(Tail(topic, _filter(filter_), self._sparing, self._limits.rows_max).look, "console-tail")
         self._tails[topic, filter_] = latest
         known = await latest.get(SPARING_S)
-        return None if known is None else known.value
+        if known is None:
+            return None if latest.problem is None else Events((), 0, problem=latest.problem)
+        return replace(known.value, problem=latest.problem)
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:
         """Events from a time or from PARTITION/OFFSET on."""

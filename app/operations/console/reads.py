@@ -44,6 +44,7 @@ class Latest(Generic[T]):
 
     def __init__(self, read: Callable[[], T], name: str) -> None:
         self._read, self._name = read, name
+        self.problem: str | None = None  #: why the last reading failed
         self._known: Known[T] | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -61,9 +62,12 @@ class Latest(Generic[T]):
         try:
             # More than all waits of a reading together: the thread goes on after this, and two must not count at once.
             self._known = Known(await call_in_thread(self._read, 6 * ANSWER_S, self._name), at_s)
+            self.problem = None
         except (PenstockError, TimeoutError) as problem:
-            log.debug("the console cannot read from Kafka now", what=self._name, reason=str(problem))
+            self.problem = str(problem) or "Kafka has not answered in time."
+            log.debug("the console cannot read from Kafka now", what=self._name, reason=self.problem)
         except Exception:
+            self.problem = "It could not be read. The log of the worker says why."
             log.exception("the console cannot read from Kafka", what=self._name)
 
 

@@ -127,6 +127,7 @@ async def _list(ask: Ask) -> Values:
     if look.is_tail or not ask.is_live:
         try:
             events = await _events(ask, look)
+            problem = None if events is None else events.problem
         except PenstockError as raised:
             problem = f"{raised.what} {raised.hint}".strip()
     return {

@@ -210,6 +210,24 @@ async def test_a_long_filter_is_whole_in_the_live_address_and_in_the_command() -
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("headers", [{}, {"Accept": "text/event-stream"}])
+async def test_a_tail_that_cannot_be_read_says_why_and_keeps_its_rows(headers: dict[str, str]) -> None:
+    for events in ([stored_event(3, subject="row-of-before")], []):
+        acts = MemoryActs(events=events, problem="The topic t cannot be read.")
+        async with (
+            serving_console(acts=acts) as url,
+            aiohttp.ClientSession() as client,
+            client.get(f"{url}/events", headers=headers) as answer,
+        ):
+            text = words((await answer.content.readuntil(b"be read.")).decode())
+            if events:
+                text += words((await answer.content.readuntil(b"1 read.")).decode())
+        assert text.count("The topic t cannot be read.") == 1
+        assert ("row-of-before" in text) is bool(events)
+        assert "is there yet" not in text
+
+
+@pytest.mark.asyncio
 async def test_a_letter_is_redriven_once() -> None:
     redriven = Letter(replace(_ROW, redriven_at="2026-01-01T00:00:00Z"), _EVENT, None, "", ("data", ""))
     acts = MemoryActs(whole=[redriven])

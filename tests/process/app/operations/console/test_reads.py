@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 
 import pytest
 
-from app.operations.console.reads import ConsoleReads
+from app.operations.console.events import EventReads
+from app.operations.console.reads import ConsoleReads, Latest
 from knative.contract.records import WorkerStatus
+from knative.errors import PenstockError
 from tables.contract_table import ContractTable, encode_entry
 from tables.kafka.compacted_topic import Record
 from tables.status_parts import encode_status
 from tables.status_table import StatusTable
 from tests.support.console import CHANNEL, SUBSCRIPTION, worker
 from tests.support.processes import free_port
+from web.console.acts import Events
+from web.console.limits import Limits
 from web.console.state import State
 
 
@@ -59,3 +64,43 @@ async def test_the_state_is_the_last_one_while_kafka_is_away(
     assert (state.kafka_away, _words(state)) == (away, shown)
     assert (state.at_s == report.time) is away
     assert state.letters is None
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (PenstockError("The topic t cannot be read.", "Look."), "The topic t cannot be read. Look."),
+        (TimeoutError(), "Kafka has not answered in time."),
+        (KeyError("x"), "It could not be read. The log of the worker says why."),
+    ],
+)
+async def test_what_could_not_be_read_says_why_until_it_is_read(problem: Exception, said: str) -> None:
+    results: list[Exception | int] = [problem, 7]
+
+    def read() -> int:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    latest = Latest(read, "test")
+    assert (await latest.get(60), latest.problem) == (None, said)
+    known = await latest.get(60)
+    assert known is not None
+    assert (known.value, latest.problem) == (7, None)
+
+
+@pytest.mark.asyncio
+async def test_a_tail_without_kafka_says_so() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    client = {"bootstrap.servers": address, "log_level": 0}
+    contract, status = ContractTable("c", client, _fail), StatusTable("s", client, _fail)
+    reads = EventReads("penstock", contract, status, client, Limits())
+    events: Events | None = None
+    async with asyncio.timeout(60):
+        while events is None:
+            events = await reads.tail("t", "")
+    assert events.events == ()
+    assert events.problem is not None
+    assert address in events.problem

@@ -159,6 +159,7 @@ async def _whole(ask: Ask) -> Values:
     if event is None:
         raise gone
     passages = [] if look.letters else [passage_row(each) for each in await ask.acts.passages(event, look.channel)]
+    subscriptions = [status.subscription for status in ask.state.resources if status.subscription is not None]
     url = f"{ask.acts.ingress or 'http://localhost:8080'}{look.channel.path}"
     data = await asyncio.to_thread(_data, event, url) if ask.has_bodies else {"body": None, "curl": None}
     return {
@@ -171,6 +172,7 @@ async def _whole(ask: Ask) -> Values:
         "has_bodies": ask.has_bodies,
         **data,
         "passages": passages,
+        "readers": sum(subscription.channel_uid == look.channel.uid for subscription in subscriptions),
     }
 
 

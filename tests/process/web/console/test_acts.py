@@ -13,7 +13,7 @@ import pytest
 
 from knative.contract.seeks import Move
 from knative.errors import NotReadyError
-from tests.support.console import CHANNEL, SUBSCRIPTION, serving_console
+from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
 from tests.support.console_acts import MemoryActs, stored_event
 from tests.support.console_client import words
 from web.console.acts import Deed, Letter, LetterChoice, LetterGroup, LetterRow, Passage, Task, Verdict
@@ -225,6 +225,28 @@ async def test_a_tail_that_cannot_be_read_says_why_and_keeps_its_rows(headers: d
         assert text.count("The topic t cannot be read.") == 1
         assert ("row-of-before" in text) is bool(events)
         assert "is there yet" not in text
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("readers", "passages", "said"),
+    [
+        (0, 0, "Where it went 0 subscriptions Look again Nothing reads from this channel."),
+        (1, 0, "Where it went 1 subscription Look again The event has just been removed from its topic."),
+        (3, 1, "2 more are not shown."),
+    ],
+)
+async def test_where_it_went_says_what_is_left_out(readers: int, passages: int, said: str) -> None:
+    reads = MemoryReads(
+        subscriptions=[replace(SUBSCRIPTION, uid=f"s{each}", name=f"b{each}") for each in range(readers)]
+    )
+    acts = replace(_acts(), passed=_ACTS.passed[:passages])
+    async with (
+        serving_console(reads, acts=acts) as url,
+        aiohttp.ClientSession() as client,
+        client.get(url + _EVENT_PAGE) as answer,
+    ):
+        assert said in words(await answer.text())
 
 
 @pytest.mark.asyncio

@@ -105,7 +105,7 @@ class LetterGroup:
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """The chosen letters in groups, and the newest of them one by one."""
+    """The chosen letters in all their groups, and the newest of them one by one."""
 
     groups: Sequence[LetterGroup]
     rows: Sequence[LetterRow]

@@ -101,7 +101,8 @@ async def _list(ask: Ask) -> Values:
         **values,
         "choice": choice,
         "labels": sorted(labels | ({choice.subscription} if choice.subscription else set())),
-        "groups": group_rows(letters.groups, choice),
+        "groups": group_rows(letters.groups[: ask.limits.rows_max], choice),
+        "groups_left": max(0, len(letters.groups) - ask.limits.rows_max),
         "letters": letter_rows(letters.rows),
         "count": letters.count,
         "is_whole": letters.is_whole,
@@ -132,7 +133,8 @@ async def _act(ask: Ask) -> Values | Seen:
     return {
         **asked,
         "dry": {
-            "groups": waiting,
+            "groups": waiting[: ask.limits.rows_max],
+            "groups_left": max(0, len(waiting) - ask.limits.rows_max),
             "count": sum(group.count - group.redriven for group in letters.groups),
             "is_whole": letters.is_whole,
             "refs": choice.refs,

@@ -250,6 +250,22 @@ async def test_where_it_went_says_what_is_left_out(readers: int, passages: int, 
 
 
 @pytest.mark.asyncio
+async def test_groups_that_are_left_out_count_too() -> None:
+    acts = replace(_acts(), groups=[LetterGroup("demo/billing", f"reason {each}", 2, 0, 1.0, 2.0) for each in range(5)])
+    limits = Limits(rows_max=3)
+    async with serving_console(acts=acts, limits=limits) as url, aiohttp.ClientSession() as client:
+        async with client.get(f"{url}/letters") as answer:
+            text = await answer.text()
+        token = re.findall(r'name="form_token" value="([^"]+)"', text)[0]
+        assert "2 more are not shown." in words(text)
+        data = {"form_token": token, "do": "dry", "scope": "all"}
+        async with client.post(f"{url}/letters", data=data, headers={"Origin": url}) as answer:
+            text = words(await answer.text())
+    assert "10 would be redriven" in text
+    assert "2 more groups are not shown, and would be redriven too." in text
+
+
+@pytest.mark.asyncio
 async def test_a_letter_is_redriven_once() -> None:
     redriven = Letter(replace(_ROW, redriven_at="2026-01-01T00:00:00Z"), _EVENT, None, "", ("data", ""))
     acts = MemoryActs(whole=[redriven])

@@ -40,7 +40,8 @@ async def _send(ask: Ask) -> Values:
     form = ask.form
     try:
         channel = channel_of(ask.state, form.get("of", ""))
-        return {"sent": await ask.acts.send(channel, attributes_of(form), form.get("data", ""), ask.who)}
+        data = form.get("data", "").replace("\r\n", "\n")  # browsers send line ends so, whatever they were
+        return {"sent": await ask.acts.send(channel, attributes_of(form), data, ask.who)}
     except PenstockError as raised:
         return {"problem": f"{raised.what} {raised.hint}".strip()}
 

@@ -98,8 +98,8 @@ async def test_data_is_shown_where_people_may_write() -> None:
         ("/move?of=Subscription/demo/billing&to=-6", {}, ("seek", "demo/billing", "-6")),
         (
             "/send",
-            {"of": _OF, "type": "t", "source": "/s", "data": "x"},
-            ("send", _OF, {"type": "t", "source": "/s"}, "x"),
+            {"of": _OF, "type": "t", "source": "/s", "data": "x\r\ny"},
+            ("send", _OF, {"type": "t", "source": "/s"}, "x\ny"),
         ),
         ("/audit", {"task": "an-id"}, ("stop", "an-id")),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.local.kafka import EmbeddedKafka
@@ -14,11 +14,14 @@ from app.operations.console.events import Bounded, EventReads, newest_letters
 from app.operations.console.tails import Tail
 from app.operations.dead_letters.letters import Selection
 from app.operations.event_filter import read_filters
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import Addressable
 from knative.errors import UsageError
-from tables.contract_table import ContractTable
+from tables.contract_table import ContractTable, encode_entry
+from tables.kafka.compacted_topic import Record
 from tables.status_table import StatusTable
 from tests.support.processes import wait_until
-from web.console.acts import Events
+from web.console.acts import Events, Verdict
 from web.console.limits import Limits
 
 pytestmark = pytest.mark.integration
@@ -52,13 +55,13 @@ class _Topic:
             producer.produce(self.name, b"data", headers=[*headers, ("ce_specversion", "1.0")])
         assert producer.flush(LIMIT_S) == 0
 
-    def reads(self, **limits: int) -> EventReads:
+    def reads(self, *entries: Channel | Subscription, **limits: int) -> EventReads:
         def crashed(problem: BaseException) -> None:
             raise problem
 
-        contract, status = (table(f"{self.name}.c", self.kafka, crashed) for table in (ContractTable, StatusTable))
-        assert isinstance(contract, ContractTable)
-        assert isinstance(status, StatusTable)
+        contract = ContractTable(f"{self.name}.c", self.kafka, crashed)
+        contract.apply([Record(entry.uid.encode(), encode_entry(entry)) for entry in entries])
+        status = StatusTable(f"{self.name}.s", self.kafka, crashed)
         return EventReads("i", contract, status, self.kafka, Limits(**limits))
 
 
@@ -137,3 +140,26 @@ def test_the_newest_letters_of_all_topics_are_read(kafka: EmbeddedKafka, topic_n
         letters = newest_letters(topics[0].kafka, names, selection, bounded)
         assert [int(letter.event_id) for letter in letters] == ids
         assert (bounded.read, bounded.is_whole) == (read, is_whole)
+
+
+@pytest.mark.asyncio
+async def test_an_event_is_delivered_when_all_dead_letters_were_read(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str]
+) -> None:
+    topic, letters = _Topic(kafka.bootstrap, topic_name()), _Topic(kafka.bootstrap, topic_name())
+    topic.put(1)
+    letters.put(*range(10))
+    channel = Channel("c", 1, "ns", "ch", topic.name, letters.name, 1)
+    group = f"kafka.{topic.name}"
+    subscription = Subscription(
+        "u", 1, "ns", "a", "c", "ch", topic.name, letters.name, 1, group, Addressable("http://x/")
+    )
+    consumer = Consumer({**topic.kafka, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic.name, 0, 1)], asynchronous=False)
+    consumer.close()
+    for read_max, verdict in ((6, Verdict.UNKNOWN), (10, Verdict.DELIVERED)):
+        reads = topic.reads(channel, subscription, read_max=read_max)
+        event = await reads.event(topic.name, 0, 0)
+        assert event is not None
+        (passage,) = await reads.passages(event, channel)
+        assert passage.verdict is verdict

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.handlers import registered
 
 _REPOSITORY = Path(__file__).parents[3]
 _MODULES = ["penstock", *(f"penstock.{name}" for name in ("cesql", "client", "events", "subscriber", "testing"))]
@@ -31,14 +32,19 @@ def test_the_examples_of_the_reference_are_right() -> None:
 
 
 def test_the_files_of_the_how_to_work_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handler, test, *_ = re.findall(r"```python\n(.*?)```", _HOW_TO.read_text(), re.DOTALL)
+    shortest, handler, test, *_ = re.findall(r"```python\n(.*?)```", _HOW_TO.read_text(), re.DOTALL)
+    (tmp_path / "shortest.py").write_text(shortest)
     (tmp_path / "orders.py").write_text(handler)
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(test, "test_orders.py", "exec"), names)
     (function,) = [names[name] for name in names if name.startswith("test_")]
     function()
-    monkeypatch.delitem(sys.modules, "orders")
+    importlib.import_module("shortest")
+    assert registered["ship"].filter == "type = 'order.created'"
+    for name in ("orders", "shortest"):
+        monkeypatch.delitem(sys.modules, name)
+    del registered["ship"]
 
 
 def test_every_public_name_is_there_and_in_the_reference() -> None:

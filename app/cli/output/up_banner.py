@@ -29,8 +29,8 @@ def banner(config: StackConfig, bootstrap: str, command: str = "penstock") -> li
         ]
     first = channels[0]
     name = f"{first.namespace}/{first.name}"
-    server = "" if config.http_port == _HTTP_PORT else f" --server localhost:{config.http_port}"
     to = f" --broker {name}" if isinstance(first, Broker) else "" if name == _CHANNEL else f" --channel {name}"
-    kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f"export PENSTOCK_KAFKA={bootstrap}"
-    exports = [] if not kafka else ["For all commands in another terminal:", "", f"  {kafka}", ""]
-    return [*exports, "Send an event from another terminal:", "", f"  {command} send{to}{server}", *look]
+    settings = [] if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else [f"PENSTOCK_KAFKA={bootstrap}"]
+    settings += [] if config.http_port == _HTTP_PORT else [f"PENSTOCK_HTTP_PORT={config.http_port}"]
+    exports = ["For all commands in another terminal:", "", f"  export {' '.join(settings)}", ""] if settings else []
+    return [*exports, "Send an event from another terminal:", "", f"  {command} send{to}", *look]

@@ -39,7 +39,7 @@ _KINDS = {
     Kind.SUBSCRIPTION: SUBSCRIPTION,
     Kind.TRIGGER: TRIGGER,
 }
-_NO_WALKS = "Findings are searched for only where the packages of penstock[report] are installed."
+_NO_WALKS = "Findings need more packages: `make demo-topology` gets them, or pip install 'penstock[report]'."
 
 
 def map_of(state: State) -> MapView:

@@ -89,7 +89,7 @@ def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
 def _directory(settings: Settings) -> Check:
     folder = settings.resources_dir
     if folder is None:
-        return ok(RESOURCES, "PENSTOCK_RESOURCES is not set: this machine runs no controller")
+        return ok(RESOURCES, "PENSTOCK_RESOURCES is not set here: files of resources are not checked")
     try:
         found = validate(controller_config(settings, {}))
     except PenstockError as error:

@@ -14,14 +14,14 @@ _REPOSITORY = Path(__file__).parents[5]
 _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"
 
 
-def _commands(folder: Path, http_port: int = 8080) -> list[str]:
-    config = StackConfig(home=folder, resources=folder, jars_root=folder, http_port=http_port)
+def _commands(folder: Path) -> list[str]:
+    config = StackConfig(home=folder, resources=folder, jars_root=folder)
     return [line.strip() for line in banner(config, "127.0.0.1:9092", ".venv/bin/penstock") if "penstock" in line]
 
 
-def test_a_channel_and_a_port_of_ones_own_are_in_the_command(tmp_path: Path) -> None:
+def test_a_channel_of_ones_own_is_in_the_command(tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(_CHANNEL)
-    assert _commands(tmp_path, 8088) == [".venv/bin/penstock send --channel shop/orders --server localhost:8088"]
+    assert _commands(tmp_path) == [".venv/bin/penstock send --channel shop/orders"]
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_a_directory_without_channels_has_none(tmp_path: Path) -> None:
     assert line == f"There is no channel or broker in {tmp_path} yet. Files that you add are served within 2 s."
 
 
-def test_a_kafka_at_another_port_is_for_all_commands(tmp_path: Path) -> None:
+def test_other_ports_are_for_all_commands(tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(_CHANNEL)
-    lines = banner(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), "127.0.0.1:9093")
-    assert "  export PENSTOCK_KAFKA=127.0.0.1:9093" in lines
+    config = StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path, http_port=8088)
+    assert "  export PENSTOCK_KAFKA=127.0.0.1:9093 PENSTOCK_HTTP_PORT=8088" in banner(config, "127.0.0.1:9093")
 
 
 @pytest.mark.parametrize(("mode", "port", "shown"), [("write", 8081, True), ("off", 8081, False), ("write", 0, False)])

@@ -351,6 +351,8 @@ async def _fields(request: http.Request) -> dict[str, str]:
     """The first value of each field of a form."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This is not the form of a page.")
+    if (request.charset or "utf-8").lower() != "utf-8":  # others do not exist, or have text that UTF-8 cannot hold
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This form is not in UTF-8.")
     try:
         fields = await request.post()
     except http.HTTPRequestEntityTooLarge:

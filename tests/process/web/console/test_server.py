@@ -190,6 +190,16 @@ async def test_who_guesses_tokens_has_to_wait() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("charset", ["nope", "raw_unicode_escape"])
+async def test_a_form_in_another_charset_is_refused(charset: str) -> None:
+    async with serving_console(tokens=["anna"]) as url, aiohttp.ClientSession() as client:
+        headers = {"Origin": url, "Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
+        async with client.post(f"{url}/login", data=b"token=\\ud800", headers=headers) as answer:
+            assert answer.status == 415
+            assert "This form is not in UTF-8." in await answer.text()
+
+
+@pytest.mark.asyncio
 async def test_under_tls_a_session_never_leaves_it(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     signed = authority.sign("console")

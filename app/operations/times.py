@@ -20,12 +20,12 @@ _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 def read_time(text: str, option: str, now_s: float) -> float:
     """Unix seconds of `90s`, `10m`, `1h30m`, `2d`, `PT10M` (that long ago) or of an RFC 3339 time.
 
-    Raises UsageError that names `option`.
+    Not before 1970: Kafka's times begin there. Raises UsageError that names `option`.
     """
     wish = text.strip()
     ago_s = _duration_s(wish)
     if ago_s is not None:
-        return now_s - ago_s
+        return max(0.0, now_s - ago_s)
     try:
         moment = datetime.fromisoformat(wish)
     except ValueError:
@@ -35,7 +35,7 @@ def read_time(text: str, option: str, now_s: float) -> float:
             f"{option} {text!r} is not a valid time.",
             "Write how long ago (90s, 10m, 1h30m, 2d) or an RFC 3339 time with a zone (2026-11-21T12:00:00Z).",
         )
-    return moment.timestamp()
+    return max(0.0, moment.timestamp())
 
 
 def _duration_s(text: str) -> float | None:

@@ -139,7 +139,7 @@ class EventReads:
         chosen = _filter(filter_)
         partition, slash, offset = start.partition("/")
         place = None
-        if slash and partition.isdecimal() and offset.isdecimal():
+        if slash and len(start) < 40 and partition.isdecimal() and offset.isdecimal():
             place = {int(partition): int(offset)}
         since_ms = 0 if place is not None else int(read_time(start, "From", time.time()) * 1000)
         bounded = Bounded(self._limits)

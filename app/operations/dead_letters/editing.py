@@ -19,6 +19,7 @@ from knative.errors import UsageError
 _ATTRIBUTE = re.compile(r"[a-z0-9]+", re.ASCII)
 _ERROR = "knativeerror"  #: attributes of the dead letter, not of the event
 _CONTROL = re.compile(r"[^\t\n\r\x20-\U0010ffff]|\r(?!\n)|[\x7f\ufffe\uffff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  #: JSON may have them, and UTF-8 cannot
 _FIXED = ("id", "source", "specversion")  #: these identify the event
 _REQUIRED = ("type",)
 
@@ -27,7 +28,7 @@ def read_edited(text: str, file: str) -> dict[str, Any]:
     """The JSON object of one letter. Raises UsageError."""
     try:
         found = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise UsageError(f"{file} is not JSON: {problem}.", _HOW) from problem
     if not isinstance(found, dict) or not isinstance(found.get("letter"), str):
         raise UsageError(f"{file} is not one dead letter.", _HOW)
@@ -46,7 +47,7 @@ def edited_document(shown: Mapping[str, Any], attributes: str, data: str) -> dic
     `form_of` gives it. Raises UsageError."""
     try:
         after = json.loads(attributes)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise UsageError(f"The attributes are not JSON: {problem}.", 'Write {"type": "...", ...}.') from problem
     if not isinstance(after, dict) or not all(isinstance(value, str) for value in after.values()):
         raise UsageError("The attributes are not a JSON object with strings.", 'Write {"type": "...", ...}.')
@@ -103,6 +104,8 @@ def _check(name: str, after: Mapping[str, str]) -> None:
         raise UsageError(f"An event needs a {name}.", "Add it again.")
     if not _ATTRIBUTE.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid attribute name.", "Use lower-case letters and digits only.")
+    if _SURROGATE.search(after.get(name, "")):
+        raise UsageError(f"The {name} has half of a surrogate pair.", "Write the character itself, or both halves.")
 
 
 def _data(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> bytes | None:

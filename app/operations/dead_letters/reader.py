@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from app.operations.dead_letters.letters import DeadLetter, Selection
 from knative.errors import PenstockError, UsageError
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
+
+_NUMBER = re.compile("[0-9]{1,19}")
 
 Starts = Callable[[str, Mapping[int, int]], None]
 
@@ -57,7 +60,7 @@ def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLe
 def read_ref(text: str) -> tuple[str, int, int]:
     """Topic, partition, offset of TOPIC/PARTITION/OFFSET. Raises UsageError."""
     topic, *place = text.rsplit("/", 2)
-    if not topic or len(place) != 2 or not all(part.isascii() and part.isdecimal() for part in place):
+    if not topic or len(place) != 2 or not all(_NUMBER.fullmatch(part) for part in place):
         raise UsageError(
             f"{text!r} is not a letter's reference.",
             "Write TOPIC/PARTITION/OFFSET, as `penstock dlq list --each -o name` does.",

@@ -88,6 +88,11 @@ def test_when(text: str, unix_s: float) -> None:
     assert read_time(show_time(unix_s), "--since", 0) == unix_s
 
 
+@pytest.mark.parametrize("text", ["30000d", "9" * 400 + "d", "0001-01-01T00:00:00Z"])
+def test_a_time_before_those_of_kafka_is_the_first_of_them(text: str) -> None:
+    assert read_time(text, "--since", NOW_S) == 0
+
+
 @pytest.mark.parametrize("text", ["", "10", "yesterday", "2027-01-15", "2027-01-15T08:00:00", "-5m", "P1Y", "m"])
 def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="--since"):

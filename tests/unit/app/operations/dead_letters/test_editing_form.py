@@ -66,7 +66,13 @@ def test_attributes_are_replaced_and_those_of_the_dead_letter_stay() -> None:
     assert headers["ce_knativeerrordest"] == b"http://user:secret@x/"
 
 
-@pytest.mark.parametrize("attributes", ["", "[]", "{", '{"type": 1}', '{"type": "t"}', '{"id": "2", "type": "t"}'])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "", "[]", "{", '{"type": 1}', '{"type": "t"}', '{"id": "2", "type": "t"}',
+        '{"id": "1", "type": "t", "subject": "\\ud800"}', "[" * 200_000,
+    ],
+)  # fmt: skip
 def test_what_is_not_valid_says_why(attributes: str) -> None:
     letter = _letter(b"a")
     shown = as_json(letter.record)

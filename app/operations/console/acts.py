@@ -42,7 +42,7 @@ from app.settings.load import Settings
 from app.worker.controller_config import silent_s
 from knative.contract.records import Channel, Subscription
 from knative.contract.seeks import Move, SeekPhase
-from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.errors import NotReadyError, UsageError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
 from tables.kafka.loop_thread import call_in_thread
@@ -221,9 +221,7 @@ class ConsoleActs(EventReads):
     # -- what people do
 
     async def _start(self, running: Running, work: Callable[[Running], Any]) -> None:
-        self._tasks.check(running)
-        await self._audit.record(running.who, running.act, running.what)
-        self._tasks.start(running, work)
+        await self._tasks.start(running, work, partial(self._audit.record, running.who, running.act, running.what))
 
     async def _ended(self, running: Running) -> None:
         result = " ".join(text for text in (running.problem, running.progress()) if text)
@@ -243,11 +241,7 @@ class ConsoleActs(EventReads):
 
     async def stop_task(self, id_: str, who: str) -> None:
         """Have it end early."""
-        running = self._tasks.find(id_)
-        if running is None or running.stop is None:
-            raise PenstockError("This is not under way any more.", "")
-        await self._audit.record(who, "stop", running.what)
-        running.stop()
+        await self._tasks.stop_one(id_, lambda running: self._audit.record(who, "stop", running.what))
 
     def stop(self) -> None:
         """The process ends."""

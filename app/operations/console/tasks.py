@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from knative.errors import NotReadyError, PenstockError
+from knative.errors import NotReadyError, PenstockError, UsageError
 from web.console.acts import Task
 
 log = structlog.get_logger(__name__)
@@ -31,6 +31,12 @@ class Running:
     ended_s: float | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
+    def end_early(self) -> None:
+        """Call `stop`, once only: a second call would abort what is in flight."""
+        stop, self.stop = self.stop, None
+        if stop is not None:
+            stop()
+
     @property
     def shown(self) -> Task:
         """For pages."""
@@ -48,8 +54,11 @@ class Tasks:
         self._tasks: list[Running] = []
         self._handles: set[asyncio.Task[None]] = set()
 
-    def check(self, running: Running) -> None:
-        """Raises NotReadyError while another one does the same kind of thing here."""
+    async def start(
+        self, running: Running, work: Callable[[Running], Awaitable[None]], record: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Start it once `record` has returned. Raises NotReadyError while another one does the same kind of thing here,
+        and what `record` raises."""
         for other in self._tasks:
             if other.act == running.act and other.ended_s is None:
                 raise NotReadyError(
@@ -57,13 +66,15 @@ class Tasks:
                     "Wait until it has ended, or stop it.",
                 )
 
-    def start(self, running: Running, work: Callable[[Running], Awaitable[None]]) -> None:
-        """Start it. Raises NotReadyError as `check`."""
-        self.check(running)
         over = [other for other in self._tasks if other.ended_s is not None]
         for other in over[: max(0, len(self._tasks) + 1 - self._kept_max)]:
             self._tasks.remove(other)
-        self._tasks.append(running)
+        self._tasks.append(running)  # before the record, or two at once would both have one
+        try:
+            await record()
+        except BaseException:
+            self._tasks.remove(running)
+            raise
         handle = asyncio.get_running_loop().create_task(self._run(running, work))
         self._handles.add(handle)
         handle.add_done_callback(self._handles.discard)
@@ -86,12 +97,15 @@ class Tasks:
         """The newest first."""
         return [running.shown for running in reversed(self._tasks)]
 
-    def find(self, id_: str) -> Running | None:
-        """A task that can be stopped."""
-        return next((running for running in self._tasks if running.id == id_ and running.shown.can_stop), None)
+    async def stop_one(self, id_: str, record: Callable[[Running], Awaitable[None]]) -> None:
+        """Have a task end early, once `record` has returned. Raises UsageError when it cannot."""
+        running = next((running for running in self._tasks if running.id == id_ and running.shown.can_stop), None)
+        if running is None:
+            raise UsageError("This has ended, or is about to.", "")
+        await record(running)
+        running.end_early()
 
     def stop(self) -> None:
         """The process ends."""
         for running in self._tasks:
-            if running.ended_s is None and running.stop is not None:
-                running.stop()
+            running.end_early()

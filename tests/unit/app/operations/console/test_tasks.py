@@ -1,0 +1,91 @@
+"""What people start in the console: one of a kind at a time, recorded first and stopped once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.operations.console.tasks import Running, Tasks
+from knative.errors import NotReadyError, UsageError
+
+
+class _Audit:
+    """What was recorded; `fails`: it cannot be."""
+
+    def __init__(self) -> None:
+        self.records: list[str] = []
+        self.fails = False
+
+    async def start(self) -> None:
+        await self._record("start")
+
+    async def stop(self, _: Running) -> None:
+        await self._record("stop")
+
+    async def ended(self, _: Running) -> None:
+        await self._record("ended")
+
+    async def _record(self, act: str) -> None:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise NotReadyError("Kafka does not answer.")
+        self.records.append(act)
+
+
+@pytest.mark.asyncio
+async def test_two_at_once_make_one_record() -> None:
+    audit = _Audit()
+    tasks = Tasks(audit.ended)
+
+    async def work(_: Running) -> None:
+        await asyncio.Event().wait()
+
+    starts = [tasks.start(Running(who, "redrive", "all"), work, audit.start) for who in ("anna", "bob")]
+    results = await asyncio.gather(*starts, return_exceptions=True)
+
+    assert [type(result) for result in results] == [type(None), NotReadyError]
+    assert audit.records == ["start"]
+    assert [task.who for task in tasks.shown] == ["anna"]
+
+
+@pytest.mark.asyncio
+async def test_what_cannot_be_recorded_does_not_start() -> None:
+    audit = _Audit()
+    tasks, begun = Tasks(audit.ended), asyncio.Event()
+
+    async def work(_: Running) -> None:
+        begun.set()
+
+    audit.fails = True
+    with pytest.raises(NotReadyError, match="Kafka does not answer"):
+        await tasks.start(Running("anna", "seek", "all"), work, audit.start)
+    assert tasks.shown == []
+    audit.fails = False
+    await tasks.start(Running("anna", "seek", "all"), work, audit.start)
+    await asyncio.wait_for(begun.wait(), 60)
+
+
+@pytest.mark.asyncio
+async def test_two_clicks_stop_once() -> None:
+    audit, stops, done = _Audit(), [0], asyncio.Event()
+    tasks = Tasks(audit.ended)
+
+    def stop() -> None:
+        stops[0] += 1
+
+    async def work(running: Running) -> None:
+        running.stop = stop
+        await done.wait()
+
+    await tasks.start(Running("anna", "redrive", "all"), work, audit.start)
+    await asyncio.sleep(0)
+    (task,) = tasks.shown
+    assert task.can_stop
+    await asyncio.gather(tasks.stop_one(task.id, audit.stop), tasks.stop_one(task.id, audit.stop))
+    assert stops == [1]
+    assert not tasks.shown[0].can_stop
+    with pytest.raises(UsageError, match="has ended, or is about to"):
+        await tasks.stop_one(task.id, audit.stop)
+    tasks.stop()
+    assert stops == [1]

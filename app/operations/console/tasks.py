@@ -89,6 +89,8 @@ class Tasks:
         except Exception:
             log.exception("what was started in the console has failed", what=running.what)
             running.problem = "It failed. The log of the worker says why."
+        text = running.progress()
+        running.progress, running.stop = lambda: text, None  # those of a redrive hold its ledger
         running.ended_s = time.time()
         await self._ended(running)
 

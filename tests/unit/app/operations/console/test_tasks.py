@@ -1,8 +1,10 @@
-"""What people start in the console: one of a kind at a time, recorded first and stopped once."""
+"""What people start in the console: one of a kind at a time, recorded first, stopped once, and nothing kept of it."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -89,3 +91,40 @@ async def test_two_clicks_stop_once() -> None:
         await tasks.stop_one(task.id, audit.stop)
     tasks.stop()
     assert stops == [1]
+
+
+class _Run:
+    """What a redrive holds, such as its ledger."""
+
+    text = "3 redriven"
+
+    def stop(self) -> None:
+        """Never called."""
+
+    def progress(self) -> str:
+        return self.text
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_has_ended_keeps_its_text_only(fails: bool) -> None:
+    audit, held, ended = _Audit(), [], asyncio.Event()
+
+    async def end(_: Running) -> None:
+        ended.set()
+
+    async def work(running: Running) -> None:
+        run = _Run()
+        held.append(weakref.ref(run))
+        running.stop, running.progress = run.stop, run.progress
+        if fails:
+            raise NotReadyError("Kafka does not answer.")
+
+    tasks = Tasks(end)
+    await tasks.start(Running("anna", "redrive", "all"), work, audit.start)
+    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert held[0]() is None
+    assert (tasks.shown[0].progress, tasks.shown[0].problem is None) == ("3 redriven", not fails)

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 import structlog
 from aiohttp import web as http
 
-from knative.errors import NotReadyError, PenstockError
+from knative.errors import NotReadyError, PenstockError, UsageError
 from web.console import safety
 from web.console.acts import Acts
 from web.console.assets import assets, digest
@@ -116,9 +116,7 @@ class Console:
             except NotThere as problem:
                 return await self._error(request, Refused(HTTPStatus.NOT_FOUND, str(problem)))
             except PenstockError as problem:
-                away = isinstance(problem, NotReadyError)
-                status = HTTPStatus.SERVICE_UNAVAILABLE if away else HTTPStatus.BAD_REQUEST
-                return await self._error(request, Refused(status, problem.what, problem.hint))
+                return await self._error(request, Refused(_status_of(problem), problem.what, problem.hint))
             except Refused as problem:
                 return await self._error(request, problem)
             except (http.HTTPException, OSError):  # a redirect, a form that is too large, or a browser that is gone
@@ -339,6 +337,12 @@ class Console:
         if "gzip" not in request.headers.get("Accept-Encoding", ""):
             return http.Response(body=asset.content, headers=headers)
         return http.Response(body=asset.compressed, headers={**headers, "Content-Encoding": "gzip"})
+
+
+def _status_of(problem: PenstockError) -> HTTPStatus:
+    if isinstance(problem, UsageError):
+        return HTTPStatus.BAD_REQUEST
+    return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(problem, NotReadyError) else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _render(template: str, values: Values, *, live: bool = False) -> str:

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from knative.contract.seeks import Move
-from knative.errors import NotReadyError
+from knative.errors import NotReadyError, PenstockError, UsageError
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
 from tests.support.console_acts import MemoryActs, stored_event
 from tests.support.console_client import words
@@ -174,6 +174,23 @@ async def test_while_kafka_is_away_pages_say_so_and_do_nothing() -> None:
             data = {"form_token": token, **form}
             async with client.post(url + path, data=data, headers={"Origin": url}, allow_redirects=False) as answer:
                 assert (answer.status, "Kafka does not answer." in words(await answer.text())) == (200, True), path
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("kind", "status"), [(UsageError, 400), (NotReadyError, 503), (PenstockError, 500)])
+async def test_a_problem_has_the_status_of_its_kind(kind: type[PenstockError], status: int) -> None:
+    class Failing(MemoryActs):
+        """No letter can be read."""
+
+        async def letter(self, ref: str) -> Letter | None:
+            raise kind("A newer Penstock wrote it.", "Use that version.")
+
+    async with (
+        serving_console(acts=Failing()) as url,
+        aiohttp.ClientSession() as client,
+        client.get(url + _LETTER_PAGE) as answer,
+    ):
+        assert (answer.status, "A newer Penstock wrote it." in await answer.text()) == (status, True)
 
 
 @pytest.mark.asyncio

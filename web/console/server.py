@@ -325,7 +325,7 @@ class Console:
         raise http.HTTPSeeOther("/login")
 
     async def _asset(self, request: http.Request) -> http.Response:
-        asset = assets().get(request.match_info["name"])
+        asset = (await asyncio.to_thread(assets)).get(request.match_info["name"])  # the first call compresses all
         if asset is None or request.match_info["digest"] != digest():
             return http.Response(status=404, headers=safety.HEADERS)
         headers = {

@@ -16,6 +16,7 @@ _MINUTE = LONG_S // SHORT_S
 
 # Rows that are over never change, and a page asks for all of them again every two seconds.
 _events_of = lru_cache(32_768)(events_of)
+forget = _events_of.cache_clear  #: no page is open
 
 
 @dataclass(frozen=True, slots=True)

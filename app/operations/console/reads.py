@@ -32,7 +32,7 @@ from tables.traffic_windows.windows import SHORT_S
 from web.console.limits import Limits
 from web.console.snapshots import is_old
 from web.console.state import Known, MapView, PartitionLag, State
-from web.console.traffic import WINDOWS
+from web.console.traffic import WINDOWS, forget
 
 log = structlog.get_logger(__name__)
 
@@ -154,6 +154,7 @@ class ConsoleReads:
         """Forget what was read for pages that were open."""
         self._lags.clear()
         self._map = None
+        forget()
         rows, self._own_rows = self._own_rows, None
         if rows is not None:
             ending = asyncio.get_running_loop().create_task(rows.stop())

@@ -16,8 +16,11 @@ from tables.contract_table import ContractTable, encode_entry
 from tables.kafka.compacted_topic import Record
 from tables.status_parts import encode_status
 from tables.status_table import StatusTable
+from tables.traffic_windows.view import HeldRows
+from tables.traffic_windows.windows import LONG_S, SHORT_S
 from tests.support.console import CHANNEL, SUBSCRIPTION, worker
 from tests.support.processes import free_port
+from web.console import traffic
 from web.console.acts import Events
 from web.console.limits import Limits
 from web.console.state import State
@@ -27,13 +30,12 @@ def _fail(problem: BaseException) -> None:
     raise AssertionError(problem)
 
 
-async def _state(*workers: WorkerStatus, connected: bool) -> State:
+def _reads(*workers: WorkerStatus, connected: bool = True) -> ConsoleReads:
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}
     contract, status = ContractTable("c", client, _fail), StatusTable("s", client, _fail)
     contract.apply([Record(entry.uid.encode(), encode_entry(entry)) for entry in (CHANNEL, SUBSCRIPTION)])
     status.apply([Record(each.worker.encode(), encode_status(each)) for each in workers])
-    reads = ConsoleReads("penstock", contract, status, None, None, client, lambda: connected, "worker-1")
-    return await reads.state()
+    return ConsoleReads("penstock", contract, status, None, None, client, lambda: connected, "worker-1")
 
 
 def _words(state: State) -> list[tuple[str, str]]:
@@ -59,7 +61,7 @@ async def test_the_state_is_the_last_one_while_kafka_is_away(
     own: bool, age_s: float, connected: bool, away: bool, shown: list[tuple[str, str]]
 ) -> None:
     report = replace(worker(), worker="worker-1" if own else "worker-2", time=time.time() - age_s)
-    state = await _state(report, connected=connected)
+    state = await _reads(report, connected=connected).state()
 
     assert (state.kafka_away, _words(state)) == (away, shown)
     assert (state.at_s == report.time) is away
@@ -104,3 +106,13 @@ async def test_a_tail_without_kafka_says_so() -> None:
     assert events.events == ()
     assert events.problem is not None
     assert address in events.problem
+
+
+@pytest.mark.asyncio
+async def test_at_rest_no_rows_of_traffic_are_held() -> None:
+    now_s = time.time()
+    rows = {(SHORT_S, int(now_s) // SHORT_S * SHORT_S - SHORT_S): {("demo", "orders", ""): b'{"accepted": 3}'}}
+    assert traffic.rates(HeldRows(rows, now_s)) == {("demo", "orders", ""): 3 / LONG_S}
+    assert traffic._events_of.cache_info().currsize
+    _reads().rest()
+    assert traffic._events_of.cache_info().currsize == 0

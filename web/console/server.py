@@ -78,7 +78,7 @@ class Console:
         #: Without tokens everybody on this machine is the same person.
         self._everybody = Session("everybody on this machine", b"", math.inf)
         self._tabs = 0
-        self._rendered: dict[tuple[object, ...], str] = {}  # live parts of the present state
+        self._rendered: dict[tuple[object, ...], asyncio.Task[str]] = {}  # live parts of the present state
         self._rendered_of = 0
         self._stopping = asyncio.Event()
 
@@ -278,20 +278,22 @@ class Console:
             self._rendered.clear()
             self._rendered_of = self._snapshots.number
         key = (str(request.rel_url), session.form_token)
-        text = self._rendered.get(key)
-        if text is None:
-            try:
-                template, values = page.template, await page.build(ask)
-            except NotThere as problem:
-                template, values = "problem.html", {"status": 404, "what": str(problem), "hint": ""}
-            except PenstockError as problem:
-                template, values = "problem.html", {"status": 503, "what": problem.what, "hint": problem.hint}
-            except Exception:
-                log.exception("the console cannot show a page", path=request.path)
-                template, values = "problem.html", _FAILED
-            context = {**self._context(request, page), **values}
-            text = self._rendered[key] = await asyncio.to_thread(_render, template, context, live=True)
-        return text
+        rendering = self._rendered.get(key)
+        if rendering is None:
+            rendering = self._rendered[key] = asyncio.create_task(self._render_live(request, page, ask))
+        return await asyncio.shield(rendering)  # other tabs wait for it too
+
+    async def _render_live(self, request: http.Request, page: Page, ask: Ask) -> str:
+        try:
+            template, values = page.template, await page.build(ask)
+        except NotThere as problem:
+            template, values = "problem.html", {"status": 404, "what": str(problem), "hint": ""}
+        except PenstockError as problem:
+            template, values = "problem.html", {"status": 503, "what": problem.what, "hint": problem.hint}
+        except Exception:
+            log.exception("the console cannot show a page", path=request.path)
+            template, values = "problem.html", _FAILED
+        return await asyncio.to_thread(_render, template, {**self._context(request, page), **values}, live=True)
 
     # -- login
 

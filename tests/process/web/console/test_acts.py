@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import unescape
 from typing import NoReturn
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -16,7 +17,7 @@ from knative.errors import NotReadyError, PenstockError, UsageError
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
 from tests.support.console_acts import MemoryActs, stored_event
 from tests.support.console_client import words
-from web.console.acts import Deed, Letter, LetterChoice, LetterGroup, LetterRow, Passage, Task, Verdict
+from web.console.acts import Deed, Events, Letter, LetterChoice, LetterGroup, LetterRow, Passage, Task, Verdict
 from web.console.limits import Limits
 from web.console.safety import Mode
 
@@ -146,6 +147,41 @@ async def test_what_a_form_has_started_is_seen_at_once() -> None:
         async with client.post(f"{url}/audit", data=data, headers={"Origin": url}, allow_redirects=False) as answer:
             assert answer.status == 303
         assert "A redrive" in await live(client, f"{url}/audit")
+
+
+@dataclass
+class _Slow(MemoryActs):
+    """Acts whose events are read when `go` is set."""
+
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    reads: int = 0
+
+    async def tail(self, topic: str, filter_: str) -> Events | None:
+        """Those that there were when the reading began."""
+        self.reads += 1
+        events = Events(self.events, len(self.events))
+        await self.go.wait()
+        return events
+
+
+@pytest.mark.asyncio
+async def test_tabs_that_show_the_same_are_rendered_once_and_never_from_before_a_form() -> None:
+    acts, stream = _Slow(), {"Accept": "text/event-stream"}
+    async with serving_console(acts=acts, limits=Limits(every_s=60)) as url, aiohttp.ClientSession() as client:
+        tabs = [await client.get(f"{url}/events", headers=stream) for _ in range(5)]
+        async with client.get(f"{url}/send") as answer:
+            (token, *_) = re.findall(r'name="form_token" value="([^"]+)"', await answer.text())
+        assert acts.reads == 1
+        acts.events = [_EVENT]
+        data = {"form_token": token, "task": "x"}
+        async with client.post(f"{url}/audit", data=data, headers={"Origin": url}, allow_redirects=False) as answer:
+            assert answer.status == 303
+        acts.go.set()
+        for tab in tabs:
+            assert "event-0-3" not in (await tab.content.readuntil(b"\n\n")).decode()
+        async with client.get(f"{url}/events", headers=stream) as tab:
+            assert "event-0-3" in (await tab.content.readuntil(b"\n\n")).decode()
+        assert acts.reads == 2
 
 
 @dataclass

@@ -94,6 +94,11 @@ class AdminServer:
         self._runner = runner
         log.info("admin server listens", bind=bind, port=port)
 
+    async def leave(self) -> None:
+        """The process is about to end: what people have started in the console ends, within a limit."""
+        if self._console is not None:
+            await self._console.leave()
+
     async def stop(self, limit_s: float) -> None:
         """Close the port; requests that still run after `limit_s` are aborted."""
         runner, self._runner = self._runner, None

@@ -190,6 +190,7 @@ class Lifecycle:
         # are done: requests in flight need the contract. The producer is the last of the parts that send: replies, dead
         # letters, the goodbye on the status topic and the last traffic deltas go through it.
         ingress = None if self.ports.are_passed_on else asyncio.create_task(web.drain(drain_s))
+        console = None if parts.admin is None else asyncio.create_task(parts.admin.leave())
         if parts.traffic is not None:
             parts.traffic.leave()
         if parts.supervisor is not None:
@@ -209,6 +210,8 @@ class Lifecycle:
             parts.traffic.stop()
         if parts.secrets is not None:
             await parts.secrets.stop()
+        if console is not None:
+            await asyncio.wait({console})  # the ends of redrives and seeks go to the audit topic
         await parts.producer.stop(5.0)
         if parts.spans is not None:
             await parts.spans.stop(GLANCE_S)

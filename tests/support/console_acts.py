@@ -102,8 +102,8 @@ class MemoryActs:
         """Kept."""
         self.done.append(("stop", id_, who))
 
-    def stop(self) -> None:
-        """The process ends."""
+    async def leave(self) -> None:
+        """Nothing is under way."""
 
 
 def stored_event(offset: int = 0, data: bytes = b"", **attributes: str) -> StoredEvent:

@@ -212,5 +212,5 @@ class Acts(Protocol):
     async def stop_task(self, id_: str, who: str) -> None:
         """Have it end early."""
 
-    def stop(self) -> None:
-        """The process ends."""
+    async def leave(self) -> None:
+        """The process is about to end: begin nothing more, end what is under way, and wait for that, within a limit."""

@@ -67,7 +67,8 @@ class Refused(Exception):
 
 
 class Console:
-    """`add_to` a router; `stop` when the server stops. `sessions` has the tokens of `config.has_tokens`."""
+    """`add_to` a router; `leave` before the process ends, and `stop` when the server stops. `sessions` has the tokens
+    of `config.has_tokens`."""
 
     def __init__(self, config: ConsoleConfig, reads: Reads, sessions: Sessions, acts: Acts) -> None:
         self.config = config
@@ -99,7 +100,10 @@ class Console:
         """End the streams of pages that are open."""
         self._stopping.set()
         self._snapshots.forget()
-        self._acts.stop()
+
+    async def leave(self) -> None:
+        """The process is about to end: what people have started ends early. Returns when it has, or after a limit."""
+        await self._acts.leave()
 
     # -- what every request passes
 

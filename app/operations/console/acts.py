@@ -19,7 +19,7 @@ import structlog
 from app.operations.audit import Audit
 from app.operations.console.events import Bounded, EventReads, newest_letters, nothing
 from app.operations.console.sending import ingress_of, prepared
-from app.operations.console.tasks import Running, Tasks
+from app.operations.console.tasks import LEAVING, Running, Tasks
 from app.operations.console.values import groups_of, letter_of, letter_row, summary_text
 from app.operations.dead_letters.editing import edit, edited_document
 from app.operations.dead_letters.ledger import read_ledger
@@ -39,6 +39,7 @@ from app.operations.seek import (
 from app.operations.stored_records import as_json
 from app.operations.times import read_time
 from app.settings.load import Settings
+from app.timing import END_S
 from app.worker.controller_config import silent_s
 from knative.contract.records import Channel, Subscription
 from knative.contract.seeks import Move, SeekPhase
@@ -179,7 +180,9 @@ class ConsoleActs(EventReads):
     ) -> None:
         def started(run: Redrive) -> None:
             at.progress = lambda: summary_text(run.summary)
-            at.stop = partial(run.stop, "it was stopped in the console")
+            at.stop = run.stop
+            if self._tasks.is_leaving:  # while it waited for the lock
+                at.end_early(LEAVING)
 
         at.progress = lambda: "It waits until no other redrive runs."
         subscriptions, channels = self._contract.subscriptions.values(), self._contract.channels.values()
@@ -243,9 +246,9 @@ class ConsoleActs(EventReads):
         """Have it end early."""
         await self._tasks.stop_one(id_, lambda running: self._audit.record(who, "stop", running.what))
 
-    def stop(self) -> None:
-        """The process ends."""
-        self._tasks.stop()
+    async def leave(self) -> None:
+        """The process is about to end. What is under way has END_S, and then Kafka has time to store how it ended."""
+        await self._tasks.leave(END_S + ANSWER_S)
 
 
 def _selection(choice: LetterChoice) -> Selection:

@@ -16,6 +16,8 @@ from web.console.acts import Task
 
 log = structlog.get_logger(__name__)
 
+LEAVING = "the worker stops"
+
 
 @dataclass
 class Running:
@@ -25,17 +27,17 @@ class Running:
     act: str
     what: str
     progress: Callable[[], str] = lambda: ""
-    stop: Callable[[], None] | None = None  #: None: it cannot end early
+    stop: Callable[[str], None] | None = None  #: takes why; None: it cannot end early
     problem: str | None = None
     began_s: float = field(default_factory=time.time)
     ended_s: float | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
-    def end_early(self) -> None:
+    def end_early(self, why: str) -> None:
         """Call `stop`, once only: a second call would abort what is in flight."""
         stop, self.stop = self.stop, None
         if stop is not None:
-            stop()
+            stop(why)
 
     @property
     def shown(self) -> Task:
@@ -51,6 +53,7 @@ class Tasks:
 
     def __init__(self, ended: Callable[[Running], Awaitable[None]], kept_max: int = 20) -> None:
         self._ended, self._kept_max = ended, kept_max
+        self.is_leaving = False
         self._tasks: list[Running] = []
         self._handles: set[asyncio.Task[None]] = set()
 
@@ -59,6 +62,8 @@ class Tasks:
     ) -> None:
         """Start it once `record` has returned. Raises NotReadyError while another one does the same kind of thing here,
         and what `record` raises."""
+        if self.is_leaving:
+            raise NotReadyError("This worker stops.", "Try again when one runs.")
         for other in self._tasks:
             if other.act == running.act and other.ended_s is None:
                 raise NotReadyError(
@@ -105,9 +110,12 @@ class Tasks:
         if running is None:
             raise UsageError("This has ended, or is about to.", "")
         await record(running)
-        running.end_early()
+        running.end_early("it was stopped in the console")
 
-    def stop(self) -> None:
-        """The process ends."""
+    async def leave(self, limit_s: float) -> None:
+        """Start nothing more, and have all tasks end early. Returns when they have, at the latest after `limit_s`."""
+        self.is_leaving = True
         for running in self._tasks:
-            running.end_early()
+            running.end_early(LEAVING)
+        if self._handles:
+            await asyncio.wait(self._handles, timeout=limit_s)

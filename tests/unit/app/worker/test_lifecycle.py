@@ -28,21 +28,43 @@ class _Part:
         await asyncio.sleep(limit_s)
 
 
+def _with_parts(monkeypatch: pytest.MonkeyPatch, again: bool, **changes: Any) -> Any:
+    lifecycle: Any = Lifecycle()
+    parts = dict.fromkeys(("traffic", "dlq_sizes", "outage", "controller", "secrets", "spans", "admin"))
+    parts |= {name: _Part() for name in ("supervisor", "producer")}
+    parts |= {name: SimpleNamespace(stop=_Part().stop) for name in ("contract", "status")}
+    lifecycle.parts = SimpleNamespace(**{**parts, **changes}, settings=SimpleNamespace(drain_s=DRAIN_S))
+    monkeypatch.setattr(lifecycle._watchdog, "end_within", lambda seconds, code=1: None)
+    monkeypatch.setattr(Ports, "execute_again", lambda _: None)
+    monkeypatch.setattr(Ports, "are_passed_on", again)
+    return lifecycle
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["stop", "restart"])
+def test_what_people_started_ends_while_the_producer_still_sends(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    """How a redrive has ended goes to the audit topic. Also when it takes longer than the drain."""
+    ends: list[str] = []
+
+    class Admin(_Part):
+        async def leave(self) -> None:
+            await asyncio.sleep(3 * DRAIN_S)
+            ends.append("redrive")
+
+    class Producer(_Part):
+        async def stop(self, limit_s: float = 0.0) -> None:
+            ends.append("producer")
+
+    lifecycle = _with_parts(monkeypatch, again, admin=Admin(), producer=Producer())
+    run(lifecycle._end(_Web()))
+    assert ends == ["redrive", "producer"]
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["stop", "restart"])
 def test_the_watchdog_leaves_time_for_all_drains(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
     """At a restart, ingress drains when the deliveries have drained."""
-    lifecycle: Any = Lifecycle()
-    parts = dict.fromkeys(("traffic", "dlq_sizes", "outage", "controller", "secrets", "spans", "admin"))
-    lifecycle.parts = SimpleNamespace(
-        **parts,
-        settings=SimpleNamespace(drain_s=DRAIN_S),
-        **{name: _Part() for name in ("supervisor", "producer")},
-        **{name: SimpleNamespace(stop=_Part().stop) for name in ("contract", "status")},
-    )
+    lifecycle = _with_parts(monkeypatch, again)
     limits: list[float] = []
     monkeypatch.setattr(lifecycle._watchdog, "end_within", lambda seconds, code=1: limits.append(seconds))
-    monkeypatch.setattr(Ports, "execute_again", lambda _: None)
-    monkeypatch.setattr(Ports, "are_passed_on", again)
 
     async def main() -> float:
         loop = asyncio.get_running_loop()

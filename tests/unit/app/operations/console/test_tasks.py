@@ -73,7 +73,7 @@ async def test_two_clicks_stop_once() -> None:
     audit, stops, done = _Audit(), [0], asyncio.Event()
     tasks = Tasks(audit.ended)
 
-    def stop() -> None:
+    def stop(_: str) -> None:
         stops[0] += 1
 
     async def work(running: Running) -> None:
@@ -89,8 +89,48 @@ async def test_two_clicks_stop_once() -> None:
     assert not tasks.shown[0].can_stop
     with pytest.raises(UsageError, match="has ended, or is about to"):
         await tasks.stop_one(task.id, audit.stop)
-    tasks.stop()
+    done.set()
+    await tasks.leave(60)
     assert stops == [1]
+
+
+@pytest.mark.asyncio
+async def test_what_runs_has_ended_and_is_recorded_before_the_process_ends() -> None:
+    audit, reasons, begun = _Audit(), [], asyncio.Event()
+    tasks = Tasks(audit.ended)
+
+    async def work(running: Running) -> None:
+        stopped = asyncio.Event()
+
+        def stop(why: str) -> None:
+            reasons.append(why)
+            stopped.set()
+
+        running.stop = stop
+        begun.set()
+        await stopped.wait()
+
+    await tasks.start(Running("anna", "redrive", "all"), work, audit.start)
+    await asyncio.wait_for(begun.wait(), 60)
+    await tasks.leave(60)
+
+    assert reasons == ["the worker stops"]
+    assert audit.records == ["start", "ended"]
+    with pytest.raises(NotReadyError, match="This worker stops"):
+        await tasks.start(Running("anna", "seek", "all"), work, audit.start)
+
+
+@pytest.mark.asyncio
+async def test_what_does_not_end_is_left_after_a_limit() -> None:
+    audit = _Audit()
+    tasks = Tasks(audit.ended)
+
+    async def work(_: Running) -> None:
+        await asyncio.Event().wait()
+
+    await tasks.start(Running("anna", "seek", "all"), work, audit.start)
+    await tasks.leave(0.01)
+    assert audit.records == ["start"]
 
 
 class _Run:
@@ -98,7 +138,7 @@ class _Run:
 
     text = "3 redriven"
 
-    def stop(self) -> None:
+    def stop(self, _: str) -> None:
         """Never called."""
 
     def progress(self) -> str:

@@ -25,7 +25,7 @@ from knative.contract.records import Channel, Subscription
 from knative.contract.subscription_stats import FailingDelivery
 from knative.errors import NotReadyError
 from tables.contract_table import ContractTable
-from tables.kafka.loop_thread import call_in_thread
+from tables.kafka.loop_thread import call_in_thread, call_soon
 from tables.kafka.topic_reader import NoSuchTopicError, StoredRecord, TopicReader
 from tables.status_table import StatusTable
 from tables.timing import ANSWER_S, SPARING_S
@@ -111,13 +111,18 @@ class EventReads:
 
     async def in_thread(self, function: Callable[[], T], limit_s: float = 4 * ANSWER_S) -> T:
         """Raises NotReadyError when it takes too long."""
+        loop = asyncio.get_running_loop()
+
+        def run() -> T:
+            try:
+                return function()
+            finally:  # not when nobody waits any more: the thread goes on
+                call_soon(loop, self._readers.release)
+
         try:
             async with asyncio.timeout(limit_s):
                 await self._readers.acquire()
-            try:
-                return await call_in_thread(function, limit_s, "console")
-            finally:
-                self._readers.release()
+            return await call_in_thread(run, limit_s, "console")
         except TimeoutError:
             raise NotReadyError("Kafka has not answered in time, or many people read at once.", "Try again.") from None
 

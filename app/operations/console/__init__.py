@@ -57,4 +57,5 @@ def console(
 
         watches.append(FileWatch("PENSTOCK_CONSOLE_TOKENS", [path], lambda: read_names(path), use))
     acts = ConsoleActs(settings, parts.contract, parts.status, parts.producer, kafka, config.limits)
+    reads.at_rest = acts.rest
     return Console(config, reads, sessions, acts)

@@ -128,6 +128,8 @@ class EventReads:
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
         """The last events, and those that have come since; None: Kafka has not answered yet."""
+        for key in [key for key, tail in self._tails.items() if tail.idle_s > 10 * self._limits.every_s]:
+            del self._tails[key]  # its rows, and what it has skipped, would be those of another viewer
         latest = self._tails.pop((topic, filter_), None)
         if latest is None:
             while len(self._tails) >= self._limits.tails_max:
@@ -138,6 +140,10 @@ class EventReads:
         if known is None:
             return None if latest.problem is None else Events((), 0, problem=latest.problem)
         return replace(known.value, problem=latest.problem)
+
+    def rest(self) -> None:
+        """No page is open."""
+        self._tails.clear()
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:
         """Events from a time or from PARTITION/OFFSET on."""

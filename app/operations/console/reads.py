@@ -47,9 +47,16 @@ class Latest(Generic[T]):
         self.problem: str | None = None  #: why the last reading failed
         self._known: Known[T] | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._asked_s = time.monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        """How long nobody has asked."""
+        return time.monotonic() - self._asked_s
 
     async def get(self, wait_s: float) -> Known[T] | None:
         """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`."""
+        self._asked_s = time.monotonic()
         is_due = self._known is None or is_old(time.time() - self._known.at_s, GLANCE_S)
         if is_due and (self._reading is None or self._reading.done()):
             self._reading = asyncio.get_running_loop().create_task(self._renew())
@@ -88,6 +95,7 @@ class ConsoleReads:
         """`rows`: those that the process has anyway. Otherwise `make_rows` makes some while somebody looks; None: no
         traffic is counted. `is_connected`: whether the producer has a connection, which it notices after a while.
         `worker_id`: of this process, whose own reports come back from Kafka every two seconds."""
+        self.at_rest: Callable[[], None] = lambda: None  #: called when no page is open
         self._instance, self._contract, self._status = instance, contract, status
         self._rows, self._make_rows = rows, make_rows
         self._own_rows: TrafficRows | None = None
@@ -155,6 +163,7 @@ class ConsoleReads:
         self._lags.clear()
         self._map = None
         forget()
+        self.at_rest()
         rows, self._own_rows = self._own_rows, None
         if rows is not None:
             ending = asyncio.get_running_loop().create_task(rows.stop())

@@ -114,5 +114,8 @@ async def test_at_rest_no_rows_of_traffic_are_held() -> None:
     rows = {(SHORT_S, int(now_s) // SHORT_S * SHORT_S - SHORT_S): {("demo", "orders", ""): b'{"accepted": 3}'}}
     assert traffic.rates(HeldRows(rows, now_s)) == {("demo", "orders", ""): 3 / LONG_S}
     assert traffic._events_of.cache_info().currsize
-    _reads().rest()
+    reads, rests = _reads(), []
+    reads.at_rest = lambda: rests.append(1)
+    reads.rest()
+    assert rests == [1]
     assert traffic._events_of.cache_info().currsize == 0

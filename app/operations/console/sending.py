@@ -19,6 +19,8 @@ def ingress_of(settings: Settings) -> str | None:
     """The address of the ingress of this process; None: its role has none."""
     if settings.role not in ("all", "ingress"):
         return None
+    if settings.tls_cert and settings.ingress_url:
+        return settings.ingress_url  # its certificate is for a name
     host = _ANYWHERE.get(settings.bind, settings.bind)
     return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.http_port}"
 
@@ -37,9 +39,14 @@ def prepared(settings: Settings, channel: Channel, attributes: Mapping[str, str]
             "The ingress asks for a token, and the console has none.",
             f"Use `{command} -H 'Authorization: Bearer TOKEN'`.",
         )
+    if settings.tls_cert and not settings.ingress_url:
+        raise PenstockError(
+            "The ingress speaks TLS, and the console does not know the name in its certificate.",
+            f"Set PENSTOCK_INGRESS_URL, or use `{command} --server https://NAME`.",
+        )
     made = make_event({"datacontenttype": content_type_of(data), **attributes}, data.encode())
     message = to_message(made)
-    client = Client(address_of(kind, name, server), ca=settings.tls_cert or None)
+    client = Client(address_of(kind, name, server))
 
     def send() -> Sent:
         with client:

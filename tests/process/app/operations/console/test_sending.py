@@ -1,0 +1,51 @@
+"""The Send form of a console whose ingress speaks TLS with a certificate of an authority, for a name."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from app.operations.console.sending import prepared
+from app.settings.load import Settings
+from knative.errors import PenstockError
+from tests.support.certificates import Authority
+from tests.support.console import CHANNEL
+
+_EVENT = {"type": "t", "source": "/s"}
+
+
+class _Accepts(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(202 if self.path == "/channels/demo/orders" else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_an_event_goes_to_the_name_of_the_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path / "authority")
+    signed = authority.sign("ingress", "DNS:localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(signed.certificate, signed.key)
+    with HTTPServer(("127.0.0.1", 0), _Accepts) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.handle_request, daemon=True)
+        thread.start()
+        port = server.server_port
+        url = f"https://localhost:{port}"
+        settings = Settings(tls_cert=str(signed.certificate), tls_key=str(signed.key), http_port=port, ingress_url=url)
+        try:
+            sent = prepared(settings, CHANNEL, _EVENT, "x")()
+        finally:
+            thread.join(60)
+    assert sent.status == 202
+
+
+def test_without_a_name_the_command_is_offered() -> None:
+    with pytest.raises(PenstockError, match=r"PENSTOCK_INGRESS_URL.* `penstock send --channel demo/orders --server"):
+        prepared(Settings(tls_cert="ingress.crt", tls_key="ingress.key"), CHANNEL, _EVENT, "x")

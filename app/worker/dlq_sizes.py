@@ -42,6 +42,7 @@ class Letters:
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
+        self._by_number: list[str] = []  # the same names
         self._held: dict[TopicAndPartition, tuple[array[int], array[int]]] = {}  # offsets, owners
         self._next: dict[TopicAndPartition, int] = {}
 
@@ -74,7 +75,11 @@ class Letters:
         """Add one dead letter; those of a partition come in offset order."""
         offsets, owners = self._held[partition]
         offsets.append(offset)
-        owners.append(self._names.setdefault(owner, len(self._names)))
+        number = self._names.get(owner)
+        if number is None:
+            number = self._names[owner] = len(self._by_number)
+            self._by_number.append(owner)
+        owners.append(number)
         self._next[partition] = offset + 1
 
     def reached(self, partition: TopicAndPartition, offset: int) -> None:
@@ -87,7 +92,7 @@ class Letters:
         place = bisect_left(offsets, offset)
         if place == len(offsets) or offsets[place] != offset:
             return None
-        return list(self._names)[owners[place]]
+        return self._by_number[owners[place]]
 
     def sizes(self) -> dict[str, int]:
         """Letters by subscription."""

@@ -42,8 +42,10 @@ T = TypeVar("T")
 class Latest(Generic[T]):
     """A value that a thread reads when somebody asks and the last one is old; one reading at a time."""
 
-    def __init__(self, read: Callable[[], T], name: str) -> None:
-        self._read, self._name = read, name
+    def __init__(self, read: Callable[[], T], name: str, share: float = 1.0) -> None:
+        """`share`: of a core that the readings may take; it rests longer after one that costs more."""
+        self._read, self._name, self._share = read, name, share
+        self._cpu_s = 0.0
         self.problem: str | None = None  #: why the last reading failed
         self._known: Known[T] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -57,8 +59,7 @@ class Latest(Generic[T]):
     async def get(self, wait_s: float) -> Known[T] | None:
         """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`."""
         self._asked_s = time.monotonic()
-        is_due = self._known is None or is_old(time.time() - self._known.at_s, GLANCE_S)
-        if is_due and (self._reading is None or self._reading.done()):
+        if self._is_due() and (self._reading is None or self._reading.done()):
             self._reading = asyncio.get_running_loop().create_task(self._renew())
         if self._reading is not None and wait_s:
             await asyncio.wait({self._reading}, timeout=wait_s)
@@ -68,7 +69,7 @@ class Latest(Generic[T]):
         at_s = time.time()
         try:
             # More than all waits of a reading together: the thread goes on after this, and two must not count at once.
-            self._known = Known(await call_in_thread(self._read, 6 * ANSWER_S, self._name), at_s)
+            self._known = Known(await call_in_thread(self._measured, 6 * ANSWER_S, self._name), at_s)
             self.problem = None
         except (PenstockError, TimeoutError) as problem:
             self.problem = str(problem) or "Kafka has not answered in time."
@@ -76,6 +77,19 @@ class Latest(Generic[T]):
         except Exception:
             self.problem = "It could not be read. The log of the worker says why."
             log.exception("the console cannot read from Kafka", what=self._name)
+
+    def _is_due(self) -> bool:
+        if self._known is None:
+            return True
+        rest_s = 0.0 if self._known.value is None else self._cpu_s / self._share  # None: the count is not complete
+        return is_old(time.time() - self._known.at_s, max(GLANCE_S, rest_s))
+
+    def _measured(self) -> T:
+        began_s = time.thread_time()
+        try:
+            return self._read()
+        finally:
+            self._cpu_s = time.thread_time() - began_s
 
 
 class ConsoleReads:
@@ -101,7 +115,9 @@ class ConsoleReads:
         self._own_rows: TrafficRows | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._kafka, self._is_connected, self._worker_id = kafka, is_connected, worker_id
-        self._letters: Latest[dict[str, int] | None] = Latest(self._count_letters(), "console-letters")
+        # It reads the whole ledger, which takes 37 us per entry.
+        counting = Latest(self._count_letters(), "console-letters", Limits().map_share)
+        self._letters: Latest[dict[str, int] | None] = counting
         self._lags: dict[str, Latest[Sequence[PartitionLag]]] = {}
         self._map: tuple[State, asyncio.Task[_BuiltMap]] | None = None  # all pages of one state share it
 

@@ -119,3 +119,23 @@ async def test_at_rest_no_rows_of_traffic_are_held() -> None:
     reads.rest()
     assert rests == [1]
     assert traffic._events_of.cache_info().currsize == 0
+
+
+@pytest.mark.asyncio
+async def test_what_costs_much_is_read_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, now_s = [0], [1_800_000_000.0]
+    monkeypatch.setattr(time, "time", lambda: now_s[0])
+
+    def read() -> int:
+        reads[0] += 1
+        began_s = time.thread_time()
+        while time.thread_time() - began_s < 0.01:
+            pass
+        return reads[0]
+
+    latest = Latest(read, "costly", share=0.0001)  # so it rests for at least 100 s
+    for passed_s, count in ((0, 1), (60, 1), (86_400, 2)):
+        now_s[0] += passed_s
+        known = await latest.get(60)
+        assert known is not None
+        assert known.value == count

@@ -179,6 +179,7 @@ async def test_tabs_that_show_the_same_are_rendered_once_and_never_from_before_a
         acts.go.set()
         for tab in tabs:
             assert "event-0-3" not in (await tab.content.readuntil(b"\n\n")).decode()
+            tab.close()
         async with client.get(f"{url}/events", headers=stream) as tab:
             assert "event-0-3" in (await tab.content.readuntil(b"\n\n")).decode()
         assert acts.reads == 2

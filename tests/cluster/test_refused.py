@@ -11,7 +11,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.manifests import controller_role
+from tests.support.kube.manifests import controller_rules
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, LIMIT_S, PenstockInCluster
 from tests.support.processes import Worker, get
 
@@ -32,7 +32,7 @@ def _may_not(penstock: PenstockInCluster, *resources: str) -> None:
     path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{penstock.name}"
     rules = [
         {**rule, "resources": left}
-        for rule in controller_role("ClusterRole")["rules"]
+        for rule in controller_rules()
         if (left := [resource for resource in rule["resources"] if resource not in resources])
     ]
     penstock.kube.admin.merge(path, {"rules": rules}).must()
@@ -155,7 +155,7 @@ def _without_verb(penstock: PenstockInCluster, verb: str, resource: str) -> None
         {**rule, "verbs": [other for other in rule["verbs"] if other != verb]}
         if resource in rule["resources"]
         else rule
-        for rule in controller_role("ClusterRole")["rules"]
+        for rule in controller_rules()
     ]
     penstock.kube.admin.merge(path, {"rules": rules}).must()
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import yaml
 
-from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses
+from app.operations.doctor.cluster import ROLES, SERVICES_ROLE, Access, ClusterFacts, accesses
 from app.operations.kube import api_server, get_unless
 from app.settings.load import Settings
 from controller.kube.api_server import ApiServer
@@ -45,7 +45,7 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
         groups = sorted({f"{kind.group}/{version}" for kind in OURS for version in kind.versions})
         listed = {group: await get_unless(_UNREADABLE, api, group_path(group)) for group in groups}
         crds = {kind.name: await get_unless(_UNREADABLE, api, f"{_CRDS}/{kind.plural}.{kind.group}") for kind in OURS}
-        wanted = _wanted(api.namespace, settings.namespaces or ("",))
+        wanted = needed(settings, api.namespace)
         path = lease_path(api.namespace, settings.instance)
         lease = await get_unless(_UNREADABLE, api, path)
         seen = None if lease is None else read_lease(lease)
@@ -90,10 +90,12 @@ async def _is_absent(api: ApiServer, path: str) -> bool:
     return False
 
 
-def _wanted(own: str, namespaces: Sequence[str]) -> list[tuple[Access, str]]:
-    """Everything that the controller does, with the namespace; "" = in all."""
-    roles = list(yaml.safe_load_all(ROLES.read_text(encoding="utf-8")))
-    return [(one, where) for one in accesses(roles) for where in ((own,) if one.own else namespaces)]
+def needed(settings: Settings, own: str) -> list[tuple[Access, str]]:
+    """Everything that the controller does with these settings, with the namespace; "" = in all. `own`: its own."""
+    files = [ROLES, SERVICES_ROLE] if settings.channel_services else [ROLES]
+    roles = [role for file in files for role in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    namespaces = settings.namespaces or ("",)
+    return [(access, where) for access in accesses(roles) for where in ((own,) if access.own else namespaces)]
 
 
 async def _denied(api: ApiServer, wanted: Sequence[tuple[Access, str]]) -> list[tuple[Access, str]]:

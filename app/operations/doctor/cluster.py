@@ -22,6 +22,7 @@ KINDS, MODE, ACCESS = "CRDs", "subscriptions", "permissions"
 #: Refuses to change what somebody else has put there, such as CRDs of Knative.
 APPLY = "kubectl apply --server-side --field-manager=penstock"
 ROLES = CRDS.parent / "rbac" / "controller.yaml"
+SERVICES_ROLE = CRDS.parent / "components" / "channel-services-role" / "role.yaml"  #: for PENSTOCK_CHANNEL_SERVICES
 CORE_GROUP = f"{MESSAGING}/v1"
 _OURS_LABEL = ("app.kubernetes.io/name", "penstock")
 

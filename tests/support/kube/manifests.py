@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from app.operations.doctor.cluster import SERVICES_ROLE
 from app.operations.manifests import CRDS
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import START_LIMIT_S, KubeCluster
@@ -34,6 +35,16 @@ def rbac() -> list[dict[str, Any]]:
 def controller_role(kind: str) -> dict[str, Any]:
     """The controller's "ClusterRole", or its "Role" in its own namespace."""
     return next(one for one in rbac() if (one["kind"], one["metadata"]["name"]) == (kind, CONTROLLER))
+
+
+def channel_services_role() -> list[dict[str, Any]]:
+    """The ClusterRole that PENSTOCK_CHANNEL_SERVICES needs, and its binding."""
+    return documents(SERVICES_ROLE)
+
+
+def controller_rules() -> list[dict[str, Any]]:
+    """What the controller may do in each namespace, with PENSTOCK_CHANNEL_SERVICES."""
+    return [rule for role in (controller_role("ClusterRole"), channel_services_role()[0]) for rule in role["rules"]]
 
 
 def install(kube: KubeCluster, *files: Path) -> None:

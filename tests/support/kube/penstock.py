@@ -16,7 +16,7 @@ from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
 from tests.support.kube.client import resource_path
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.manifests import controller_role, install
+from tests.support.kube.manifests import controller_role, controller_rules, install
 from tests.support.processes import Child, Worker, wait_until
 
 LIMIT_S = 300.0
@@ -51,7 +51,7 @@ class PenstockInCluster:
 
     def _grant(self, kind: str, name: str, metadata: Json) -> None:
         """The rules of the manifests, under a name of its own."""
-        rules = controller_role(kind)["rules"]
+        rules = controller_rules() if kind == "ClusterRole" else controller_role(kind)["rules"]
         api = "rbac.authorization.k8s.io/v1"
         self.kube.admin.create({"apiVersion": api, "kind": kind, "metadata": metadata, "rules": rules}).must()
         subject = {"kind": "ServiceAccount", "namespace": self.namespace, "name": "controller"}

@@ -11,10 +11,11 @@ import pytest
 from knative.resources.kinds import OURS
 from tests.support.kube.audit import grants
 from tests.support.kube.kustomize import MANIFESTS
-from tests.support.kube.manifests import NAMESPACE, WORKER, controller_role, rbac
+from tests.support.kube.manifests import NAMESPACE, WORKER, channel_services_role, controller_role, rbac
 
-ROLES = [one for one in rbac() if one["kind"] in ("Role", "ClusterRole")]
-BINDINGS = [one for one in rbac() if one["kind"].endswith("Binding")]
+EVERY = [*rbac(), *channel_services_role()]
+ROLES = [one for one in EVERY if one["kind"] in ("Role", "ClusterRole")]
+BINDINGS = [one for one in EVERY if one["kind"].endswith("Binding")]
 
 
 def _name(document: dict[str, Any]) -> str:
@@ -34,6 +35,23 @@ def test_controller_may_not_create_or_delete_what_people_write() -> None:
     for grant in grants([controller_role("ClusterRole")]):
         if (grant.group, grant.resource.partition("/")[0]) in ours:
             assert grant.verb in ("list", "watch", "patch")
+
+
+def test_without_the_setting_the_controller_may_write_no_service() -> None:
+    """Who may create or change any Service can lead its senders elsewhere."""
+    verbs = {grant.verb for grant in grants([controller_role("ClusterRole")]) if grant.resource == "services"}
+    assert verbs == {"list", "watch"}
+    added = {grant.verb for grant in grants(channel_services_role()) if grant.resource == "services"}
+    assert added == {"create", "patch"}
+
+
+@pytest.mark.parametrize(
+    "file", sorted(MANIFESTS.glob("[co]*/*/kustomization.yaml")), ids=lambda file: file.parent.name
+)
+def test_the_role_for_services_is_where_the_setting_is(file: Path) -> None:
+    text = file.read_text()
+    has_role = re.search(r"^ +- \S*/channel-services-role\b", text, re.MULTILINE) is not None
+    assert has_role is ("- PENSTOCK_CHANNEL_SERVICES=" in text)
 
 
 def test_nothing_is_bound_to_workers() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from app.operations.doctor.ask_cluster import needed
 from app.operations.doctor.cluster import APPLY, ROLES, Access, ClusterFacts, accesses, cluster_checks
 from app.operations.manifests import CRDS, OF_KNATIVE, crd_file
+from app.settings.fields import Settings
 from controller.kube.lease import LeaseView
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
@@ -204,3 +206,9 @@ def test_what_the_controller_needs_is_what_its_roles_grant() -> None:
             "namespace": "ns",
         }
     }  # fmt: skip
+
+
+def test_services_may_be_written_only_with_the_setting() -> None:
+    create = (Access("", "services", "create"), "")
+    assert create not in needed(Settings(), "penstock")
+    assert create in needed(Settings(channel_services="ingress.test"), "penstock")

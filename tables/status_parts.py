@@ -1,6 +1,6 @@
 """A worker's status as records that Kafka takes, and back. With thousands of subscriptions there are several.
 
-    status -> parts by uid, each with the same head -> records <worker>, <worker>/1, <worker>/2, ...
+    status -> parts by uid or Secret, each with the same head -> records <worker>, <worker>/1, <worker>/2, ...
     records -> the parts that the first one of a worker speaks of -> its status
 
 Each part is the record of a worker, so an earlier version reads it too, as one more worker. Pure.
@@ -55,20 +55,25 @@ class StatusEncoder:
             only = None if changed is None else {0, *(_part_of(uid, self.parts) for uid in changed)}
             parts = split(status, self.parts, only)
             values = [encode_status(part) for part in parts]
-            if max(map(len, values)) <= self._bytes_max or self.parts > len(status.subscriptions):
+            rows = max(len(status.subscriptions), len(status.secrets))
+            if max(map(len, values)) <= self._bytes_max or self.parts > rows:
                 records = [(_key(part.worker, part.part), value) for part, value in zip(parts, values, strict=True)]
                 return records[::-1]
             self.parts, changed = 2 * self.parts, None
 
 
 def split(status: WorkerStatus, parts: int, only: Collection[int] | None = None) -> list[WorkerStatus]:
-    """So many parts, or `only` those with these numbers. A subscription stays in its part as long as their number
-    does."""
+    """So many parts, or `only` those with these numbers. A subscription or Secret stays in its part as long as their
+    number does."""
     if parts == 1:
         return [status]
     numbers = range(parts) if only is None else sorted(only)
     served, stats = (_shares(status.subscriptions, parts, numbers), _shares(status.stats, parts, numbers))
-    return [replace(status, subscriptions=served[part], stats=stats[part], part=part, parts=parts) for part in numbers]
+    secrets = _shares(status.secrets, parts, numbers)
+    return [
+        replace(status, subscriptions=served[n], stats=stats[n], secrets=secrets[n], part=n, parts=parts)
+        for n in numbers
+    ]
 
 
 def joined(statuses: Iterable[WorkerStatus]) -> list[WorkerStatus]:
@@ -92,6 +97,7 @@ def join(parts: Iterable[WorkerStatus]) -> WorkerStatus | None:
     return replace(
         first,
         subscriptions={uid: row for status in mine for uid, row in status.subscriptions.items()},
+        secrets={reference: problem for status in mine for reference, problem in status.secrets.items()},
         stats=ChainMap(*(cast("dict[str, SubscriptionStats]", status.stats) for status in mine)),
     )
 
@@ -100,8 +106,8 @@ def _key(worker: str, part: int) -> bytes:
     return (f"{worker}/{part}" if part else worker).encode()  # no worker's id has a slash
 
 
-def _part_of(uid: str, parts: int) -> int:
-    return zlib.crc32(uid.encode()) % parts
+def _part_of(name: str, parts: int) -> int:
+    return zlib.crc32(name.encode()) % parts
 
 
 def _shares(rows: Mapping[str, T], parts: int, numbers: Iterable[int]) -> dict[int, dict[str, T]]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import Subscription, WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable
 from tables.kafka.compacted_topic import Record
-from tables.status_parts import RECORD_BYTES_MAX, StatusEncoder, join, joined, keys_of, split
+from tables.status_parts import RECORD_BYTES_MAX, StatusEncoder, encode_status, join, joined, keys_of, split
 from tables.status_table import StatusTable, decode_status, reported_offsets, subscriber_status
 
 NOW = 1_000.0
@@ -85,6 +86,20 @@ def test_while_it_grows_and_shrinks_no_subscription_is_missed(counts: list[int])
                 assert table.workers["w"].subscriptions.keys() >= set(UIDS[: min(before, count)])
         assert _same(table.workers["w"], status)
         before = count
+
+
+def test_secrets_that_cannot_be_used_are_in_one_part_each() -> None:
+    """An ingress has Secrets without subscriptions, and a worker may have more of both than a record takes."""
+    secrets = {f"shop/secret-{number}": SecretProblem("SecretNotFound", "x" * 150) for number in range(5_000)}
+    for count in (0, 100, MANY):
+        status, encoder, table = replace(of_many(count=count), secrets=secrets), StatusEncoder(), _table()
+        records = encoder.records(status)
+        assert max(len(value) for _, value in records) <= RECORD_BYTES_MAX
+        assert sum(len(value) for _, value in records) <= 1.1 * len(encode_status(status)) + 10_000
+        _apply(table, records)
+        assert _same(table.workers["w"], status)
+        _apply(table, encoder.records(replace(status, secrets={})))
+        assert table.workers["w"].secrets == {}
 
 
 def test_parts_of_an_earlier_process_do_not_count() -> None:

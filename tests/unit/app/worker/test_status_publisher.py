@@ -81,7 +81,7 @@ def test_a_change_costs_what_has_changed_and_readers_have_all() -> None:
     for uid in (changed, gone, new, old):
         publisher.changed(uid)
     publisher.publish_changes()
-    assert sorted(supervisor.asked) == sorted((changed, gone, new))
+    assert sorted(supervisor.asked) == sorted((changed, gone, new, old))
     assert produce.into(table) < whole
     assert _read(table).subscriptions == {**supervisor.rows, old: unsupported[old].status}
     assert (_read(table).stats[new].lag, _read(table).stats.get(gone)) == (7, None)
@@ -91,6 +91,19 @@ def test_a_change_costs_what_has_changed_and_readers_have_all() -> None:
     publisher.goodbye()
     produce.into(table)
     assert table.workers == {}
+
+
+def test_what_it_still_serves_is_not_unsupported_yet() -> None:
+    """A seek takes a worker that says so for one that has stopped."""
+    supervisor, produce, unsupported, publisher = _publisher()
+    table = StatusTable("t", {}, crashed=lambda _: None)
+    uid = next(iter(supervisor.rows))
+    unsupported[uid] = Unsupported(uid, 2, "n", "s", "Trigger", ("colour",))
+    for publish in (publisher.publish_all, publisher.publish_changes):
+        publisher.changed(uid)
+        publish()
+        produce.into(table)
+        assert _read(table).subscriptions[uid] == supervisor.rows[uid]
 
 
 def test_what_has_changed_is_published_once() -> None:

@@ -290,13 +290,14 @@ def _why(problem: BaseException) -> str:
 
 
 def _refused(what: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
-    why = response.reason or ""
+    why, reason = response.reason or "", ""
     try:
         found = orjson.loads(data)
-        why = str(found.get("message") or why) if isinstance(found, dict) else why
+        if isinstance(found, dict):
+            why, reason = str(found.get("message") or why), str(found.get("reason") or "")
     except ValueError:
         why = data[:200].decode("utf-8", "replace").strip() or why  # a proxy's, or a server's that is starting
-    return ApiError(response.status, what, why, retry_after_s(response.headers.get("Retry-After")))
+    return ApiError(response.status, what, why, retry_after_s(response.headers.get("Retry-After")), reason)
 
 
 def _parsed(what: str, data: bytes) -> Json:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from controller.kube.api_server import MERGE, ApiServer
-from controller.kube.errors import CONFLICT, FORBIDDEN, ApiError
-from controller.model import Trouble
+from controller.kube.api_server import AT_ONCE, MERGE, ApiServer
+from controller.kube.errors import ALREADY_EXISTS, CONFLICT, ApiError
+from controller.model import PART_MAX, Trouble
 from controller.source.cluster.objects import API_VERSIONS, Known
 from controller.source.cluster.references import SERVICE, group_path
 from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of, version_of
@@ -113,6 +113,7 @@ class ChannelServices:
         self._due: set[str] = set()  #: uids of channels whose Service to look at
         self._made: dict[Name, Raw] = {}  #: Services that the watch has not brought yet
         self._refusals: dict[str, _Refusal] = {}  #: by the uid of the channel
+        self._said: Mapping[str, str] = {}  #: the problems after the last `write`
 
     @property
     def wanted(self) -> Mapping[Collection, Trim]:
@@ -121,13 +122,21 @@ class ChannelServices:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something to write now."""
-        return any(self._is_due(uid) for uid in self._due)
+        """Whether there is something to write or to say now."""
+        return any(self._is_due(uid) for uid in self._due) or self.problems != self._said
 
     @property
     def problems(self) -> Mapping[str, str]:
         """Why Services are not as they should be, by the uid of the channel."""
-        return {uid: refusal.why for uid, refusal in self._refusals.items()}
+        unread = {
+            listed: f"Services cannot be listed: {why}"
+            for listed, why, _ in self._watches.problems()
+            if listed in self._lists.values() and not all(store.synced for store in self._watches.stores([listed]))
+        }
+        not_read = (
+            {uid: unread[self._list_of(uid)] for uid in self._names if self._list_of(uid) in unread} if unread else {}
+        )
+        return {**not_read, **{uid: refusal.why for uid, refusal in self._refusals.items()}}
 
     def troubles(self) -> list[Trouble]:
         """The same for `doctor` and metrics."""
@@ -175,14 +184,24 @@ class ChannelServices:
         namespace, _ = self._names[uid]
         return self._lists[namespace] if namespace in self._lists else self._lists[""]
 
-    async def write(self) -> set[str]:
-        """Write what is due. Returns the uids of channels of which something else is to be said now."""
-        before = self.problems
-        await asyncio.gather(*(self._write(uid) for uid in sorted(self._due) if self._is_due(uid)))
-        after = self.problems
-        return {uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid)}
+    async def write(self) -> tuple[set[str], bool]:
+        """Write what is due, a part of it if there is much. Returns the uids of channels of which something else is to
+        be said now, and whether more is due."""
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def write_in_turn(uid: str) -> None:
+            async with limit:
+                await self._write(uid)
+
+        due = sorted(uid for uid in self._due if self._is_due(uid))
+        await asyncio.gather(*(write_in_turn(uid) for uid in due[:PART_MAX]))
+        before, self._said = self._said, self.problems
+        changed = {uid for uid in before.keys() | self._said.keys() if before.get(uid) != self._said.get(uid)}
+        return changed, len(due) > PART_MAX
 
     async def _write(self, uid: str) -> None:
+        if uid not in self._names:
+            return  # it went while others were written
         name = self._names[uid]
         channel = self._channels[name]
         (store,) = self._watches.stores([self._list_of(uid)])
@@ -202,10 +221,10 @@ class ChannelServices:
         except ApiError as problem:
             if problem.status != CONFLICT:
                 cure = "; grant the verbs create and patch on services to the controller"
-                self._refuse(uid, problem.why + (cure if problem.status == FORBIDDEN else ""))
-            elif live is None:
+                self._refuse(uid, problem.why + (cure if problem.lacks_right else ""))
+            elif problem.reason == ALREADY_EXISTS:
                 self._refuse(uid, "it is there already, and is not the channel's; delete it if nobody needs it")
-            return  # a changed Service is decided about again when the watch brings it
+            return  # it is decided about again: a changed Service when the watch brings it
         self._due.discard(uid)
         self._refusals.pop(uid, None)
 

@@ -334,8 +334,8 @@ class ClusterSource:
         await self._carry_out(changes[:PART_MAX])
         await self.scan()
         await self._event_types.write(self._table.ours)
-        changed = await self._services.write()
-        if changed:
+        changed, more = await self._services.write()
+        if changed or more:
             self._dirty |= changed
             self._revision += 1
             self._changed()

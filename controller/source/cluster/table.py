@@ -224,8 +224,9 @@ class Table:
         return [known for uid in uids if (known := self.rows[uid].known) is not None]
 
     def is_served_channel(self, known: Known) -> bool:
-        """Whether it is a KafkaChannel that may be acted on."""
-        return known.kind == "KafkaChannel" and self.rows[known.uid].state is State.SERVED
+        """Whether it is a KafkaChannel that is served, perhaps as before."""
+        state = self.rows[known.uid].state
+        return known.kind == "KafkaChannel" and (state is State.SERVED or (state is State.INVALID and known.finalized))
 
     def ours(self, key: Key) -> Known | None:
         """The object with this key, if it may be acted on and has something in Kafka."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from controller.kube.api_server import ApiServer
+from controller.kube.errors import ApiError
+from controller.model import PART_MAX
 from controller.source.cluster.objects import Known, read_object
-from controller.source.cluster.services import is_of_channel, plan_service, trim_service
+from controller.source.cluster.services import ChannelServices, is_of_channel, plan_service, trim_service
+from controller.source.cluster.watches import Watches
 
 HOST = "ingress.penstock.svc.cluster.local"
 PATH = "/api/v1/namespaces/shop/services"
 
 
-def channel(uid: str = "u1") -> Known:
-    metadata = {"namespace": "shop", "name": "orders", "uid": uid, "generation": 1, "resourceVersion": "5"}
+def channel(uid: str = "u1", name: str = "orders") -> Known:
+    metadata = {"namespace": "shop", "name": name, "uid": uid, "generation": 1, "resourceVersion": "5"}
     return read_object({"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata})
 
 
@@ -67,3 +74,104 @@ def test_a_service_of_a_former_channel_of_the_name_is_not_the_channels() -> None
     assert is_of_channel(service(), channel())
     assert not is_of_channel(service(), channel("u2"))
     assert not is_of_channel({"metadata": {}}, channel())
+
+
+class Server(ApiServer):
+    """Answers each write as it is told, and remembers them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problem: ApiError | None = None
+        self.written: list[str] = []
+
+    async def request(self, method: str, path: str, *_: Any, **__: Any) -> dict[str, Any]:
+        self.written.append(path)
+        await asyncio.sleep(0)
+        if self.problem is not None:
+            raise self.problem
+        return service()
+
+
+def _fail(problem: BaseException) -> None:
+    raise problem
+
+
+@asynccontextmanager
+async def services(
+    server: Server, count: int = 1, may_write: Callable[[], bool] = lambda: True, synced: bool = True
+) -> AsyncIterator[tuple[ChannelServices, Watches]]:
+    """Of so many channels; the watcher has not begun."""
+    watches = Watches(server, lambda: None, _fail)
+    made = ChannelServices(server, watches, ("",), HOST, may_write)
+    watches.need(made.wanted)
+    (store,) = watches.stores(made.wanted)
+    if synced:
+        store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
+    for number in range(count):
+        made.use(f"u{number}", channel(f"u{number}", f"orders-{number}"))
+    try:
+        yield made, watches
+    finally:
+        await watches.stop()
+
+
+@pytest.mark.asyncio
+async def test_who_has_lost_the_lease_writes_nothing_more() -> None:
+    """Also not what waited for its turn when it was lost."""
+    server = Server()
+    async with services(server, 40, lambda: len(server.written) < 8) as (made, _):
+        await made.write()
+        assert len(server.written) == 8
+
+
+@pytest.mark.asyncio
+async def test_many_are_written_in_parts() -> None:
+    server = Server()
+    async with services(server, PART_MAX + 1) as (made, _):
+        assert await made.write() == (set(), True)
+        assert len(server.written) == PART_MAX
+        assert await made.write() == (set(), False)
+        assert len(set(server.written)) == 1
+        assert len(server.written) == PART_MAX + 1
+        assert not made.waits
+
+
+RBAC = (
+    'services is forbidden: User "penstock" cannot create resource "services" in API group "" in the namespace "shop"'
+)
+QUOTA = 'services "orders-0-kn-channel" is forbidden: exceeded quota: q, requested: services=1, used: services=1'
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "reason", "problem"),
+    [
+        (
+            409,
+            "it exists",
+            "AlreadyExists",
+            "it is there already, and is not the channel's; delete it if nobody needs it",
+        ),
+        (409, "the quota was changed by another request", "Conflict", None),
+        (403, RBAC, "Forbidden", f"{RBAC}; grant the verbs create and patch on services to the controller"),
+        (403, QUOTA, "Forbidden", QUOTA),
+    ],
+)
+@pytest.mark.asyncio
+async def test_what_is_advised_fits_the_reason(status: int, why: str, reason: str, problem: str | None) -> None:
+    server = Server()
+    server.problem = ApiError(status, "POST", why, reason=reason)
+    async with services(server) as (made, _):
+        changed, _ = await made.write()
+        assert (made.problems.get("u0"), changed) == (problem, {"u0"} if problem else set())
+        assert made.waits is (problem is None), "a race is tried again soon"
+
+
+@pytest.mark.asyncio
+async def test_services_that_cannot_be_listed_are_a_problem_of_each_channel() -> None:
+    async with services(Server(), 2, synced=False) as (made, watches):
+        (watcher,) = watches._watchers.values()
+        watcher.problem = "services is forbidden"
+        assert [made.waits] == [True], "it is to be said"
+        assert await made.write() == ({"u0", "u1"}, False)
+        assert made.problems == dict.fromkeys(("u0", "u1"), "Services cannot be listed: services is forbidden")
+        assert [made.waits] == [False]

@@ -6,6 +6,7 @@ from knative.errors import PenstockError
 
 CONFLICT, GONE, NOT_FOUND, FORBIDDEN, TOO_MANY = 409, 410, 404, 403, 429
 
+NOT_VALID = frozenset({"Invalid", "BadRequest"})  #: reasons: the same request is never taken
 ALREADY_EXISTS = "AlreadyExists"  #: reason of the conflict that a name is taken
 
 ASK_DOCTOR = "check the API server, CRDs and RBAC with `penstock doctor`"

@@ -15,14 +15,15 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import structlog
 
-from controller.kube.api_server import ApiServer
-from controller.kube.errors import CONFLICT, ApiError
-from controller.model import Key
+from controller.kube.api_server import AT_ONCE, ApiServer
+from controller.kube.errors import ALREADY_EXISTS, NOT_VALID, ApiError
+from controller.model import PART_MAX, Key
 from controller.source.cluster.objects import API_VERSIONS, Known
 from controller.source.cluster.references import group_path
 from controller.source.cluster.store import Name, Raw, metadata_of
@@ -39,6 +40,7 @@ FLAG = "eventtype-auto-create"
 API_VERSION = "eventing.knative.dev/v1beta2"
 FEATURES = Collection("/api/v1/namespaces/knative-eventing/configmaps", name="config-features")
 
+_IS_ACCEPTED = f'"kind":"{ACCEPTED}"'.encode()
 _SCHEME, _HEX = r"[A-Za-z][A-Za-z0-9+.-]*:", r"%[0-9A-Fa-f]{2}"
 _PLAIN = rf"(?:[A-Za-z0-9._~/?#@!$&'()*+,;=-]|{_HEX})*"
 _COLONS = rf"(?:[A-Za-z0-9._~/?#@!$&'()*+,;=:-]|{_HEX})*"
@@ -81,6 +83,8 @@ def is_enabled(features: Raw | None) -> bool:
 def received(record: Record) -> Received | None:
     """What a record of the traffic topic says; None = nothing about a type. An event in structured mode is counted
     without one."""
+    if _IS_ACCEPTED not in (record.value or b""):
+        return None  # most are of what was delivered, and decoding one takes 33 us of the event loop
     try:
         delta = decode(record.value)
     except BadDeltaError:
@@ -127,6 +131,19 @@ def _trim(raw: Raw) -> Raw:
     return {"metadata": {key: metadata_of(raw).get(key) for key in kept}}
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """What a channel or Broker has received, and has no EventType yet."""
+
+    types: dict[Name, Received] = field(default_factory=dict)
+    not_before: float = 0.0  #: on the monotonic clock
+    said: str = ""  #: the last problem
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.types) and time.monotonic() >= self.not_before
+
+
 class EventTypes:
     """Makes EventTypes as long as Knative's features ask for it. Event loop only."""
 
@@ -148,9 +165,8 @@ class EventTypes:
         self._lists = [Collection(path) for path in paths]
         self._namespaces = frozenset(namespaces)
         self._reader: CompactedReader | None = None
-        self._new: defaultdict[Key, dict[Name, Received]] = defaultdict(dict)  #: by channel or Broker
-        self._not_before = 0.0  #: on the monotonic clock
-        self._said = ""  #: the last problem
+        self._new: dict[Key, _Waiting] = {}  #: by channel or Broker
+        self._full: dict[Key, str] = {}  #: uids of those that get no more
 
     @property
     def wanted(self) -> Mapping[Collection, Trim]:
@@ -164,7 +180,7 @@ class EventTypes:
         """Whether there is something to write now."""
         stores = self._watches.stores(self._lists)
         is_listed = bool(stores) and all(store.synced for store in stores)
-        return bool(self._new) and is_listed and time.monotonic() >= self._not_before
+        return is_listed and any(waiting.is_due for waiting in self._new.values())
 
     async def follow(self) -> None:
         """Begin, or end, as the features say now."""
@@ -180,11 +196,31 @@ class EventTypes:
         elif not enabled and self._reader is not None:
             log.info("EventTypes are not created any more, as the ConfigMap config-features asks")
             await self.stop()
+        self._see_deleted()
+
+    def _see_deleted(self) -> None:
+        """Those whose EventTypes are gone may have others."""
+        is_gone = False
+        for store in self._watches.stores(self._lists):
+            store.deleted.clear()
+            is_gone |= any(name not in store.objects for name in store.take_news())
+        if is_gone and self._full:
+            there = self._counts()
+            self._full = {key: uid for key, uid in self._full.items() if there[uid] >= COMBINATIONS_MAX}
+
+    def _counts(self) -> defaultdict[str, int]:
+        """How many EventTypes there are, by the uid of their channel or Broker."""
+        there: defaultdict[str, int] = defaultdict(int)
+        for store in self._watches.stores(self._lists):
+            for raw in store.objects.values():
+                there[owner_of(raw)] += 1
+        return there
 
     async def stop(self) -> None:
         """Stop reading."""
         reader, self._reader = self._reader, None
         self._new.clear()
+        self._full.clear()
         if reader is not None:
             await reader.stop()
 
@@ -192,56 +228,60 @@ class EventTypes:
         log.error("EventTypes are not created until this process starts again", reason=repr(problem))
 
     def take(self, records: Sequence[Record]) -> None:
-        """Remember what is new in these records."""
+        """Remember what is new in these records. Without the Lease another process does."""
+        if not self._may_write():
+            self._new.clear()
+            return
         stores = self._watches.stores(self._lists)
         for one in filter(None, map(received, records)):
             here = "" in self._namespaces or one.name[0] in self._namespaces
-            if not here or any(one.name in store.objects for store in stores):
+            if not here or one.owner in self._full or any(one.name in store.objects for store in stores):
                 continue
-            of_owner = self._new[one.owner]
-            if len(of_owner) < COMBINATIONS_MAX:
-                of_owner[one.name] = one
+            types = self._new.setdefault(one.owner, _Waiting()).types
+            if len(types) < COMBINATIONS_MAX:
+                types[one.name] = one
 
-    async def write(self, find: Callable[[Key], Known | None]) -> None:
-        """Create what is new. `find`: the channel or Broker, if it is served."""
+    async def write(self, find: Callable[[Key], Known | None]) -> bool:
+        """Create what is new, a part of it if there is much. `find`: the channel or Broker, if it is served. Returns
+        whether more is due."""
         if not self.waits:
-            return
-        there: defaultdict[str, int] = defaultdict(int)
-        for store in self._watches.stores(self._lists):
-            for raw in store.objects.values():
-                there[owner_of(raw)] += 1
-        new, self._new = self._new, defaultdict(dict)
-        for key, of_owner in new.items():
+            return False
+        there, limit = self._counts(), asyncio.Semaphore(AT_ONCE)
+        part: list[tuple[_Waiting, Received, Known]] = []
+        for key, waiting in list(self._new.items()):
             owner = find(key)
             if owner is None:
+                del self._new[key]
                 continue
             room = max(COMBINATIONS_MAX - there[owner.uid], 0)
-            if len(of_owner) > room:
-                self._say(f"{'/'.join(key)} has {COMBINATIONS_MAX} EventTypes, and gets no more")
-            written = list(of_owner.items())[:room]
-            done = await asyncio.gather(*(self._create(one, owner) for _, one in written))
-            left = {name: one for (name, one), created in zip(written, done, strict=True) if not created}
-            if left:
-                self._new[key].update(left)
+            if len(waiting.types) > room:
+                self._full[key] = owner.uid
+                log.warning(f"{'/'.join(key)} has {COMBINATIONS_MAX} EventTypes, and gets no more")
+                waiting.types = dict(islice(waiting.types.items(), room))
+            if waiting.is_due:
+                part += [(waiting, new, owner) for new in islice(waiting.types.values(), PART_MAX - len(part))]
 
-    async def _create(self, one: Received, owner: Known) -> bool:
-        """Whether it is there now."""
-        if not self._may_write():
-            return False
-        document = event_type(one, owner)
-        path = f"{group_path(API_VERSION)}/namespaces/{one.name[0]}/eventtypes"
+        async def create_in_turn(waiting: _Waiting, new: Received, owner: Known) -> None:
+            async with limit:
+                if waiting.is_due and self._may_write():
+                    await self._create(waiting, new, owner)
+
+        await asyncio.gather(*(create_in_turn(*row) for row in part))
+        self._new = {key: waiting for key, waiting in self._new.items() if waiting.types or waiting.said}
+        return len(part) == PART_MAX and self.waits
+
+    async def _create(self, waiting: _Waiting, new: Received, owner: Known) -> None:
+        path = f"{group_path(API_VERSION)}/namespaces/{new.name[0]}/eventtypes"
         try:
-            await self._api.request("POST", path, {}, document)
+            await self._api.request("POST", path, {}, event_type(new, owner))
         except ApiError as problem:
-            if problem.status == CONFLICT:
-                return True
-            self._say(f"an EventType cannot be created: {problem}")
-            self._not_before = time.monotonic() + ABSENT_S
-            return False
-        self._said = ""
-        return True
-
-    def _say(self, problem: str) -> None:
-        if problem != self._said:
-            self._said = problem
-            log.warning(problem)
+            if problem.reason != ALREADY_EXISTS:
+                why = f"an EventType cannot be created: {problem}"
+                if why != waiting.said:
+                    log.warning(why, type=new.type, source=new.source)
+                waiting.said, waiting.not_before = why, time.monotonic() + ABSENT_S
+                if problem.reason in NOT_VALID:
+                    waiting.types.pop(new.name, None)  # it must not keep the others from being tried
+                return
+        waiting.said = ""
+        waiting.types.pop(new.name, None)

@@ -333,9 +333,9 @@ class ClusterSource:
         changes = self._table.adoptions()
         await self._carry_out(changes[:PART_MAX])
         await self.scan()
-        await self._event_types.write(self._table.ours)
-        changed, more = await self._services.write()
-        if changed or more:
+        more = await self._event_types.write(self._table.ours)
+        changed, more_services = await self._services.write()
+        if changed or more or more_services:
             self._dirty |= changed
             self._revision += 1
             self._changed()

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from controller.source.cluster.event_types import Received, event_type, is_enabled, owner_of, received
-from controller.source.cluster.objects import read_object
+from controller.kube.api_server import ApiServer
+from controller.kube.errors import ApiError
+from controller.model import PART_MAX, Key
+from controller.source.cluster import event_types as module
+from controller.source.cluster.event_types import (
+    EventTypes,
+    Received,
+    Traffic,
+    event_type,
+    is_enabled,
+    owner_of,
+    received,
+)
+from controller.source.cluster.objects import Known, read_object
+from controller.source.cluster.store import ObjectStore
+from controller.source.cluster.watches import Watches
 from knative.traffic.counts import Counts
-from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode
+from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, Delta, encode
 from tables.kafka.compacted_topic import Record
 
 BROKER = ("Broker", "shop", "main")
@@ -97,3 +113,151 @@ def test_a_source_that_every_parser_takes_is_there(source: str) -> None:
 def test_a_source_that_a_parser_might_refuse_is_left_out(source: str) -> None:
     """One that Go cannot parse would stop Knative's core from reading any EventType."""
     assert "source" not in event_type(Received(BROKER, "a", source), broker())["spec"]
+
+
+def test_what_was_delivered_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a record for each subscription, and the event loop is that of the controller."""
+    decoded: list[bytes | None] = []
+    monkeypatch.setattr(module, "decode", decoded.append)
+    assert received(delta(kind=SETTLED, subscription="billing")) is None
+    assert decoded == []
+
+
+class Server(ApiServer):
+    """Answers by the name of the channel, and remembers the types that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problems: dict[str, ApiError] = {}
+        self.created: list[str] = []
+
+    async def request(
+        self, method: str, path: str, params: Any = None, body: Mapping[str, Any] | None = None, *_: Any
+    ) -> dict[str, Any]:
+        assert body is not None
+        self.created.append(body["spec"]["type"])
+        problem = self.problems.get(body["spec"]["reference"]["name"])
+        if problem is not None:
+            raise problem
+        return {}
+
+
+class Running:
+    """Makes EventTypes; its watcher has not begun, and nothing reads the topic."""
+
+    def __init__(self, server: Server, watches: Watches) -> None:
+        self.server, self.has_lease = server, True
+        self.made = EventTypes(server, watches, ("",), Traffic({}, "t"), lambda: self.has_lease)
+        watches.need(dict.fromkeys(self.made._lists, module._trim))
+        self.store: ObjectStore
+        (self.store,) = watches.stores(self.made._lists)
+        self.store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
+
+    def take(self, *types: str, channel: str = "orders") -> None:
+        self.made.take([delta(channel=channel, type=type_) for type_ in types])
+
+    async def write(self) -> bool:
+        return await self.made.write(found)
+
+
+def found(key: Key) -> Known:
+    """Every channel is there."""
+    metadata = {"namespace": key[1], "name": key[2], "uid": f"u-{key[2]}"}
+    return read_object({"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata})
+
+
+def there(number: int) -> dict[str, Any]:
+    """An EventType of the channel orders."""
+    metadata = {"namespace": "shop", "name": f"et-{number}", "uid": f"e{number}", "resourceVersion": str(number + 2)}
+    return {"metadata": {**metadata, "ownerReferences": [{"uid": "u-orders"}]}}
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Running]:
+    def fail(problem: BaseException) -> None:
+        raise problem
+
+    server = Server()
+    watches = Watches(server, lambda: None, fail)
+    try:
+        yield Running(server, watches)
+    finally:
+        await watches.stop()
+
+
+@pytest.mark.asyncio
+async def test_only_who_has_the_lease_takes_and_writes() -> None:
+    async with running() as types:
+        types.has_lease = False
+        types.take("a")
+        assert not types.made.waits
+        types.has_lease = True
+        types.take("b")
+        types.has_lease = False
+        await types.write()
+        assert types.server.created == []
+        types.take("c")  # a new leader finds them again
+        types.has_lease = True
+        assert not await types.write()
+        assert types.server.created == []
+
+
+@pytest.mark.asyncio
+async def test_many_are_written_in_parts() -> None:
+    async with running() as types:
+        types.take(*(f"t{number}" for number in range(PART_MAX + 1)))
+        assert await types.write()
+        assert len(types.server.created) == PART_MAX
+        assert not await types.write()
+        assert sorted(types.server.created) == sorted(f"t{number}" for number in range(PART_MAX + 1))
+
+
+@pytest.mark.asyncio
+async def test_a_refusal_delays_only_its_channel() -> None:
+    async with running() as types:
+        types.server.problems["orders"] = ApiError(403, "POST", "exceeded quota", reason="Forbidden")
+        types.take("a")
+        await types.write()
+        types.take("b", channel="refunds")
+        assert types.made.waits
+        await types.write()
+        assert types.server.created == ["a", "b"]
+        assert not types.made.waits
+
+
+@pytest.mark.parametrize(
+    ("problem", "again"),
+    [
+        (ApiError(409, "POST", "it exists", reason="AlreadyExists"), []),
+        (ApiError(409, "POST", "the quota was changed", reason="Conflict"), ["a"]),
+        (ApiError(422, "POST", "not valid", reason="Invalid"), []),
+        (ApiError(0, "POST", "no answer"), ["a"]),
+    ],
+)
+@pytest.mark.asyncio
+async def test_what_is_tried_again(problem: ApiError, again: list[str]) -> None:
+    async with running() as types:
+        types.server.problems["orders"] = problem
+        types.take("a")
+        await types.write()
+        assert [new.type for waiting in types.made._new.values() for new in waiting.types.values()] == again
+
+
+@pytest.mark.asyncio
+async def test_a_channel_that_is_full_waits_for_nothing() -> None:
+    async with running() as types:
+        items = [there(number) for number in range(COMBINATIONS_MAX)]
+        types.store.add_page({"items": items, "metadata": {"resourceVersion": "1000"}})
+        for type_ in ("a", "b"):
+            types.take(type_)
+            await types.write()
+            assert types.server.created == []
+        types.take("c")
+        assert not types.made.waits
+        types.store.apply(
+            {"type": "DELETED", "object": {**there(0), "metadata": {**there(0)["metadata"], "resourceVersion": "1001"}}}
+        )
+        await types.made.follow()
+        types.take("d", channel="orders")
+        await types.write()
+        assert types.server.created == ["d"]

@@ -12,8 +12,9 @@ import pytest
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import ApiError
 from controller.model import PART_MAX
-from controller.source.cluster.objects import Known, read_object
+from controller.source.cluster.objects import FINALIZER, Known, read_object
 from controller.source.cluster.services import ChannelServices, is_of_channel, plan_service, trim_service
+from controller.source.cluster.table import Table
 from controller.source.cluster.watches import Watches
 
 HOST = "ingress.penstock.svc.cluster.local"
@@ -175,3 +176,14 @@ async def test_services_that_cannot_be_listed_are_a_problem_of_each_channel() ->
         assert await made.write() == ({"u0", "u1"}, False)
         assert made.problems == dict.fromkeys(("u0", "u1"), "Services cannot be listed: services is forbidden")
         assert [made.waits] == [False]
+
+
+@pytest.mark.parametrize("partitions", [1, 0])
+@pytest.mark.parametrize("finalizers", [[], [FINALIZER]])
+def test_a_channel_that_is_not_valid_any_more_keeps_its_service(partitions: int, finalizers: list[str]) -> None:
+    """It is served as before, so its host name is, too."""
+    raw = {**channel().raw, "spec": {"numPartitions": partitions}}
+    raw["metadata"] = {**raw["metadata"], "finalizers": finalizers}
+    table = Table(False, synced=True)
+    table.read([raw], ())
+    assert table.is_served_channel(read_object(raw)) is bool(finalizers)

@@ -394,18 +394,3 @@ def test_following_changes_ends_where_reading_everything_does(
             assert {change.known.uid for change in changes(cluster)} == {change.known.uid for change in changes(whole)}
         assert cluster.expected() == whole.expected()
         assert {uid for uid in seen if before.get(uid) != seen[uid]} <= changed
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (raw(), False),
-        (raw(**OURS_TOO), True),
-        (raw(spec=NOT_VALID), False),
-        (raw(spec=NOT_VALID, **OURS_TOO), True),
-        (raw(**OURS_TOO, **GOING), False),
-    ],
-)
-def test_a_channel_that_is_not_valid_any_more_keeps_its_service(given: dict[str, Any], expected: bool) -> None:
-    """It is served as before, so its host name is, too."""
-    assert table(given).is_served_channel(read_object(given)) is expected

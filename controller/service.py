@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import structlog
@@ -290,7 +290,11 @@ class Controller:
                 # Statuses say that something is no longer served before it is gone.
                 await self._write(term, statuses, world)
             await self._executor.carry_out(actions)
-            published |= {action.subscription.uid for action in actions if isinstance(action, PublishSubscription)}
+            published |= {
+                action.subscription.uid
+                for action in actions
+                if isinstance(action, PublishSubscription) and action.target not in self._executor.failures
+            }
             term.look = True
             if term.parts is None:
                 term.observed = None
@@ -298,8 +302,7 @@ class Controller:
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
         # What workers say of what they have not seen yet is old in a moment, and each status is a write to a cluster.
-        new = published if term.parts is not None else set()
-        unwritten = new | await self._write(term, [status for status in statuses if status.uid not in new], world)
+        unwritten = await self._write(term, statuses, world, published if term.parts is not None else ())
         if self._source.waits:
             published = {record.uid for record in self._view.published()}
             held = published | self._executor.removals.keys() | self._executor.creations.keys()
@@ -366,8 +369,11 @@ class Controller:
             self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 
-    async def _write(self, term: Term, statuses: list[WriteStatus], world: World) -> frozenset[str]:
-        """Returns the uids of those that must be tried again."""
+    async def _write(
+        self, term: Term, statuses: list[WriteStatus], world: World, later: Collection[str] = ()
+    ) -> frozenset[str]:
+        """Report all problems, and write the statuses but those of the uids in `later`. Returns the uids of those that
+        must be tried again."""
         retained = [record for record in self._view.published() if record.uid in world.retained]
         statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
@@ -378,7 +384,8 @@ class Controller:
         self._reporter.sweep(time.monotonic())
         self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()
-        return await self._sink.write(statuses, retained, time.time(), only=world.only)
+        now = [status for status in statuses if status.uid not in later]
+        return frozenset(later) | await self._sink.write(now, retained, time.time(), only=world.only)
 
     def _retry_later(self, term: Term, failure: str) -> None:
         """Retry after a pause that grows with each consecutive failure."""

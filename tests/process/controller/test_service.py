@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,15 +16,18 @@ from app.worker.producer.kafka_producer import KafkaProducer
 from controller.config import ControllerConfig
 from controller.model import Record
 from controller.place import directory
-from controller.plan.actions import WriteStatus
+from controller.plan.actions import World, WriteStatus
 from controller.plan.outage import outage_status
 from controller.service import Controller
 from controller.source.files import FileSource
 from controller.status.state_directory import StateDirectory
+from controller.term import Term
 from knative.contract import kafka_names
+from knative.contract.records import ControllerReport
+from knative.resources.conditions import false
 from tables.contract_table import ContractTable
-from tables.status_table import StatusTable
-from tests.support.fakes import CountingObserve
+from tables.status_table import StatusTable, decode_status
+from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.processes import free_port
 
 LIMIT_S = 180.0
@@ -78,3 +83,25 @@ async def test_kafka_that_is_lost_before_the_tables_are_loaded_is_said_to_be_awa
         await controller.stop()
     assert (written.name, {one.reason for one in written.conditions}) == ("one", {"KafkaUnavailable"})
     assert crashes == []
+
+
+@pytest.mark.asyncio
+async def test_a_status_that_is_written_later_is_in_the_report_now(tmp_path: Path) -> None:
+    client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    config = ControllerConfig(kafka=client, resources_dir=tmp_path, state_dir=tmp_path / "state")
+    crashes: list[BaseException] = []
+    contract = ContractTable(config.contract_topic, client, crashes.append)
+    table = StatusTable(kafka_names.status_topic(config.instance), client, crashes.append)
+    table.loaded = True
+    sink, produce = Written(config.state_dir), MemoryProduce()
+    leader: Any = SimpleNamespace(held=True, term=1)
+    place = replace(directory(config), sink=sink, elect=lambda *_: leader)
+    controller = Controller(config, contract, table, produce, crashes.append, place)
+    problem = (false("SubscriberResolved", "NotFound", "there is no such Service"),)
+    statuses = [WriteStatus("Subscription", "ns", name, f"u-{name}", 1, problem, {}) for name in ("new", "old")]
+    assert await controller._write(Term(1), statuses, World(), {"u-new"}) == {"u-new"}
+    assert sink.statuses.get_nowait().name == "old"
+    assert sink.statuses.empty()
+    reports = [decode_status(record.value) for record in produce.records if record.value is not None]
+    (report,) = (found for found in reports if isinstance(found, ControllerReport))
+    assert [one.name for one in report.problems] == ["new", "old"]

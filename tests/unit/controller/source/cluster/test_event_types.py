@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from controller.kube.api_server import ApiServer
+from controller.kube.api_server import AT_ONCE, ApiServer
 from controller.kube.errors import ApiError
 from controller.model import PART_MAX, Key
 from controller.source.cluster import event_types as module
@@ -130,12 +131,15 @@ class Server(ApiServer):
         super().__init__()
         self.problems: dict[str, ApiError] = {}
         self.created: list[str] = []
+        self.answered = 0
 
     async def request(
         self, method: str, path: str, params: Any = None, body: Mapping[str, Any] | None = None, *_: Any
     ) -> dict[str, Any]:
         assert body is not None
         self.created.append(body["spec"]["type"])
+        await asyncio.sleep(0)
+        self.answered += 1
         problem = self.problems.get(body["spec"]["reference"]["name"])
         if problem is not None:
             raise problem
@@ -143,15 +147,21 @@ class Server(ApiServer):
 
 
 class Running:
-    """Makes EventTypes; its watcher has not begun, and nothing reads the topic."""
+    """Makes EventTypes, without a watcher that asks and without a reader of the topic."""
 
     def __init__(self, server: Server, watches: Watches) -> None:
         self.server, self.has_lease = server, True
-        self.made = EventTypes(server, watches, ("",), Traffic({}, "t"), lambda: self.has_lease)
+        self.loses_lease = False  #: with the first answer
+        self.made = EventTypes(server, watches, ("",), Traffic({}, "t"), self.may_write)
         watches.need(dict.fromkeys(self.made._lists, module._trim))
+        for task in watches._tasks.values():
+            task.cancel()
         self.store: ObjectStore
         (self.store,) = watches.stores(self.made._lists)
         self.store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
+
+    def may_write(self) -> bool:
+        return self.has_lease and not (self.loses_lease and self.server.answered)
 
     def take(self, *types: str, channel: str = "orders") -> None:
         self.made.take([delta(channel=channel, type=type_) for type_ in types])
@@ -200,6 +210,16 @@ async def test_only_who_has_the_lease_takes_and_writes() -> None:
         types.has_lease = True
         assert not await types.write()
         assert types.server.created == []
+
+
+@pytest.mark.asyncio
+async def test_who_has_lost_the_lease_writes_nothing_more() -> None:
+    """Also not what waited for its turn when it was lost."""
+    async with running() as types:
+        types.take(*(f"t{number}" for number in range(40)))
+        types.loses_lease = True
+        await types.write()
+        assert len(types.server.created) == AT_ONCE
 
 
 @pytest.mark.asyncio

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.kube.api_server import ApiServer
+from controller.kube.api_server import AT_ONCE, ApiServer
 from controller.kube.errors import ApiError
 from controller.model import PART_MAX
 from controller.source.cluster.objects import FINALIZER, Known, read_object
@@ -84,10 +84,12 @@ class Server(ApiServer):
         super().__init__()
         self.problem: ApiError | None = None
         self.written: list[str] = []
+        self.answered = 0
 
     async def request(self, method: str, path: str, *_: Any, **__: Any) -> dict[str, Any]:
         self.written.append(path)
         await asyncio.sleep(0)
+        self.answered += 1
         if self.problem is not None:
             raise self.problem
         return service()
@@ -101,10 +103,12 @@ def _fail(problem: BaseException) -> None:
 async def services(
     server: Server, count: int = 1, may_write: Callable[[], bool] = lambda: True, synced: bool = True
 ) -> AsyncIterator[tuple[ChannelServices, Watches]]:
-    """Of so many channels; the watcher has not begun."""
+    """Of so many channels, without a watcher that asks."""
     watches = Watches(server, lambda: None, _fail)
     made = ChannelServices(server, watches, ("",), HOST, may_write)
     watches.need(made.wanted)
+    for task in watches._tasks.values():
+        task.cancel()
     (store,) = watches.stores(made.wanted)
     if synced:
         store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
@@ -120,9 +124,9 @@ async def services(
 async def test_who_has_lost_the_lease_writes_nothing_more() -> None:
     """Also not what waited for its turn when it was lost."""
     server = Server()
-    async with services(server, 40, lambda: len(server.written) < 8) as (made, _):
+    async with services(server, 40, lambda: server.answered == 0) as (made, _):
         await made.write()
-        assert len(server.written) == 8
+        assert len(server.written) == AT_ONCE
 
 
 @pytest.mark.asyncio

@@ -24,10 +24,19 @@ from tests.support.processes import REPOSITORY
 FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
 WITH = {
     "knative": (
-        *("channel-services", "pod-monitor", "alerts", "dashboards", "keda", "spark-operator-jobs", "own-token"),
+        *(
+            "console",
+            "channel-services",
+            "pod-monitor",
+            "alerts",
+            "dashboards",
+            "keda",
+            "spark-operator-jobs",
+            "own-token",
+        ),
         "kafka-secret",
     ),
-    "plain": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
+    "plain": ("console", "pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
     "dev": ("pod-monitor", "alerts", "dashboards", "own-token", "kafka-secret"),
 }
 SPARK = "ScheduledSparkApplication"
@@ -95,6 +104,20 @@ def test_no_overlay_has_kinds_of_knative(overlay: str) -> None:
     """They would replace Knative's own."""
     kinds = _names(render(OVERLAYS / overlay), "CustomResourceDefinition")
     assert kinds == {"kafkachannels.messaging.knative.dev", "resetoffsets.kafka.eventing.knative.dev"}
+
+
+def test_the_console_is_for_those_who_may_forward_a_port(tmp_path: Path) -> None:
+    """It listens on loopback, no Service selects its pod, and no policy opens a port of it."""
+    documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], [COMPONENTS / "console"]))
+    (template,) = (template for name, template in _templates(documents) if name == "penstock-console")
+    variables = {one["name"]: one["value"] for one in template["spec"]["containers"][0]["env"]}
+    assert (variables["PENSTOCK_ADMIN_BIND"], variables["PENSTOCK_CONSOLE"]) == ("127.0.0.1", "read")
+    labels = template["metadata"]["labels"].items()
+    services = [one for one in documents if one["apiVersion"] == "v1" and one["kind"] == "Service"]
+    assert [one for one in services if one["spec"]["selector"].items() <= labels] == []
+    policies = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "NetworkPolicy"}
+    (values,) = (one["values"] for one in policies["penstock-ingress"]["podSelector"]["matchExpressions"])
+    assert "console" not in values
 
 
 @pytest.mark.parametrize("overlay", sorted(WITH))

@@ -17,8 +17,8 @@ LIMIT_S = 180
 #: Has one child that stays. Threads of it end all the time, with files that they opened, and so do other children.
 _RESTLESS = """
 import subprocess, sys, threading
-stays = "import sys; print(flush=True); sys.stdin.read()"
-stays = subprocess.Popen([sys.executable, "-c", stays], stdin=subprocess.PIPE)
+stays = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+print(stays.pid, flush=True)
 def opens():
     with open("/dev/null"):
         pass
@@ -33,18 +33,16 @@ for target in (opens, opens, lambda: subprocess.run(["true"], check=True)):
 
 
 @pytest.fixture
-def restless() -> Iterator[subprocess.Popen[bytes]]:
-    """Once the child that stays is there."""
+def restless() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """And the child that stays."""
     with subprocess.Popen([sys.executable, "-c", _RESTLESS], stdout=subprocess.PIPE, cwd=REPOSITORY) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        yield process
+        yield process, int(process.stdout.readline())
         process.kill()
 
 
-def test_what_ends_while_it_is_read_is_left_out(restless: subprocess.Popen[bytes]) -> None:
-    pid = restless.pid
-    stays = min(children(pid))
+def test_what_ends_while_it_is_read_is_left_out(restless: tuple[subprocess.Popen[bytes], int]) -> None:
+    pid, stays = restless[0].pid, restless[1]
     for _ in range(LOOKS):
         assert stays in children(pid), "Linux skips none"
         below = tree(pid)
@@ -54,12 +52,12 @@ def test_what_ends_while_it_is_read_is_left_out(restless: subprocess.Popen[bytes
         assert open_files(pid)[1].startswith("pipe:")
 
 
-def test_of_a_process_that_has_ended_nothing_is_read(restless: subprocess.Popen[bytes]) -> None:
-    stays = min(children(restless.pid))
-    restless.kill()
-    restless.wait()
-    assert (children(restless.pid), tree(restless.pid)) == ([], {})
-    assert (thread_names(restless.pid), open_files(restless.pid)) == ({}, {})
+def test_of_a_process_that_has_ended_nothing_is_read(restless: tuple[subprocess.Popen[bytes], int]) -> None:
+    process, stays = restless
+    process.kill()
+    process.wait()
+    assert (children(process.pid), tree(process.pid)) == ([], {})
+    assert (thread_names(process.pid), open_files(process.pid)) == ({}, {})
     wait_until("its child reads the end of its input", lambda: not tree(stays), LIMIT_S)
 
 

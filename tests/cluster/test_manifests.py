@@ -110,14 +110,16 @@ def test_the_console_is_for_those_who_may_forward_a_port(tmp_path: Path) -> None
     """It listens on loopback, no Service selects its pod, and no policy opens a port of it."""
     documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], [COMPONENTS / "console"]))
     (template,) = (template for name, template in _templates(documents) if name == "penstock-console")
-    variables = {one["name"]: one["value"] for one in template["spec"]["containers"][0]["env"]}
+    variables = {variable["name"]: variable["value"] for variable in template["spec"]["containers"][0]["env"]}
     assert (variables["PENSTOCK_ADMIN_BIND"], variables["PENSTOCK_CONSOLE"]) == ("127.0.0.1", "read")
     labels = template["metadata"]["labels"].items()
-    services = [one for one in documents if one["apiVersion"] == "v1" and one["kind"] == "Service"]
-    assert [one for one in services if one["spec"]["selector"].items() <= labels] == []
-    policies = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "NetworkPolicy"}
-    (values,) = (one["values"] for one in policies["penstock-ingress"]["podSelector"]["matchExpressions"])
-    assert "console" not in values
+    services = [document for document in documents if (document["apiVersion"], document["kind"]) == ("v1", "Service")]
+    assert [service for service in services if service["spec"]["selector"].items() <= labels] == []
+    policies = {
+        document["metadata"]["name"]: document["spec"] for document in documents if document["kind"] == "NetworkPolicy"
+    }
+    (expression,) = policies["penstock-ingress"]["podSelector"]["matchExpressions"]
+    assert "console" not in expression["values"]
 
 
 @pytest.mark.parametrize("overlay", sorted(WITH))

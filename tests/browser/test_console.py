@@ -59,7 +59,7 @@ class World:
         """The page of a Subscription."""
         return f"{self.url}/subscription/{NAMESPACE}/{name}"
 
-    def send(self, type_: str = "any", **changes: str) -> None:
+    def send(self, type_: str = "any", **changes: object) -> None:
         """An event, stored when this returns."""
         self.sent += 1
         event = {"specversion": "1.0", "id": f"e{self.sent}", "source": "/test", "type": type_, **changes}
@@ -172,6 +172,38 @@ def test_a_subscriber_that_fails_is_red_in_every_tab(world: World, person: Perso
     for page in pages:
         page.locator(f"{_LETTERS}.bad").get_by_text(str(world.sent), exact=True).wait_for()
         assert "Dead letters" in page.inner_text("#row-Subscription-test-picky .state")
+
+
+def test_a_letter_is_edited_and_sent_again_and_then_nothing_is_wrong(world: World, person: Person) -> None:
+    """While the overview is open in another tab."""
+    clerk = world.subscriber.script("/clerk", says(400, b"no amount"), says(200))
+    world.installation.resources.write(Wanted("clerk", clerk, delivery={"retry": 0}))
+    world.installation.wait_subscribers(world.first, 4, LIMIT_S)
+    tabs = person()
+    overview = tabs.open(world.url)
+    row = overview.locator("#row-Subscription-test-clerk")
+    figure = row.locator("td[data-name='Dead letters']")
+    row.get_by_text("Ready", exact=True).wait_for()
+    world.send(data={"amount": 1})
+    overview.locator("#row-Subscription-test-clerk .bad").get_by_text("1", exact=True).wait_for()
+    assert "Dead letters" in row.locator(".state").inner_text()
+
+    page = tabs.open(world.url + (figure.locator("a").get_attribute("href") or ""))
+    assert "400" in page.inner_text("[aria-labelledby=groups]")
+    page.locator("[aria-labelledby=letters]").get_by_role("link", name=f"e{world.sent}", exact=True).click()
+    page.locator("[aria-labelledby=why]").get_by_text("no amount").wait_for()
+    assert json.loads(page.input_value("#data")) == {"amount": 1}
+    page.fill("#data", '{"amount": 2}')
+    page.get_by_role("button", name="Send again").click()
+
+    page.locator("[aria-labelledby=tasks] .ok").get_by_text("Done").wait_for()
+    row.locator(".state .ok").get_by_text("Ready", exact=True).wait_for()
+    assert figure.inner_text() == "0"
+    refused, taken = world.subscriber.requests("/clerk")
+    assert (taken.attributes["id"], taken.body) == (refused.attributes["id"], b'{"amount": 2}')
+    page.goto(world.page("clerk"))
+    page.get_by_role("navigation", name="clerk").get_by_role("link", name="Dead letters").click()
+    page.locator("[aria-labelledby=letters] .ok").first.wait_for()
 
 
 def test_a_session_ends_with_its_token(world: World, person: Person) -> None:

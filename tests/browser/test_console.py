@@ -13,12 +13,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import Page
 
 from app.local.kafka import EmbeddedKafka
 from tests.browser.conftest import LIMIT_S, REBOUND, Tabs, eventually
 from tests.support import topologies
 from tests.support.installation import Installation
-from tests.support.processes import Worker
+from tests.support.processes import Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
 
@@ -31,6 +32,17 @@ _HOSTILE = tuple(text for text in topologies.HOSTILE if text.isprintable())
 _LETTERS = "#row-Subscription-test-picky td[data-name='Dead letters']"
 _OWNERS = """new Set([...document.querySelectorAll("[aria-labelledby='partitions'] tbody td[data-name='Owner']")]
   .map(cell => cell.textContent.trim()))"""
+
+#: Pages of the navigation, and what each shows.
+_CONTENT = {
+    "/": "Subscriptions and triggers",
+    "/map": "Map",
+    "/events": "read.",
+    "/send": "Content type",
+    "/letters": "By subscription and reason",
+    "/move": "earliest, latest, a time",
+    "/audit": "What people did in the console",
+}
 
 
 @dataclass
@@ -299,20 +311,34 @@ def test_another_name_for_this_address_shows_nothing(world: World, person: Perso
     assert "fine" not in page.inner_text("body")
 
 
-def test_every_page_is_whole_without_scripts(world: World, person: Person) -> None:
-    page = person(java_script_enabled=False).open(world.url)
-    paths = page.locator("nav a").all()
-    linked = [link.get_attribute("href") or "" for link in [*paths, *page.locator("tbody th a").all()]]
+def _linked(page: Page, links: str) -> list[str]:
+    """Where these links lead to."""
+    return list(dict.fromkeys(link.get_attribute("href") or "" for link in page.locator(links).all()))
 
-    assert {"/", "/map", f"/subscription/{NAMESPACE}/fine"} <= set(linked)
-    for path in dict.fromkeys(linked):
+
+def test_every_page_is_whole_without_scripts(world: World, person: Person) -> None:
+    world.send()
+    page = person(java_script_enabled=False).open(world.url)
+    assert set(_linked(page, "nav a")) == set(_CONTENT)
+    linked = _linked(page, "nav a, tbody th a")
+    assert f"/subscription/{NAMESPACE}/fine" in linked
+
+    def letter_is_there() -> bool:
+        page.goto(f"{world.url}/letters")
+        return page.locator("[aria-labelledby=letters] tbody tr").count() > 0
+
+    wait_until("the letter is shown", letter_is_there, LIMIT_S)
+    for path in linked:
         response = page.goto(world.url + path)
         assert response is not None
         assert response.status == 200, path
         assert page.locator("h1, h2").first.is_visible(), path
         assert len(page.inner_text("main")) > 40, path
+        assert _CONTENT.get(path, NAMESPACE) in page.inner_text("main"), path
     page.goto(f"{world.url}/map")
     assert page.get_by_role("cell", name=f"{NAMESPACE}/fine").count() > 0
+    page.goto(f"{world.url}/events?from=10m")
+    assert page.get_by_role("row").get_by_role("link", name=f"e{world.sent}", exact=True).count() == 1
 
 
 def test_the_owners_of_a_worker_that_is_killed_are_others(world: World, person: Person) -> None:

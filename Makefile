@@ -131,7 +131,7 @@ lock: ## Pin the dependencies again, with hashes (needs uv), after a change of p
 	$(COMPILE) --group pyproject.toml:image -o requirements-image.lock
 	$(COMPILE) --group pyproject.toml:site --constraints requirements-dev.lock -o requirements-site.lock
 
-vendor: $(STAMP) ## Take the console's scripts from npm, as its lock file says: web/console/vendor/lock.json (needs npm)
+vendor: $(STAMP) ## Take scripts of others from npm, as the files vendor/lock.json of web/console and tests/browser say (needs npm)
 	@$(BIN)/python -m tests.support.vendor
 
 # A build folder of an earlier run would put files into the wheel that the sources no longer have.

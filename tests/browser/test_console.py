@@ -33,6 +33,10 @@ _LETTERS = "#row-Subscription-test-picky td[data-name='Dead letters']"
 _OWNERS = """new Set([...document.querySelectorAll("[aria-labelledby='partitions'] tbody td[data-name='Owner']")]
   .map(cell => cell.textContent.trim()))"""
 
+_AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text("utf-8")
+_VIOLATIONS = """axe.run().then(({violations}) => violations.map(
+  ({id, nodes}) => [id, nodes.map(({target, failureSummary}) => [target, failureSummary])]))"""
+
 #: Pages of the navigation, and what each shows.
 _CONTENT = {
     "/": "Subscriptions and triggers",
@@ -339,6 +343,26 @@ def test_every_page_is_whole_without_scripts(world: World, person: Person) -> No
     assert page.get_by_role("cell", name=f"{NAMESPACE}/fine").count() > 0
     page.goto(f"{world.url}/events?from=10m")
     assert page.get_by_role("row").get_by_role("link", name=f"e{world.sent}", exact=True).count() == 1
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_has_nothing_against_any_page(world: World, person: Person, scheme: str, width: int) -> None:
+    world.send()
+    page = person(color_scheme=scheme, viewport={"width": width, "height": 800}).open(world.url)
+    page.locator(f"{_LETTERS}.bad").wait_for()
+    paths = _linked(page, "nav a, tbody th a")
+    for list_ in ("/letters", "/events?from=10m"):
+        page.goto(world.url + list_)
+        paths += [list_, *_linked(page, "tbody th a[href^='/letter?'], tbody th a[href^='/event?']")[:1]]
+
+    violations = {}
+    for path in dict.fromkeys(paths):
+        page.goto(world.url + path)
+        page.evaluate(_AXE)
+        if violated := page.evaluate(_VIOLATIONS):
+            violations[path] = violated
+    assert violations == {}
 
 
 def test_the_owners_of_a_worker_that_is_killed_are_others(world: World, person: Person) -> None:

@@ -1,7 +1,7 @@
-"""Takes the scripts that the console ships from published npm packages: `make vendor`, which needs npm.
+"""Takes scripts of others from published npm packages: `make vendor`, which needs npm.
 
-`web/console/vendor/lock.json` has the version, the licence, npm's hash of the package, and the SHA-256 of each file.
-What npm serves must have these hashes. For another version, write it there with `null` for its hashes.
+`lock.json` of each folder has the version, the licence, npm's hash of the package, and the SHA-256 of each file. What
+npm serves must have these hashes. For another version, write it there with `null` for its hashes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import Any
 
 from tests.support.processes import REPOSITORY
 
-VENDOR = REPOSITORY / "web" / "console" / "vendor"
-LOCK = VENDOR / "lock.json"
+SHIPPED = REPOSITORY / "web" / "console" / "vendor"  #: what the console serves
+FOR_TESTS = REPOSITORY / "tests" / "browser" / "vendor"
+LOCK = "lock.json"
 
 
-def read_lock() -> dict[str, Any]:
+def read_lock(folder: Path) -> dict[str, Any]:
     """Package -> version, integrity, licence, and its files: path in the package -> name here, SHA-256."""
-    packages: dict[str, Any] = json.loads(LOCK.read_text("utf-8"))
+    packages: dict[str, Any] = json.loads((folder / LOCK).read_text("utf-8"))
     return packages
 
 
@@ -49,9 +50,9 @@ def _content(archive: tarfile.TarFile, path: str) -> bytes:
     return file.read()
 
 
-def main() -> None:
+def take(folder: Path) -> None:
     """Write the files, and the lock file with what was missing in it."""
-    packages = read_lock()
+    packages = read_lock(folder)
     for name, package in packages.items():
         for path, content in fetch(name, package).items():
             file = package["files"][path]
@@ -59,10 +60,11 @@ def main() -> None:
             if file["sha256"] not in (None, summed):
                 raise SystemExit(f"{name} {path}: its SHA-256 is {summed}, and lock.json has another one.")
             file["sha256"] = summed
-            (VENDOR / file["name"]).write_bytes(content)
-    LOCK.write_text(json.dumps(packages, indent=2) + "\n", "utf-8")
-    print(f"{VENDOR.relative_to(REPOSITORY)}: {len(packages)} packages", file=sys.stderr)
+            (folder / file["name"]).write_bytes(content)
+    (folder / LOCK).write_text(json.dumps(packages, indent=2) + "\n", "utf-8")
+    print(f"{folder.relative_to(REPOSITORY)}: {len(packages)} packages", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main()
+    for vendor in (SHIPPED, FOR_TESTS):
+        take(vendor)

@@ -150,7 +150,8 @@ def _gone(children: dict[int, str | None], limit_s: float) -> bool:
 def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
     """202, printed by both subscriptions' subscriber, counted once by each; the tenth of one is a dead letter that says
     why; and all is gone within ten seconds of Ctrl-C."""
-    up.wait_for(f"penstock send --server localhost:{up.http_port}", 180)
+    up.wait_for(f"PENSTOCK_HTTP_PORT={up.http_port}", 180)
+    up.wait_for("penstock send", _LIMIT_S)
     before = _consumed(up)
     assert _post(up, "123") == 202
     assert {up.wait_for("id=123", _LIMIT_S).split()[0] for _ in range(2)} == {"good", "picky"}

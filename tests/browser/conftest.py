@@ -18,9 +18,9 @@ LIMIT_S = 180.0
 REBOUND = "rebound.example"  #: a name of somebody else that leads to this machine
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
+    """Debian's Chromium. An event loop runs as long as Playwright does, so it ends before tests of other files begin."""
     arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=arguments)

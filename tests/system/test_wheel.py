@@ -118,8 +118,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def test_the_base_is_without_extras(base: Environment, analytics: Environment) -> None:
-    assert not {"pyspark", "numpy", "jinja2", "opentelemetry-sdk"} & base.requirements
-    assert {"pyspark", "numpy", "jinja2", "grpcio"} <= analytics.requirements
+    assert not {"pyspark", "numpy", "opentelemetry-sdk"} & base.requirements
+    assert {"pyspark", "numpy", "grpcio"} <= analytics.requirements
 
 
 def test_modules_fail_to_import_for_nothing_but_an_extra(base: Environment, tmp_path: Path) -> None:
@@ -132,7 +132,8 @@ def test_modules_fail_to_import_for_nothing_but_an_extra(base: Environment, tmp_
     assert failed
     assert {missing.partition(".")[0] for missing in failed.values()} <= known
     assert {name for name in failed if name.startswith(("app.cli", "app.worker", "agents", "web", "controller"))} == {
-        "app.cli.demos.topology"
+        "app.cli.demos.console",
+        "app.cli.demos.topology",
     }
 
 
@@ -169,7 +170,7 @@ def test_a_worker_with_the_extra_for_traces_starts(
 ) -> None:
     """As far as a worker comes without a Kafka."""
     otel = Environment(tmp_path_factory.mktemp("otel"), wheel, ("otel",))
-    assert not {"pyspark", "numpy", "jinja2"} & otel.requirements
+    assert not {"pyspark", "numpy"} & otel.requirements
     ports = {"PENSTOCK_HTTP_PORT": str(free_port()), "PENSTOCK_ADMIN_PORT": "0"}
     traces = {"PENSTOCK_OTLP_ENDPOINT": "http://127.0.0.1:1"}
     done = otel.run(tmp_path, "worker", PENSTOCK_KAFKA="127.0.0.1:1", PENSTOCK_KAFKA_WAIT_S="1", **ports, **traces)

@@ -60,17 +60,20 @@ def committed(bootstrap: str, groups: Collection[str], limit_s: float = 60.0) ->
         key, value = _bytes(message.key()), _bytes(message.value())
         if key is None or value is None:
             continue
-        fact = decode_commit(key, value)
-        if fact is not None and fact.group in groups:
+        fact = decode_commit(key, value, groups)
+        if fact is not None:
             facts.append(fact)
     return facts
 
 
-def decode_commit(key: bytes, value: bytes) -> Committed | None:
-    """One record of Kafka's offsets topic; None when it is not about an offset. Raises ValueError on a new schema."""
+def decode_commit(key: bytes, value: bytes, groups: Collection[str]) -> Committed | None:
+    """One record of Kafka's offsets topic; None when it is not about an offset of one of these groups, whose metadata
+    may be anybody's. Raises ValueError on a new schema."""
     if struct.unpack_from(">h", key)[0] not in _OFFSET_COMMIT_KEYS:
         return None
     group, position = _string(key, 2)
+    if group not in groups:
+        return None
     topic, position = _string(key, position)
     (partition,) = struct.unpack_from(">i", key, position)
     version, offset = struct.unpack_from(">hq", value)
@@ -148,10 +151,17 @@ def ends(bootstrap: str, topic: str, limit_s: float = 20.0) -> dict[int, int]:
 
 def position(bootstrap: str, group: str, topic: str, partitions: int, limit_s: float = 20.0) -> dict[int, int]:
     """The offset a group has committed now, by partition; partitions without one are left out."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer, end_s = Consumer({"bootstrap.servers": bootstrap, "group.id": group}), time.monotonic() + limit_s
+    asked = [TopicPartition(topic, partition) for partition in range(partitions)]
     try:
-        asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        return {place.partition: place.offset for place in consumer.committed(asked, limit_s) if place.offset >= 0}
+        while True:
+            try:
+                places = consumer.committed(asked, limit_s)
+                return {place.partition: place.offset for place in places if place.offset >= 0}
+            except KafkaException as problem:  # the client asks again only when it has heard of a new coordinator
+                if problem.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > end_s:
+                    raise
+                time.sleep(0.1)
     finally:
         consumer.close()
 

@@ -23,4 +23,5 @@ def test_the_settled_offsets_of_a_commit(settled: set[int]) -> None:
     metadata = write(100, settled, {100: 3}, {100: 1_700_000_000.0})
     key = struct.pack(">h", 1) + _string("g") + _string("t") + struct.pack(">i", 7)
     value = struct.pack(">hqi", 3, 100, 5) + _string(metadata and metadata + "\0") + struct.pack(">q", 2_000)
-    assert decode_commit(key, value) == Committed("g", "t", 7, 100, 2.0, sorted(settled))
+    assert decode_commit(key, value, ["h"]) is None
+    assert decode_commit(key, value, ["g"]) == Committed("g", "t", 7, 100, 2.0, sorted(settled))

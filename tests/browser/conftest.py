@@ -20,7 +20,7 @@ REBOUND = "rebound.example"  #: a name of somebody else that leads to this machi
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium. An event loop runs as long as Playwright does, so it ends before tests of other files begin."""
+    """Debian's Chromium. Playwright runs an event loop, so it ends before tests of other files begin."""
     arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=arguments)

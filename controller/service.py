@@ -302,7 +302,9 @@ class Controller:
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
         # What workers say of what they have not seen yet is old in a moment, and each status is a write to a cluster.
-        unwritten = await self._write(term, statuses, world, published if term.parts is not None else ())
+        later = published if term.parts is not None else set()
+        unwritten = await self._write(term, statuses, world, later)
+        term.puts_off = bool(later)
         if self._source.waits:
             published = {record.uid for record in self._view.published()}
             held = published | self._executor.removals.keys() | self._executor.creations.keys()
@@ -365,7 +367,7 @@ class Controller:
         term.failed_tries = 0
         # for members to leave a group, and for workers to stop
         waits = bool(self._executor.removals) or bool(active(self._executor.seeks.values()))
-        if term.scan.complete and not waits and term.is_done:
+        if term.scan.complete and not waits and term.is_done and not term.puts_off:
             self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 

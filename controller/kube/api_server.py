@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import orjson
@@ -42,8 +42,21 @@ _NETWORK = (aiohttp.ClientError, OSError, TimeoutError, asyncio.TimeoutError)
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
 Json = dict[str, Any]
 Params = Mapping[str, str | int]
+
+
+async def in_turns(write: Callable[[T], Awaitable[None]], rows: Iterable[T]) -> None:
+    """Write these rows, AT_ONCE of them at the same time. `write` begins when its row has its turn, so what it looks at
+    before its request is as it is then."""
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def in_turn(row: T) -> None:
+        async with limit:
+            await write(row)
+
+    await asyncio.gather(*(in_turn(row) for row in rows))
 
 
 class Connections:

@@ -9,7 +9,6 @@ Types and sources are what senders choose, so each channel has a limited number 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import time
@@ -21,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from controller.kube.api_server import AT_ONCE, ApiServer
+from controller.kube.api_server import ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, NOT_VALID, ApiError
 from controller.model import PART_MAX, Key
 from controller.source.cluster.objects import API_VERSIONS, Known
@@ -246,7 +245,7 @@ class EventTypes:
         whether more is due."""
         if not self.waits:
             return False
-        there, limit = self._counts(), asyncio.Semaphore(AT_ONCE)
+        there = self._counts()
         part: list[tuple[_Waiting, Received, Known]] = []
         for key, waiting in list(self._new.items()):
             owner = find(key)
@@ -261,16 +260,13 @@ class EventTypes:
             if waiting.is_due:
                 part += [(waiting, new, owner) for new in islice(waiting.types.values(), PART_MAX - len(part))]
 
-        async def create_in_turn(waiting: _Waiting, new: Received, owner: Known) -> None:
-            async with limit:
-                if waiting.is_due and self._may_write():
-                    await self._create(waiting, new, owner)
-
-        await asyncio.gather(*(create_in_turn(*row) for row in part))
+        await in_turns(lambda row: self._create(*row), part)
         self._new = {key: waiting for key, waiting in self._new.items() if waiting.types or waiting.said}
         return len(part) == PART_MAX and self.waits
 
     async def _create(self, waiting: _Waiting, new: Received, owner: Known) -> None:
+        if not (waiting.is_due and self._may_write()):
+            return
         path = f"{group_path(API_VERSION)}/namespaces/{new.name[0]}/eventtypes"
         try:
             await self._api.request("POST", path, {}, event_type(new, owner))

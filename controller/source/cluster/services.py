@@ -7,14 +7,13 @@ Its owner is the channel: Kubernetes deletes it with that. A Service that somebo
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from controller.kube.api_server import AT_ONCE, MERGE, ApiServer
+from controller.kube.api_server import MERGE, ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, CONFLICT, ApiError
 from controller.model import PART_MAX, Trouble
 from controller.source.cluster.objects import API_VERSIONS, Known
@@ -187,14 +186,8 @@ class ChannelServices:
     async def write(self) -> tuple[set[str], bool]:
         """Write what is due, a part of it if there is much. Returns the uids of channels of which something else is to
         be said now, and whether more is due."""
-        limit = asyncio.Semaphore(AT_ONCE)
-
-        async def write_in_turn(uid: str) -> None:
-            async with limit:
-                await self._write(uid)
-
         due = sorted(uid for uid in self._due if self._is_due(uid))
-        await asyncio.gather(*(write_in_turn(uid) for uid in due[:PART_MAX]))
+        await in_turns(self._write, due[:PART_MAX])
         before, self._said = self._said, self.problems
         changed = {uid for uid in before.keys() | self._said.keys() if before.get(uid) != self._said.get(uid)}
         return changed, len(due) > PART_MAX

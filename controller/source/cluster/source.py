@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import structlog
 
-from controller.kube.api_server import AT_ONCE, MERGE, ApiServer
+from controller.kube.api_server import MERGE, ApiServer, in_turns
 from controller.kube.errors import ASK_DOCTOR, CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
 from controller.model import PART_MAX, FileProblem, Key, Record, Trouble
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
@@ -331,7 +331,7 @@ class ClusterSource:
         """Give our finalizer to what will have something in Kafka, to a part of it if there is much, and Services to
         channels."""
         changes = self._table.adoptions()
-        await self._carry_out(changes[:PART_MAX])
+        await in_turns(self._write, changes[:PART_MAX])
         await self.scan()
         more = await self._event_types.write(self._table.ours)
         changed, more_services = await self._services.write()
@@ -346,16 +346,7 @@ class ClusterSource:
         over. Forget what is gone."""
         for store in self._stores(*KINDS):
             store.deleted &= in_kafka
-        await self._carry_out(self._table.releases(in_kafka))
-
-    async def _carry_out(self, changes: Sequence[FinalizerChange]) -> None:
-        limit = asyncio.Semaphore(AT_ONCE)
-
-        async def one_by_one(change: FinalizerChange) -> None:
-            async with limit:
-                await self._write(change)
-
-        await asyncio.gather(*(one_by_one(change) for change in changes))
+        await in_turns(self._write, self._table.releases(in_kafka))
 
     async def _write(self, change: FinalizerChange) -> None:
         """The version goes along, so that nothing that others have changed meanwhile is overwritten."""

@@ -10,7 +10,6 @@ The version is the fence: what a leader writes that was stopped meanwhile does n
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from controller.kube.api_server import APPLY, AT_ONCE, FIELD_MANAGER, ApiServer
+from controller.kube.api_server import APPLY, FIELD_MANAGER, ApiServer, in_turns
 from controller.kube.errors import CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
 from controller.model import FileProblem, Record, Trouble
 from controller.plan.actions import WriteStatus
@@ -93,19 +92,13 @@ class ClusterStatus:
         only: Collection[str] | None = None,
     ) -> frozenset[str]:
         """Those that differ from the live objects, some at the same time."""
-        limit = asyncio.Semaphore(AT_ONCE)
-
-        async def one_by_one(status: WriteStatus, live: LiveObject, document: dict[str, Any]) -> None:
-            async with limit:
-                await self._apply(status, live, document, now)
-
         due = []
         for status in statuses:
             live = self._live(status.kind, status.namespace, status.name)
             if live is not None and (document := self._due(status, live, now)) is not None:
-                due.append(one_by_one(status, live, document))
+                due.append((status, live, document))
         self._conflicts.clear()
-        await asyncio.gather(*due)
+        await in_turns(lambda row: self._apply(*row, now), due)
         uids = {status.uid for status in statuses}
         for known in (self._failures, self._written, self._said):
             for uid in [uid for uid in (known if only is None else only) if uid not in uids]:

@@ -266,7 +266,7 @@ class Controller:
             self._find_foreign(term)
             self._view.take_apart(term)
         statuses: list[WriteStatus] = []
-        published: set[str] = set()
+        new: set[str] = set()
         for _ in range(STEPS_MAX):
             world = self._view.world(term)
             world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
@@ -290,7 +290,7 @@ class Controller:
                 # Statuses say that something is no longer served before it is gone.
                 await self._write(term, statuses, world)
             await self._executor.carry_out(actions)
-            published |= {
+            new |= {
                 action.subscription.uid
                 for action in actions
                 if isinstance(action, PublishSubscription) and action.target not in self._executor.failures
@@ -302,14 +302,13 @@ class Controller:
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
         # What workers say of what they have not seen yet is old in a moment, and each status is a write to a cluster.
-        later = published if term.parts is not None else set()
+        later = new if term.parts is not None else set()
         unwritten = await self._write(term, statuses, world, later)
-        term.puts_off = bool(later)
         if self._source.waits:
             published = {record.uid for record in self._view.published()}
             held = published | self._executor.removals.keys() | self._executor.creations.keys()
             await self._source.release(frozenset(held))
-        self._schedule(term)
+        self._schedule(term, is_written=not later)
         term.focus, term.unwritten = set(), term.unwritten | unwritten
         if more or not term.is_done:
             self._wake.set()
@@ -354,8 +353,8 @@ class Controller:
             unrecorded = {record.uid for record in published if record.uid not in removing}
             self._reporter.drop_requests(self._source.released & unrecorded)
 
-    def _schedule(self, term: Term) -> None:
-        """Decide when to observe Kafka again without a change here."""
+    def _schedule(self, term: Term, *, is_written: bool) -> None:
+        """Decide when to observe Kafka again without a change here. `is_written`: no status was put off."""
         if term.failure:
             log.info("controller has recovered", tries=term.failed_tries)
         term.failure = self.problem = ""
@@ -367,7 +366,7 @@ class Controller:
         term.failed_tries = 0
         # for members to leave a group, and for workers to stop
         waits = bool(self._executor.removals) or bool(active(self._executor.seeks.values()))
-        if term.scan.complete and not waits and term.is_done and not term.puts_off:
+        if term.scan.complete and not waits and term.is_done and is_written:
             self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 

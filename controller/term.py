@@ -44,7 +44,6 @@ class Term:
     rest: set[str] = field(default_factory=set)  #: of what has not changed and is decided about all the same, later
     focus: set[str] = field(default_factory=set)  #: those of them that are decided about now
     unwritten: frozenset[str] = frozenset()  #: uids whose status could not be written, or was put off
-    puts_off: bool = False  #: statuses of what was just published are written at the next tick
     secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: of Brokers, as the last decision saw them
     ticked_at: float = 0.0  #: when workers and Secrets were last looked at
     look: bool = False  #: Kafka must be asked about them

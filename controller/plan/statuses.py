@@ -39,12 +39,13 @@ def channel_status(
     sink, sink_resolved = _dead_letter_sink(plan, destinations)
     parts = (*plan.conditions, *_kafka_secret(plan, world), sink_resolved)
     body = _channel_body(plan, sink, world, destinations)
-    notes = [plan.conditions[0]]
+    topics, _, addressable = plan.conditions
+    notes = [topics]
     if one.resource.kind == CHANNEL:
         rows, served_by = _subscribers(plan, subscriptions, world)
         parts = (*plan.conditions, served_by, sink_resolved)
         body["subscribers"] = rows
-        notes += [served_by, plan.conditions[2]]
+        notes += [served_by, addressable]
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
 
 

@@ -24,8 +24,8 @@ from controller.kube.api_server import ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, NOT_VALID, ApiError
 from controller.model import PART_MAX, Key
 from controller.source.cluster.objects import API_VERSIONS, Known
-from controller.source.cluster.references import group_path
-from controller.source.cluster.store import Name, Raw, metadata_of
+from controller.source.cluster.references import ApiKind
+from controller.source.cluster.store import Name, Raw, identity_of, metadata_of
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
 from controller.timing import ABSENT_S
@@ -36,7 +36,7 @@ from tables.kafka.compacted_topic import CompactedReader, Record
 log = structlog.get_logger(__name__)
 
 FLAG = "eventtype-auto-create"
-API_VERSION = "eventing.knative.dev/v1beta2"
+_KIND = ApiKind("eventing.knative.dev/v1beta2", "EventType", "eventtypes", namespaced=True)
 FEATURES = Collection("/api/v1/namespaces/knative-eventing/configmaps", name="config-features")
 
 _IS_ACCEPTED = f'"kind":"{ACCEPTED}"'.encode()
@@ -112,7 +112,7 @@ def event_type(one: Received, owner: Known) -> Raw:
         "labels": {"app.kubernetes.io/name": "penstock"},
         "ownerReferences": [{**there, "uid": owner.uid}],
     }
-    return {"apiVersion": API_VERSION, "kind": "EventType", "metadata": metadata, "spec": spec}
+    return {"apiVersion": _KIND.api_version, "kind": _KIND.kind, "metadata": metadata, "spec": spec}
 
 
 def owner_of(raw: Raw) -> str:
@@ -121,13 +121,11 @@ def owner_of(raw: Raw) -> str:
 
 
 def _trim_features(raw: Raw) -> Raw:
-    metadata = {key: metadata_of(raw).get(key) for key in ("namespace", "name", "uid", "resourceVersion")}
-    return {"metadata": metadata, "data": {FLAG: (raw.get("data") or {}).get(FLAG, "")}}
+    return {"metadata": identity_of(raw), "data": {FLAG: (raw.get("data") or {}).get(FLAG, "")}}
 
 
 def _trim(raw: Raw) -> Raw:
-    kept = ("namespace", "name", "uid", "resourceVersion", "ownerReferences")
-    return {"metadata": {key: metadata_of(raw).get(key) for key in kept}}
+    return {"metadata": identity_of(raw, "ownerReferences")}
 
 
 @dataclass(slots=True)
@@ -159,9 +157,7 @@ class EventTypes:
         self._watches = watches
         self._traffic = traffic
         self._may_write = may_write
-        base = group_path(API_VERSION)
-        paths = [f"{base}/namespaces/{one}/eventtypes" if one else f"{base}/eventtypes" for one in namespaces]
-        self._lists = [Collection(path) for path in paths]
+        self._lists = [Collection(_KIND.path(namespace)) for namespace in namespaces]
         self._namespaces = frozenset(namespaces)
         self._reader: CompactedReader | None = None
         self._new: dict[Key, _Waiting] = {}  #: by channel or Broker
@@ -267,9 +263,8 @@ class EventTypes:
     async def _create(self, waiting: _Waiting, new: Received, owner: Known) -> None:
         if not (waiting.is_due and self._may_write()):
             return
-        path = f"{group_path(API_VERSION)}/namespaces/{new.name[0]}/eventtypes"
         try:
-            await self._api.request("POST", path, {}, event_type(new, owner))
+            await self._api.request("POST", _KIND.path(new.name[0]), {}, event_type(new, owner))
         except ApiError as problem:
             if problem.reason != ALREADY_EXISTS:
                 why = f"an EventType cannot be created: {problem}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from controller.plan.actions import AnyObject, Object, WriteStatus
 from controller.source.cluster.references import address_of
-from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of
+from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of, uid_of
 from knative.resources.brokers import BROKER_CLASS, CLASS_NOT_SERVED, KAFKA_CLASS, NAMESPACED_CLASS, is_of_a_broker
 from knative.resources.conditions import conditions_of, false
 from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
@@ -68,10 +68,9 @@ def trimmed(kind: str) -> Any:
 
 def trim_config_map(raw: Raw) -> Raw:
     """What to keep of a ConfigMap of any use: what it may say about a Broker's topic."""
-    metadata = {key: metadata_of(raw).get(key) for key in ("namespace", "name", "uid", "resourceVersion")}
     found = raw.get("data")
     data = {key: value for key, value in found.items() if is_of_a_broker(key)} if isinstance(found, Mapping) else {}
-    return {"apiVersion": API_VERSIONS["ConfigMap"], "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return {"apiVersion": API_VERSIONS["ConfigMap"], "kind": "ConfigMap", "metadata": identity_of(raw), "data": data}
 
 
 @dataclass(frozen=True, slots=True)

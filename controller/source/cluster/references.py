@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.source.cluster.store import Raw, metadata_of
+from controller.source.cluster.store import Raw, identity_of
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import (
@@ -106,7 +106,6 @@ def address_of(raw: Raw) -> Addressable | None:
 
 def trim_addressable(raw: Raw) -> Raw:
     """What to keep of an object that is only referred to."""
-    metadata = {key: metadata_of(raw).get(key) for key in ("namespace", "name", "uid", "resourceVersion")}
     status = raw.get("status")
     address = status.get("address") if isinstance(status, Mapping) else None
-    return {"metadata": metadata, "status": {"address": address} if address else {}}
+    return {"metadata": identity_of(raw), "status": {"address": address} if address else {}}

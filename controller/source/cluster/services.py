@@ -17,8 +17,8 @@ from controller.kube.api_server import MERGE, ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, CONFLICT, ApiError
 from controller.model import PART_MAX, Trouble
 from controller.source.cluster.objects import API_VERSIONS, Known
-from controller.source.cluster.references import SERVICE, group_path
-from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of, version_of
+from controller.source.cluster.references import SERVICE, ApiKind
+from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of, uid_of, version_of
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
 from controller.timing import ABSENT_S
@@ -26,6 +26,7 @@ from knative.hosts import service_of_channel
 
 log = structlog.get_logger(__name__)
 
+_KIND = ApiKind(*SERVICE, "services", namespaced=True)
 #: The label that Knative gives to such Services. Only those that have it are watched.
 ROLE = ("messaging.knative.dev/role", "kafka-channel")
 
@@ -49,7 +50,7 @@ def plan_service(channel: Known, live: Raw | None, host: str) -> ServiceWrite | 
     """What to write so that the name of a channel leads to `host`. `live`: the Service as it is, which is the
     channel's; None = it is not there."""
     namespace, name = name_of_service(channel)
-    path = f"{group_path(SERVICE[0])}/namespaces/{namespace}/services"
+    path = _KIND.path(namespace)
     spec = {"type": "ExternalName", "externalName": host}
     if live is not None:
         metadata = {"uid": uid_of(live), "resourceVersion": version_of(live)}
@@ -66,7 +67,7 @@ def plan_service(channel: Known, live: Raw | None, host: str) -> ServiceWrite | 
     labels = {"app.kubernetes.io/name": "penstock", ROLE[0]: ROLE[1]}
     mine = {"namespace": namespace, "name": name, "labels": labels, "ownerReferences": [owner]}
     ports = [{"name": "http", "port": 80}]  # the name says to a service mesh what is spoken there
-    body = {"apiVersion": SERVICE[0], "kind": SERVICE[1], "metadata": mine, "spec": {**spec, "ports": ports}}
+    body = {"apiVersion": _KIND.api_version, "kind": _KIND.kind, "metadata": mine, "spec": {**spec, "ports": ports}}
     return ServiceWrite("POST", path, body)
 
 
@@ -77,12 +78,9 @@ def is_of_channel(live: Raw, channel: Known) -> bool:
 
 def trim_service(raw: Raw) -> Raw:
     """What to keep of a Service of a channel."""
-    kept = ("namespace", "name", "uid", "resourceVersion", "ownerReferences")
     spec = raw.get("spec") or {}
-    return {
-        "metadata": {key: metadata_of(raw).get(key) for key in kept},
-        "spec": {key: spec.get(key) for key in ("type", "externalName")},
-    }
+    kept = {key: spec.get(key) for key in ("type", "externalName")}
+    return {"metadata": identity_of(raw, "ownerReferences"), "spec": kept}
 
 
 @dataclass(slots=True)
@@ -104,9 +102,8 @@ class ChannelServices:
         self._host = host
         self._may_write = may_write
         labels = f"{ROLE[0]}={ROLE[1]}"
-        base = group_path(SERVICE[0])
-        paths = {one: f"{base}/namespaces/{one}/services" if one else f"{base}/services" for one in namespaces}
-        self._lists = {one: Collection(path, labels=labels) for one, path in paths.items()} if host else {}
+        lists = {namespace: Collection(_KIND.path(namespace), labels=labels) for namespace in namespaces}
+        self._lists = lists if host else {}
         self._channels: dict[Name, Known] = {}  #: by the name of the Service
         self._names: dict[str, Name] = {}  #: by the uid of the channel
         self._due: set[str] = set()  #: uids of channels whose Service to look at

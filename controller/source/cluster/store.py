@@ -157,6 +157,12 @@ def metadata_of(raw: Raw) -> Raw:
     return found if isinstance(found, Mapping) else {}
 
 
+def identity_of(raw: Raw, *more: str) -> Raw:
+    """The metadata to keep of an object of which little is kept, with these fields too."""
+    metadata = metadata_of(raw)
+    return {key: metadata.get(key) for key in ("namespace", "name", "uid", "resourceVersion", *more)}
+
+
 def name_of(raw: Raw) -> Name:
     """(namespace, name)."""
     metadata = metadata_of(raw)

@@ -94,7 +94,7 @@ def main(arguments: Iterable[str]) -> int:
     try:
         found = files(given.image, given.kafka_image)
     except UsageError as problem:
-        print(f"{problem.what} {problem.hint}", file=sys.stderr)
+        print(problem, file=sys.stderr)
         return 2
     given.to.mkdir(parents=True, exist_ok=True)
     for name, text in found.items():

@@ -88,7 +88,7 @@ class Tasks:
         try:
             await work(running)
         except PenstockError as problem:
-            running.problem = f"{problem.what} {problem.hint}".strip()
+            running.problem = str(problem)
         except TimeoutError:
             running.problem = "It took too long. Look at `penstock status` and `penstock lag` before you try again."
         except Exception:

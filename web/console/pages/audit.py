@@ -16,7 +16,7 @@ async def _list(ask: Ask) -> Values:
     try:
         deeds = await ask.acts.deeds()
     except PenstockError as raised:
-        deeds, problem = (), f"{raised.what} {raised.hint}".strip()
+        deeds, problem = (), str(raised)
     return {
         **values,
         "deeds": deeds,

@@ -129,7 +129,7 @@ async def _list(ask: Ask) -> Values:
             events = await _events(ask, look)
             problem = None if events is None else events.problem
         except PenstockError as raised:
-            problem = f"{raised.what} {raised.hint}".strip()
+            problem = str(raised)
     return {
         "state": ask.state,
         "look": look,

@@ -95,7 +95,7 @@ async def _list(ask: Ask) -> Values:
     try:
         letters = await ask.acts.letters(choice)
     except PenstockError as raised:
-        problem = f"{raised.what} {raised.hint}".strip()
+        problem = str(raised)
     labels = {status.subscription.label for status in ask.state.resources if status.subscription is not None}
     return {
         **values,
@@ -128,7 +128,7 @@ async def _act(ask: Ask) -> Values | Seen:
             return Seen(address(choice_of(ask.query)))
         letters = await ask.acts.letters(choice)
     except PenstockError as raised:
-        return {**asked, "problem": f"{raised.what} {raised.hint}".strip()}
+        return {**asked, "problem": str(raised)}
     waiting = [row for row in group_rows(letters.groups, choice) if row["waiting"]]
     return {
         **asked,
@@ -176,7 +176,7 @@ async def _send_edited(ask: Ask) -> Values | Seen:
     try:
         await ask.acts.send_edited(ask.query.get("ref", ""), attributes, data, ask.who)
     except PenstockError as raised:
-        problem = f"{raised.what} {raised.hint}".strip()
+        problem = str(raised)
         return {"edited": {"attributes": attributes, "data": data}, "problem": problem}
     return Seen("/letters")
 

@@ -61,7 +61,7 @@ async def _preview(ask: Ask) -> Values:
         try:
             rows = move_rows(await ask.acts.moves(subscription, to))
         except PenstockError as raised:
-            problem = f"{raised.what} {raised.hint}".strip()
+            problem = str(raised)
     return {
         **values,
         "titles": [title_of(each) for each in subscriptions_of(ask.state)],
@@ -86,7 +86,7 @@ async def _seek(ask: Ask) -> Values | Seen:
     try:
         await ask.acts.seek(subscription, ask.query.get("to", "").strip(), ask.who)
     except PenstockError as raised:
-        return {"problem": f"{raised.what} {raised.hint}".strip()}
+        return {"problem": str(raised)}
     return Seen("/move")
 
 

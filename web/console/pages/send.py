@@ -43,7 +43,7 @@ async def _send(ask: Ask) -> Values:
         data = form.get("data", "").replace("\r\n", "\n")  # browsers send line ends so, whatever they were
         return {"sent": await ask.acts.send(channel, attributes_of(form), data, ask.who)}
     except PenstockError as raised:
-        return {"problem": f"{raised.what} {raised.hint}".strip()}
+        return {"problem": str(raised)}
 
 
 def attributes_of(form: Mapping[str, str]) -> dict[str, str]:

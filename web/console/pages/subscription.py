@@ -129,7 +129,7 @@ def explained(status: ResourceStatus, event: str) -> Values:
             status.label, subscription.filter, subscription.order, event.encode("utf-8", "replace"), "The event"
         )
     except UsageError as problem:
-        return {"event": event, "problem": f"{problem.what} {problem.hint}"}
+        return {"event": event, "problem": str(problem)}
     return {"event": event, "explanation": _shown(found)}
 
 

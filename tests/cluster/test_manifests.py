@@ -107,7 +107,7 @@ def test_no_overlay_has_kinds_of_knative(overlay: str) -> None:
 
 
 def test_the_console_is_for_those_who_may_forward_a_port(tmp_path: Path) -> None:
-    """It listens on loopback, no Service selects its pod, and no policy opens a port of it."""
+    """It listens on loopback, no Service selects its pod, and the only policy for it opens no port."""
     documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], [COMPONENTS / "console"]))
     (template,) = (template for name, template in _templates(documents) if name == "penstock-console")
     variables = {variable["name"]: variable["value"] for variable in template["spec"]["containers"][0]["env"]}
@@ -118,8 +118,10 @@ def test_the_console_is_for_those_who_may_forward_a_port(tmp_path: Path) -> None
     policies = {
         document["metadata"]["name"]: document["spec"] for document in documents if document["kind"] == "NetworkPolicy"
     }
-    (expression,) = policies["penstock-ingress"]["podSelector"]["matchExpressions"]
-    assert "console" not in expression["values"]
+    mine = [name for name, spec in policies.items() if spec["podSelector"]["matchLabels"].items() <= labels]
+    assert mine == ["penstock-console"]
+    assert policies["penstock-console"]["policyTypes"] == ["Ingress"]
+    assert "ingress" not in policies["penstock-console"]
 
 
 @pytest.mark.parametrize("overlay", sorted(WITH))

@@ -9,6 +9,7 @@ from knative.cloudevents.event_file import read_event
 from knative.delivery.policy import DeliveryOrder
 from knative.filters import ALL_EVENTS, Filter, Part, compile_filter, explain
 from knative.filters.attributes import attributes_of
+from knative.ports import Headers
 
 MARKS = {True: "✓", False: "✗", None: "="}
 ASCII_MARKS = {True: "+", False: "-", None: "="}
@@ -54,6 +55,13 @@ def as_json(one: Explanation) -> dict[str, object]:
 def explain_event(label: str, wanted: Filter, order: DeliveryOrder, content: bytes, name: str) -> Explanation:
     """Of an event as a person has written it: `knative/cloudevents/event_file`. Raises UsageError if it is not one."""
     headers, key, value = read_event(content, name)
+    return explain_record(label, wanted, order, headers, key, value)
+
+
+def explain_record(
+    label: str, wanted: Filter, order: DeliveryOrder, headers: Headers, key: bytes | None, value: bytes | None
+) -> Explanation:
+    """Of a stored event."""
     attributes = attributes_of(headers, value) or {}
     compiled = compile_filter(wanted)
     return Explanation(

@@ -15,12 +15,10 @@ from collections.abc import Sequence
 from app.operations.dead_letters.letters import DeadLetter
 from app.operations.lag import GroupOffset
 from knative import timefmt
-from knative.contract.explanation import Explanation, reason
+from knative.contract.explanation import explain_record, reason
 from knative.contract.records import Subscription
 from knative.contract.subscription_stats import FailingDelivery
 from knative.delivery.policy import OnRetriesExhausted
-from knative.filters import ALL_EVENTS, compile_filter, explain
-from knative.filters.attributes import attributes_of
 from tables.delivery_settings import dead_letters_to
 from tables.kafka.topic_reader import StoredRecord
 from web.console.acts import Passage, Verdict
@@ -74,14 +72,10 @@ def passage(
 
 def _filtered(record: StoredRecord, subscription: Subscription) -> str | None:
     """Why the filter does not let it pass; None: it does."""
-    if subscription.filter == ALL_EVENTS:
-        return None
-    attributes = attributes_of(record.headers, record.value) or {}
-    compiled = compile_filter(subscription.filter)
-    if compiled is None or compiled.matches(attributes):
-        return None
-    parts = tuple(explain(subscription.filter, attributes))
-    return reason(Explanation(subscription.label, False, parts, subscription.order, None, attributes))
+    found = explain_record(
+        subscription.label, subscription.filter, subscription.order, record.headers, record.key, record.value
+    )
+    return None if found.passes else reason(found)
 
 
 def _settled(subscription: Subscription) -> str:

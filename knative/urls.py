@@ -6,6 +6,7 @@ Statuses, logs, traces, dead letters and reports have URLs in this form. Only th
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -63,3 +64,13 @@ def _without_secrets(text: str) -> str:
         return text
     # What is before the @ may be a password, and where it begins is not certain.
     return "...@..." if "@" in text else f"{text[: sign.end()]}..."
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -28,8 +28,9 @@ from app.settings.describe import plain
 from app.settings.load import Settings, load_settings
 from app.timing import START_S
 from knative.errors import UsageError
+from knative.urls import is_loopback
 from tables.timing import POLL_S
-from web.console.safety import AUTO, Mode, is_loopback, mode_of
+from web.console.safety import AUTO, Mode, mode_of
 
 ResourcesDir = Annotated[
     Path | None,

@@ -9,10 +9,11 @@ run code in it      put text into an event                                  esca
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from enum import StrEnum
 from urllib.parse import urlsplit
+
+from knative.urls import is_loopback
 
 
 class Mode(StrEnum):
@@ -52,16 +53,6 @@ def mode_of(wish: str, bind: str, has_tokens: bool) -> Mode:
 def is_open_to_others(wish: str, bind: str, has_tokens: bool) -> bool:
     """Whether everybody who reaches the port could use it. No setting may ask for that."""
     return wish in (Mode.READ, Mode.WRITE) and not has_tokens and not is_loopback(bind)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine's own."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def host_problem(host: str | None, has_tokens: bool) -> str | None:

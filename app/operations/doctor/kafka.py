@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.operations.doctor.check import Check, clock, ok, problem, warning
 from app.operations.plural import count
+from knative.urls import is_loopback
 from tables.kafka.connection.probe import split_address
 
 NAME, CLOCK, ON_DEMAND = "Kafka", "clock of Kafka", "topics on demand"
@@ -71,11 +71,4 @@ def kafka_clock(readings: Sequence[ClockReading]) -> Check:
 
 def on_this_machine(bootstrap: str) -> bool:
     """Whether all of these brokers have loopback addresses."""
-    return all(_is_loopback(split_address(one.strip())[0]) for one in bootstrap.split(","))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return all(is_loopback(split_address(one.strip())[0]) for one in bootstrap.split(","))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.urls import is_loopback
 from web.console.safety import (
     HEADERS,
     Mode,
     host_problem,
-    is_loopback,
     is_open_to_others,
     mode_of,
     origin_problem,

@@ -93,7 +93,7 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
 
 def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> ResourceProblem | None:
     """How to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
-    remove = f"`penstock remove {record.kind}/{record.namespace}/{record.name}`"
+    remove = f"`penstock remove {record.title}`"
     if record.unlisted:
         what = f"no file has it, so it is not served; add its file again, or delete it with {remove}"
         return ResourceProblem(record.kind, record.namespace, record.name, "False", "NotInFiles", what)

@@ -110,7 +110,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     report = contract.report
     if report is None:
         raise NotReadyError("No controller has reported its files yet.", "Start a worker of role all.")
-    records = {f"{one.kind}/{one.namespace}/{one.name}": one for one in contract.records}
+    records = {one.title: one for one in contract.records}
     removable = removable_names(contract)
     names = list(dict.fromkeys(map(read_name, wishes)))
     for name in names:

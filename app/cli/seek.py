@@ -104,7 +104,7 @@ def _say(steps: Steps, phase: str) -> None:
 def _choose(contract: Contract, name: str) -> Subscription:
     found = choose_subscriptions(contract, name)
     if len(found) > 1:
-        both = " or ".join(f"{one.kind}/{one.namespace}/{one.name}" for one in found)
+        both = " or ".join(one.title for one in found)
         raise UsageError(f"A subscription and a trigger have the name {name}.", f"Write {both}.")
     return found[0]
 
@@ -123,7 +123,7 @@ def _by_controller(at: Installation, one: Subscription, to: str, limit_s: float)
 
 
 def _show(one: Subscription, to: str, moves: Sequence[Move], output: Format, *, moved: bool) -> None:
-    name = f"{one.kind}/{one.namespace}/{one.name}"
+    name = one.title
     if output is Format.JSON:
         rows = [{"partition": move.partition, "old": _old(move), "new": move.new} for move in moves]
         print_json({"subscription": name, "to": to, "moved": moved, "partitions": rows})

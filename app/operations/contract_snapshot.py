@@ -192,7 +192,7 @@ def removable_names(contract: Contract) -> list[str]:
     """KIND/NAMESPACE/NAME of the resources that no file has, or that are not in the cluster and were never deleted."""
     foreign = contract.report.foreign if contract.report is not None else ()
     removable = (record for record in contract.records if record.unlisted or record.uid in foreign)
-    return [f"{record.kind}/{record.namespace}/{record.name}" for record in removable]
+    return [record.title for record in removable]
 
 
 def is_named(one: Channel | Subscription, wish: str) -> bool:

@@ -92,7 +92,7 @@ def left_alone_status(one: Object[Broker] | Object[Trigger], broker: Broker) -> 
 
 def unlisted_status(record: Channel | Subscription) -> WriteStatus:
     """The status of a resource that no file has any more."""
-    name = f"{record.kind}/{record.namespace}/{record.name}"
+    name = record.title
     keeps = "topics and events" if isinstance(record, Channel) else "consumer group and position"
     message = (
         f"no file has it: it is not served, and keeps its {keeps}. Add its file again to continue where it stopped, or "

@@ -150,6 +150,11 @@ class Subscription:
         """`namespace/name`, of a Trigger `namespace/trigger:name`; for messages and metrics."""
         return f"{self.namespace}/{self.unique_name}"
 
+    @property
+    def title(self) -> str:
+        """`KIND/NAMESPACE/NAME`, as commands take it."""
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:

@@ -19,11 +19,6 @@ def subscriptions_of(state: State) -> list[Subscription]:
     return sorted(records, key=lambda record: (record.namespace, record.name, record.kind))
 
 
-def title_of(subscription: Subscription) -> str:
-    """KIND/NAMESPACE/NAME, as commands take it."""
-    return f"{subscription.kind}/{subscription.namespace}/{subscription.name}"
-
-
 def move_rows(moves: Sequence[Move]) -> list[Values]:
     """What each partition repeats or skips. Without a committed offset, delivery begins where the log does."""
     return [
@@ -40,7 +35,7 @@ def move_rows(moves: Sequence[Move]) -> list[Values]:
 
 def _find(state: State, title: str) -> Subscription | None:
     for subscription in subscriptions_of(state):
-        if title == title_of(subscription):
+        if title == subscription.title:
             return subscription
     if title:
         raise NotThere(f"There is no subscription or trigger {title[:300]} (any more).")
@@ -64,7 +59,7 @@ async def _preview(ask: Ask) -> Values:
             problem = str(raised)
     return {
         **values,
-        "titles": [title_of(each) for each in subscriptions_of(ask.state)],
+        "titles": [each.title for each in subscriptions_of(ask.state)],
         "title": ask.query.get("of", ""),
         "to": to,
         "rows": rows,
@@ -76,7 +71,7 @@ async def _preview(ask: Ask) -> Values:
 
 
 def _command(subscription: Subscription, to: str) -> str:
-    return f"penstock seek {quote(title_of(subscription))} --to {quote(to)} --dry-run"
+    return f"penstock seek {quote(subscription.title)} --to {quote(to)} --dry-run"
 
 
 async def _seek(ask: Ask) -> Values | Seen:

@@ -14,7 +14,6 @@ from app.worker.secrets.file_watch import FileWatch
 from app.worker.secrets.token_file import read_names
 from knative.contract import kafka_names
 from tables.traffic_windows.view import TrafficRows
-from web.console.limits import Limits
 from web.console.safety import Mode
 from web.console.server import Console, ConsoleConfig
 from web.console.sessions import Sessions
@@ -48,7 +47,7 @@ def console(
         secure=bool(settings.tls_cert),
         bodies=settings.console_bodies,
     )
-    sessions = Sessions(Limits())
+    sessions = Sessions(config.limits)
     if settings.console_tokens:
         path = Path(settings.console_tokens.removeprefix("file:"))
 

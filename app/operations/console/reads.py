@@ -195,9 +195,8 @@ class _BuiltMap:
 
 
 def _build_map(state: State) -> _BuiltMap:
-    from app.operations.console.live_map import (
-        map_of,
-    )  # numpy and scipy take 0.4 s and 40 MB: only where somebody looks
+    # numpy and scipy take 0.4 s and 40 MB: only where somebody looks.
+    from app.operations.console.live_map import map_of
 
     began_s = time.thread_time()
     view = map_of(state)

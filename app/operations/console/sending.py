@@ -11,6 +11,7 @@ from knative.errors import PenstockError
 from penstock.client import Client, address_of
 from penstock.events import content_type_of, make_event, to_message
 from web.console.acts import Sent
+from web.console.pages.channel import send_command
 
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
@@ -30,7 +31,7 @@ def prepared(settings: Settings, channel: Channel, attributes: Mapping[str, str]
     answers. Raises UsageError for an event that is not valid, and PenstockError where this worker cannot send."""
     name = f"{channel.namespace}/{channel.name}"
     kind = "broker" if channel.kind == BROKER else "channel"
-    command = f"penstock send --{kind} {name}"
+    command = send_command(channel)
     server = ingress_of(settings)
     if server is None:
         raise PenstockError("This worker has no ingress.", f"Use `{command} --server ADDRESS`.")

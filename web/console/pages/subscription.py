@@ -74,7 +74,7 @@ def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[Partitio
         "times": delivery_times(state.traffic, row.name_in_traffic),
         "cure": cure_of(status.ready),
         "details": details,
-        "error": None if details is None or details.last_error is None else details.last_error,
+        "error": None if details is None else details.last_error,
         "partitions": [] if subscription is None else partitions_of(subscription, details, lag),
         "lag_age_s": None if lag is None else state.now_s - lag.at_s,
         "delivery": [] if subscription is None else [*delivery_settings(subscription), dead_letters_to(subscription)],

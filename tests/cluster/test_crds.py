@@ -10,6 +10,7 @@ import pytest
 from knative.resources.kinds import OURS
 from tests.support.kube.client import Answer, path_of
 from tests.support.kube.cluster import START_LIMIT_S, KubeCluster
+from tests.support.kube.manifests import OPEN_SCHEMA, definition
 from tests.support.processes import wait_until
 
 SINK = {"uri": "http://h/"}
@@ -122,31 +123,25 @@ def test_kubectl_get_shows_address_and_readiness(with_crds: KubeCluster, make_na
     }
 
 
+def _widget(schema: dict[str, Any]) -> dict[str, Any]:
+    return definition("example.com/v1", "Widget", schema)
+
+
 def test_crds_of_another_implementation_are_not_replaced(with_crds: KubeCluster) -> None:
     """By the command in the docs, which applies as `penstock`. What Penstock has put there it replaces later."""
-    metadata = {"name": "widgets.example.com"}
-    names = {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"}
-    open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-    def widget(schema: dict[str, Any]) -> dict[str, Any]:
-        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-        spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
-        api = "apiextensions.k8s.io/v1"
-        return {"apiVersion": api, "kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec}
-
     admin = with_crds.admin
 
     def install(schema: dict[str, Any]) -> Answer:
-        return admin.apply(widget(schema), "penstock", force="false")
+        return admin.apply(_widget(schema), "penstock", force="false")
 
-    path = path_of(widget({}))
+    path = path_of(_widget({}))
     for of_somebody_else in (admin.create, admin.apply):
-        of_somebody_else(widget(open_schema)).must()
+        of_somebody_else(_widget(OPEN_SCHEMA)).must()
         refused = install({"type": "object"})
         assert refused.status == 409, "kubectl ends with 1, and prints what is in conflict"
         assert ".spec.versions" in refused.message
         (version,) = admin.get(path).must()["spec"]["versions"]
-        assert version["schema"]["openAPIV3Schema"] == open_schema
+        assert version["schema"]["openAPIV3Schema"] == OPEN_SCHEMA
         admin.delete(path).must()
         wait_until("it is gone", lambda: admin.get(path).status == 404, START_LIMIT_S)
     install({"type": "object"}).must()

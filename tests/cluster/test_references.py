@@ -10,7 +10,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.client import path_of, resource_path
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.manifests import rbac
+from tests.support.kube.manifests import OPEN_SCHEMA, definition, rbac
 from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
@@ -19,25 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 FLOWS = "flows.knative.dev/v1"
 #: Knative's kind, as far as it matters here: that its status has an address.
-SEQUENCE: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "sequences.flows.knative.dev"},
-    "spec": {
-        "group": "flows.knative.dev",
-        "scope": "Namespaced",
-        "names": {"kind": "Sequence", "listKind": "SequenceList", "plural": "sequences", "singular": "sequence"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+SEQUENCE = definition(FLOWS, "Sequence", OPEN_SCHEMA, subresources={"status": {}})
 SINK = {"ref": {"apiVersion": CHANNELS, "kind": "KafkaChannel", "name": "failed"}}
 MISSING = ("False", "DeadLetterSinkNotResolved")
 RESOLVED = ("True", "")

@@ -17,6 +17,7 @@ from tests.support.groups import group_states
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.faulty_api import Faults, FaultyApi
+from tests.support.kube.manifests import definition
 from tests.support.kube.penstock import CHANNELS, MESSAGING, RESETS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
@@ -24,19 +25,7 @@ from tests.system.sending import post
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 #: Core's kind, as far as it matters here: that it is there.
-CHANNEL_KIND: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "channels.messaging.knative.dev"},
-    "spec": {
-        "group": "messaging.knative.dev",
-        "scope": "Namespaced",
-        "names": {"kind": "Channel", "listKind": "ChannelList", "plural": "channels", "singular": "channel"},
-        "versions": [
-            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-        ],
-    },
-}
+CHANNEL_KIND = definition("messaging.knative.dev/v1", "Channel", {"type": "object"})
 
 
 @pytest.fixture

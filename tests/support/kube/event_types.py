@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.kube.client import path_of, resource_path
 from tests.support.kube.cluster import START_LIMIT_S, KubeCluster
+from tests.support.kube.manifests import definition
 from tests.support.processes import wait_until
 
 _TEXT = {"type": "string"}
@@ -17,29 +18,13 @@ _SPEC = {
     "properties": {**dict.fromkeys(("type", "source", "description"), _TEXT), "reference": _REFERENCE},
 }
 
-DEFINITION: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "eventtypes.eventing.knative.dev"},
-    "spec": {
-        "group": "eventing.knative.dev",
-        "scope": "Namespaced",
-        "names": {"kind": "EventType", "listKind": "EventTypeList", "plural": "eventtypes", "singular": "eventtype"},
-        "versions": [
-            {
-                "name": "v1beta2",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _SPEC}}},
-                "additionalPrinterColumns": [
-                    {"name": "Type", "type": "string", "jsonPath": ".spec.type"},
-                    {"name": "Source", "type": "string", "jsonPath": ".spec.source"},
-                    {"name": "Reference Name", "type": "string", "jsonPath": ".spec.reference.name"},
-                ],
-            }
-        ],
-    },
-}
+_COLUMNS = {"Type": ".spec.type", "Source": ".spec.source", "Reference Name": ".spec.reference.name"}
+DEFINITION = definition(
+    "eventing.knative.dev/v1beta2",
+    "EventType",
+    {"type": "object", "properties": {"spec": _SPEC}},
+    additionalPrinterColumns=[{"name": name, "type": "string", "jsonPath": path} for name, path in _COLUMNS.items()],
+)
 
 
 Listed = Callable[[str], list[dict[str, Any]]]  #: the EventTypes of a namespace

@@ -26,6 +26,24 @@ def documents(*files: Path) -> list[dict[str, Any]]:
     return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
 
 
+def definition(api_version: str, kind: str, schema: dict[str, Any], **more: object) -> dict[str, Any]:
+    """A CRD of a kind of somebody else, as far as it matters here. `more`: other fields of its one version."""
+    group, _, version = api_version.partition("/")
+    singular = kind.lower()
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": f"{singular}s", "singular": singular}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **more}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }
+
+
+#: A schema that takes everything.
+OPEN_SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
 def rbac() -> list[dict[str, Any]]:
     """All objects of the folder with the roles, in the order of its kustomization."""
     listed = yaml.safe_load((RBAC / "kustomization.yaml").read_text())["resources"]

@@ -133,7 +133,7 @@ class EventReads:
         latest = self._tails.pop((topic, filter_), None)
         if latest is None:
             while len(self._tails) >= self._limits.tails_max:
-                del self._tails[next(iter(self._tails))]  # the one that was not looked at for the longest
+                del self._tails[next(iter(self._tails))]  # the one that nobody has read for longest
             latest = Latest(Tail(topic, _filter(filter_), self._sparing, self._limits.rows_max).look, "console-tail")
         self._tails[topic, filter_] = latest
         known = await latest.get(SPARING_S)

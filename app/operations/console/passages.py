@@ -42,7 +42,7 @@ def passage(
     is_whole: bool = True,
 ) -> Passage:
     """`position`: of its group in the event's partition, None = not known; `letter`: its dead letter, and when that was
-    redriven; `is_whole`: all letters were looked at."""
+    redriven; `is_whole`: all letters were read."""
     if letter is not None:
         found, redriven_at = letter
         if redriven_at is not None:

@@ -21,7 +21,7 @@ LEAVING = "the worker stops"
 
 @dataclass
 class Running:
-    """A task; whoever carries it out sets these fields."""
+    """A task. The work that carries it out sets these fields."""
 
     who: str
     act: str

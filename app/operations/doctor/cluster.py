@@ -19,7 +19,7 @@ from knative.resources.values import MESSAGING
 SERVER, CLOCK, SPACES = "API server", "clock of the API server", "namespaces"
 LEASE, _START = "Lease", "start the controller of this installation"
 KINDS, MODE, ACCESS = "CRDs", "subscriptions", "permissions"
-#: Refuses to change what somebody else has put there, such as CRDs of Knative.
+#: Fails where another manager has set a field, as in the CRDs of Knative.
 APPLY = "kubectl apply --server-side --field-manager=penstock"
 ROLES = CRDS.parent / "rbac" / "controller.yaml"
 SERVICES_ROLE = CRDS.parent / "components" / "channel-services-role" / "role.yaml"  #: for PENSTOCK_CHANNEL_SERVICES

@@ -2,7 +2,7 @@
 
     rules of ClusterRoles -> grants    audit log -> requests    ->  refused, and granted but never used
 
-Pure but for `read_log`.
+Pure but for `AuditLog`.
 """
 
 from __future__ import annotations
@@ -70,6 +70,27 @@ class Comparison:
     unused: tuple[Grant, ...]
 
 
+class AuditLog:
+    """The requests of an audit log that grows. Each look reads only what is new since the last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._requests: list[Request] = []
+
+    def requests(self) -> list[Request]:
+        """All requests for resources so far. A last line that is not complete yet is left for the next look."""
+        if self._path.is_file():
+            with self._path.open("rb") as log:
+                log.seek(self._position)
+                lines, _, _ = log.read().rpartition(b"\n")
+            if lines:
+                self._position += len(lines) + 1
+                requests = (request_of(json.loads(line)) for line in lines.split(b"\n"))
+                self._requests += [request for request in requests if request is not None]
+        return list(self._requests)
+
+
 def grants(roles: Iterable[Mapping[str, Any]]) -> frozenset[Grant]:
     """Everything that Roles and ClusterRoles allow on resources, verb by verb."""
     return frozenset(
@@ -108,15 +129,6 @@ def compare(roles: Iterable[Mapping[str, Any]], requests: Iterable[Request], use
     used = [request for request in theirs if request.allowed]
     unused = sorted(grant for grant in grants(roles) if not any(grant.covers(request) for request in used))
     return Comparison(refused, tuple(unused))
-
-
-def read_log(path: Path) -> list[Request]:
-    """All requests for resources in an audit log. A last line that is not complete yet is left out."""
-    if not path.is_file():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    found = (request_of(json.loads(line)) for line in lines if line.endswith("\n"))
-    return [request for request in found if request is not None]
 
 
 def service_account(namespace: str, name: str) -> str:

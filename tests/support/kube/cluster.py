@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from app.local.kafka import EmbeddedKafka
-from tests.support.kube.audit import POLICY, Request, read_log
+from tests.support.kube.audit import POLICY, AuditLog, Request
 from tests.support.kube.build import ensure_server
 from tests.support.kube.client import KubeClient, resource_path
 from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
@@ -45,6 +45,7 @@ class KubeCluster(StartedByWith):
     def __init__(self, folder: Path, *, controllers: bool = True) -> None:
         """`controllers`: with the controller manager, without which namespaces are never gone and have no accounts."""
         self.folder = folder.absolute()
+        self._audit = AuditLog(self.audit_log)
         self._program = str(ensure_server())
         self._controllers = controllers
         self._pki = self.folder / "pki"
@@ -87,7 +88,7 @@ class KubeCluster(StartedByWith):
 
     def requests(self) -> list[Request]:
         """All requests for resources so far."""
-        return read_log(self.audit_log)
+        return self._audit.requests()
 
     def start(self) -> None:
         """Start everything; return when it answers."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kube.audit import Comparison, Grant, Request, compare, grants, read_log, request_of
+from tests.support.kube.audit import AuditLog, Comparison, Grant, Request, compare, grants, request_of
 
 USER = "system:serviceaccount:penstock:controller"
 
@@ -108,9 +108,10 @@ def test_discovery_is_no_request_for_a_resource() -> None:
 
 def test_log_is_read_up_to_its_last_complete_line(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
-    assert read_log(log) == []
+    audit = AuditLog(log)
+    assert audit.requests() == []
     lines = [json.dumps(_record("get", "services")), json.dumps(_record("list", "secrets"))]
     log.write_text(f"{lines[0]}\n{lines[1][:20]}")
-    assert [request.verb for request in read_log(log)] == ["get"]
+    assert [request.verb for request in audit.requests()] == ["get"]
     log.write_text("".join(f"{line}\n" for line in lines))
-    assert [request.verb for request in read_log(log)] == ["get", "list"]
+    assert [request.verb for request in audit.requests()] == ["get", "list"]

@@ -375,7 +375,10 @@ class Controller:
     ) -> frozenset[str]:
         """Report all problems, and write the statuses but those of the uids in `later`. Returns the uids of those that
         must be tried again."""
-        retained = [record for record in self._view.published() if record.uid in world.retained]
+        # Nothing is retained in most rounds, and looking at all that is published takes longer than the round.
+        retained = (
+            [record for record in self._view.published() if record.uid in world.retained] if world.retained else []
+        )
         statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost

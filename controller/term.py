@@ -97,10 +97,16 @@ class Term:
                 self.dirty |= rows.keys() | others.keys()
                 secrets |= any(one is not None and bool(one.secrets) for one in (before, after))
             elif rows is not others:
-                self.dirty |= {uid for uid in rows.keys() | others.keys() if rows.get(uid) != others.get(uid)}
+                self.dirty |= _different(rows, others)
             secrets |= (before.secrets if before is not None else {}) != (after.secrets if after is not None else {})
         self.workers, self.fresh = dict(workers), fresh
         return secrets
+
+
+def _different(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+    """The names of what is different. Most is the same object in both, which need not be compared."""
+    changed = {name for name, row in after.items() if (old := before.get(name)) is not row and old != row}
+    return changed | (before.keys() - after.keys())
 
 
 def _merged(known: Mapping[str, V], asked: Collection[str], seen: Mapping[str, V]) -> Mapping[str, V]:

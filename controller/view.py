@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import replace
 
 from controller.config import ControllerConfig
@@ -60,7 +61,7 @@ class View:
         term.look |= bool(dirty) or due or contract
         await self._look_around(term, now, status=status)
         if contract or due:
-            term.dirty |= term.parts.differences(self._by_uid(), self._executor.removals)
+            term.dirty |= self._changed(term.parts)
         if due:
             term.dirty |= {*self._executor.removals, *term.parts.concerned(self._executor.failures)}
             term.dirty |= term.parts.of_groups((term.observed or ObservedKafka()).unknown)
@@ -106,6 +107,7 @@ class View:
         for found in self._source.objects(published.values(), ()):
             parts.put_object(found.uid, found)
         parts.follow(published, self._executor.removals)
+        parts.revision = self._contract.revision
         if any(self._waits(found) for found in parts.objects.values()):
             return
         now = time.monotonic()
@@ -120,6 +122,13 @@ class View:
         resource = found.resource
         return isinstance(resource, ResetOffset) and not resource.over and found.uid not in self._executor.seeks
 
+    def _renew(self, parts: Parts, dirty: Collection[str]) -> set[str]:
+        changed = self._changed(parts)
+        published = self._by_uid() if changed else {}
+        touched = parts.renew(published, self._executor.removals, changed, dirty, self._source.object_of)
+        parts.revision = self._contract.revision
+        return touched
+
     def keep_failures(self, term: Term, world: World, actions: list[Action]) -> None:
         """Forget the failures of actions that are not planned any more, among those that were decided about."""
         keep = {action.target for action in actions}
@@ -132,13 +141,20 @@ class View:
         """All records of the contract."""
         return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
 
+    def _changed(self, parts: Parts) -> set[str]:
+        """The uids of what the parts do not know yet of the contract and the removals."""
+        if parts.revision == self._contract.revision:
+            return parts.removed(self._executor.removals)
+        return parts.differences(self._by_uid(), self._executor.removals)
+
     def _by_uid(self) -> dict[str, Record]:
         return {**self._contract.channels, **self._contract.subscriptions}
 
     def world(self, term: Term) -> World:
         """Everything, or what is dirty and what it depends on."""
         now = time.time()
-        published, parts = self.published(), term.parts
+        parts = term.parts
+        published = self.published() if parts is None else []
         creations, complete = self._executor.creations, term.scan.complete
         removals, cluster = self._executor.removals, self._source.view(whole=parts is None)
         retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
@@ -146,8 +162,8 @@ class View:
         world = World(
             objects=objects,
             observed=term.observed or ObservedKafka(),
-            channels=dict(self._contract.channels),
-            subscriptions=dict(self._contract.subscriptions),
+            channels=dict(self._contract.channels) if parts is None else {},
+            subscriptions=dict(self._contract.subscriptions) if parts is None else {},
             workers=dict(self._status.workers),
             removals=removals,
             creations=creations,
@@ -170,7 +186,7 @@ class View:
                 term.dirty |= dirty
             else:  # anything may have changed since the collection: the next one begins with all that is there then
                 term.whole_at = float("-inf")
-            term.queue |= parts.renew(world, term.dirty, self._source.object_of)
+            term.queue |= self._renew(parts, term.dirty)
             term.dirty = set()
             term.take_turn(PART_MAX, parts.namespace_of)
             world = parts.world(world, term.focus)

@@ -46,6 +46,7 @@ class ContractTable:
         self.channels: dict[str, Channel] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.unsupported: dict[str, Unsupported] = {}  #: subscriptions that this version cannot serve
+        self.revision = 0  #: grows with each change of what is published
         self._problems: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
         self._topic = topic
@@ -121,6 +122,7 @@ class ContractTable:
         return True
 
     def _forget(self, uid: str) -> None:
+        self.revision += 1
         self.channels.pop(uid, None)
         self.subscriptions.pop(uid, None)
         self.unsupported.pop(uid, None)

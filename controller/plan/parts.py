@@ -44,6 +44,7 @@ class Parts:
         self.objects: dict[str, AnyObject] = {}
         self._records: dict[str, Channel | Subscription] = {}
         self._removals: dict[str, Removal] = {}
+        self.revision: int | None = None  #: of the contract that `follow` or `renew` had last; None = not known
         self._tokens: dict[str, dict[str, frozenset[Token]]] = {"object": {}, "record": {}, "removal": {}}
         self._having: defaultdict[Token, dict[str, int]] = defaultdict(dict)  #: token -> uid -> how often
 
@@ -56,7 +57,11 @@ class Parts:
 
     def differences(self, published: Mapping[str, Channel | Subscription], removals: Mapping[str, Removal]) -> set[str]:
         """The uids of what is different in the contract and the removals since `follow`."""
-        return _differences(self._records, published) | _differences(self._removals, removals)
+        return _differences(self._records, published) | self.removed(removals)
+
+    def removed(self, removals: Mapping[str, Removal]) -> set[str]:
+        """The uids of what is different in the removals since `follow`."""
+        return _differences(self._removals, removals)
 
     def follow(self, published: Mapping[str, Channel | Subscription], removals: Mapping[str, Removal]) -> None:
         """The contract and the removals as they are now."""
@@ -228,13 +233,19 @@ class Parts:
         """Uids of all Brokers."""
         return {uid for uid, found in self.objects.items() if isinstance(found.resource, Broker)}
 
-    def renew(self, whole: World, dirty: Collection[str], object_of: Callable[[str], AnyObject | None]) -> set[str]:
-        """Follow what has changed, and return the uids of what it touches."""
-        published: dict[str, Channel | Subscription] = {**whole.channels, **whole.subscriptions}
-        changed = self.differences(published, whole.removals)
+    def renew(
+        self,
+        published: Mapping[str, Channel | Subscription],
+        removals: Mapping[str, Removal],
+        changed: Collection[str],
+        dirty: Collection[str],
+        object_of: Callable[[str], AnyObject | None],
+    ) -> set[str]:
+        """Follow what has changed, and return the uids of what it touches. `changed`: the differences, as those who
+        know that nothing is published anew need not compare all of it."""
         dirty = {*dirty, *changed}
         focus = self.touched(dirty)
-        self._follow(changed, published, whole.removals)
+        self._follow(changed, published, removals)
         for uid in dirty:
             self.put_object(uid, object_of(uid))
         return focus | self.touched(dirty)

@@ -16,6 +16,7 @@ shorter than the standard library does.
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
@@ -337,16 +338,16 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
 
 def _served_rows(rows: Record) -> dict[str, WorkerSubscription]:
     """Thousands of rows are the same but for their uid: each is read once."""
-    read: dict[str, WorkerSubscription] = {}
+    read: dict[bytes, WorkerSubscription] = {}
     found = {}
     for uid, row in rows.items():
-        text = repr(row)
-        if text not in read:
+        same = marshal.dumps(row, 2)  # a fifth of the time of `repr`
+        if same not in read:
             try:
-                read[text] = _served(row)
+                read[same] = _served(row)
             except DecodeError as problem:
                 raise problem.within(uid).within("subscriptions") from None
-        found[uid] = read[text]
+        found[uid] = read[same]
     return found
 
 

@@ -280,9 +280,9 @@ class Table:
     def refused(self) -> list[WriteStatus]:
         """The statuses of objects that are not served because their finalizer is refused."""
         return [
-            row.known.not_ready("FinalizerForbidden", f"{row.refused.why}; {grant('patch', row.known.kind)}")
-            for row in self.rows.values()
-            if row.state is State.LISTED and row.known is not None and row.refused is not None and row.refused.forbidden
+            known.not_ready("FinalizerForbidden", f"{refused.why}; {grant('patch', known.kind)}")
+            for known in self.known(State.LISTED)
+            if (refused := self.rows[known.uid].refused) is not None and refused.forbidden
         ]
 
     def namespaced(self) -> list[WriteStatus]:

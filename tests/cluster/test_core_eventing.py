@@ -22,7 +22,7 @@ from knative.resources.reset_offsets import RESET_OFFSET
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.groups import group_states
 from tests.support.kube.audit import compare, service_account
-from tests.support.kube.client import path_of
+from tests.support.kube.client import path_of, resource_path
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.core import NAMESPACE as CORE
 from tests.support.kube.core import KnativeCore
@@ -200,6 +200,40 @@ def test_a_broker_with_the_defaults_of_the_cluster(
     penstock.wait("the step has it", lambda: types(subscriber, "/from-broker") == ["test.event"])
     refused = penstock.kube.admin.merge(penstock.path("Trigger", "all"), {"spec": {"broker": "another"}})
     assert refused.message.startswith('admission webhook "validation.webhook.eventing.knative.dev" denied the request')
+
+
+def test_event_types_are_admitted_and_ready(running: tuple[BesideCore, int], subscriber: ScriptedSubscriber) -> None:
+    """Those that the features ask for pass the webhook, and Knative's controller finds what they belong to."""
+    penstock, port = running
+    admin = penstock.kube.admin
+    penstock.create(EVENTING, "Broker", "typed", {})
+    target = penstock.wait_address(EVENTING, "Broker", "typed")
+    features = path_of(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": CORE, "name": "config-features"}}
+    )
+    path = resource_path("eventing.knative.dev/v1beta3", "eventtypes", namespace=penstock.namespace)
+
+    def listed() -> list[Json]:
+        return list(admin.get(path).must()["items"])
+
+    def is_ready() -> bool:
+        assert post(port, target, "typed").status == 202  # types are found while events come
+        conditions = {
+            condition["type"]: condition["status"]
+            for event_type in listed()
+            for condition in event_type.get("status", {}).get("conditions", ())
+        }
+        return conditions.get("Ready") == "True"
+
+    admin.merge(features, {"data": {"eventtype-auto-create": "enabled"}}).must()
+    try:
+        penstock.wait("its EventType is ready", is_ready)
+        (event_type,) = listed()
+        assert event_type["spec"]["reference"]["name"] == "typed"
+        attributes = {attribute["name"]: attribute.get("value") for attribute in event_type["spec"]["attributes"]}
+        assert attributes["type"] == "test.event"
+    finally:
+        admin.merge(features, {"data": {"eventtype-auto-create": "disabled"}}).must()
 
 
 def test_a_subscription_that_is_gone_is_not_served(

@@ -20,7 +20,18 @@ from app.local.kafka import EmbeddedKafka
 from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import analytics, console, draining, faults, filters, passing, resting, slow, taking_in
+from benchmarks.measures import (
+    analytics,
+    cluster,
+    console,
+    draining,
+    faults,
+    filters,
+    passing,
+    resting,
+    slow,
+    taking_in,
+)
 from benchmarks.report import failures, table, wide_console
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
@@ -36,6 +47,7 @@ MEASURES = (
     *faults.MEASURES,
     *filters.MEASURES,
     *console.MEASURES,
+    *cluster.MEASURES,
     *analytics.MEASURES,
 )
 ROUNDS, QUICK_SCALE = 3, 0.1

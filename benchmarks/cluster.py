@@ -32,6 +32,15 @@ _URI = "http://127.0.0.1:9/"
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """How many objects there are, how many of them change, and for how many seconds all rest."""
+
+    objects: int
+    changes: int
+    idle: float
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """What is created, and the condition that says that it is done."""
 
@@ -49,11 +58,11 @@ SCENES = (
 )
 
 
-def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given: argparse.Namespace) -> dict[str, Any]:
+def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, size: Size) -> dict[str, Any]:
     """One run."""
     penstock = PenstockInCluster(kube, bootstrap, folder)
     env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_SUBSCRIPTIONS": "own"}
-    names = [f"n{number:04}" for number in range(given.objects)]
+    names = [f"n{number:04}" for number in range(size.objects)]
     with ExitStack() as stack:
         worker = stack.enter_context(penstock.worker(scene.role, env))
         worker.wait_ready()
@@ -77,10 +86,8 @@ def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given
             "created_requests_each": round(len(_requests(kube, penstock)) / len(names), 2),
         }
         _wait("nothing is written any more", lambda: _is_quiet(kube, penstock))
-        figures |= _idle(kube, penstock, worker, given.idle)
-        figures |= _changes(
-            kube, penstock, worker, scene, names[:: max(1, len(names) // given.changes)][: given.changes]
-        )
+        figures |= _idle(kube, penstock, worker, size.idle)
+        figures |= _changes(kube, penstock, worker, scene, names[:: max(1, len(names) // size.changes)][: size.changes])
         figures["rss_mb"] = round(worker.rss_bytes() / 1e6, 1)
         figures["most_rss_mb"] = round(worker.most_rss_bytes() / 1e6, 1)
         if dispatcher is not None:
@@ -175,11 +182,12 @@ def main() -> None:
     parser.add_argument("--kind", choices=kinds, action="append", help="only the runs with this kind")
     parser.add_argument("--role", choices=("all", "controller"), help="only the runs whose controller has this role")
     given = parser.parse_args()
+    size = Size(given.objects, given.changes, given.idle)
     with cluster_with_kafka() as (kube, kafka, folder):
         for scene in SCENES:
             if (given.kind and scene.kind not in given.kind) or given.role not in (None, scene.role):
                 continue
-            figures = measure(kube, kafka.bootstrap, folder / f"{scene.kind}-{scene.role}", scene, given)
+            figures = measure(kube, kafka.bootstrap, folder / f"{scene.kind}-{scene.role}", scene, size)
             print(json.dumps(figures), flush=True)
 
 

@@ -41,7 +41,7 @@ def measure(count: int) -> dict[str, Any]:
     changed = trigger("n00000", generation=2, subscriber=Destination(uri="http://other/"))
 
     def decide() -> None:
-        focus = parts.renew(replace(world, objects=()), {changed.uid}, lambda _: changed)
+        focus = parts.renew(published, world.removals, (), {changed.uid}, lambda _: changed)
         actions = reconcile(parts.world(replace(world, objects=()), focus), kafka.config)
         assert isinstance(actions[0], PublishSubscription), actions
 

@@ -48,6 +48,11 @@ def kubernetes_version() -> str:
     return found[1]
 
 
+def is_server_built(root: Path = CACHE) -> bool:
+    """Whether an API server is there, so that nobody waits for it to be built."""
+    return any(root.glob("*/kubernetes"))
+
+
 def ensure_server(root: Path = CACHE) -> Path:
     """The API server, built if needed. Raises PenstockError with a hint."""
     version = kubernetes_version()

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from knative.traffic import latency_sketch
 from tables.traffic_windows.view import HeldRows, Name
-from tables.traffic_windows.windows import LONG_S, SHORT_S, events_of, merged
+from tables.traffic_windows.windows import LONG_S, SHORT_S, Window, events_of, merged
 
 WINDOWS = 15 * LONG_S // SHORT_S + 1  #: the current one, which still grows, and those of a quarter of an hour
 _MINUTE = LONG_S // SHORT_S
 
 # Rows that are over never change, and a page asks for all of them again every two seconds.
 _events_of = lru_cache(32_768)(events_of)
-forget = _events_of.cache_clear  #: no page is open
+
+
+@lru_cache(128)
+def _latency_of(rows: tuple[bytes, ...]) -> Mapping[int, int]:
+    return merged(map(Window.decode, rows)).latency
+
+
+def forget() -> None:
+    """No page is open."""
+    _events_of.cache_clear()
+    _latency_of.cache_clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,8 @@ def delivery_times(traffic: HeldRows | None, name: Name) -> tuple[float | None, 
     """p50 and p99 of a subscription in the last quarter of an hour, in seconds; None = nothing was delivered."""
     if traffic is None:
         return None, None
-    lines = traffic.lines(SHORT_S, WINDOWS, name[0], (name[1],))
-    windows = [window for line in lines if line.subscription == name[2] for window in line.windows.values()]
-    latency = merged(windows).latency
+    *full, current = (rows.get(name) for _, rows in traffic.rows(SHORT_S, WINDOWS))
+    latency = dict(_latency_of(tuple(filter(None, full))))
+    if current is not None:
+        latency_sketch.merge(latency, Window.decode(current).latency)
     return latency_sketch.quantile(latency, 0.5), latency_sketch.quantile(latency, 0.99)

@@ -63,11 +63,12 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
     report = here.report
     reported = report.problems if report is not None else ()
     problems = {(problem.kind, problem.namespace, problem.name): problem for problem in reported}
-    foreign = report.foreign if report is not None else ()
+    foreign = frozenset(report.foreign if report is not None else ())
     parts: dict[str, list[Condition]] = {}
+    workers = [worker for worker in here.workers if now_s - worker.time <= FRESH_S]
     for subscription in here.subscriptions:
         name = (subscription.kind, subscription.namespace, subscription.name)
-        details = subscriber_details(subscription, here.workers, now_s)
+        details = subscriber_details(subscription, workers, now_s)
         label = f"{subscription.kind} {subscription.namespace}/{subscription.name}"
         parts.setdefault(subscription.channel_uid, []).append(serving("Ready", details.status, label))
         problem = problems.pop(name, None) or _not_here(subscription, foreign)
@@ -80,8 +81,8 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
         yield ResourceStatus(*name, _ready(problem, parts.get(channel.uid, ())), channel=channel)
     for name, problem in problems.items():
         yield ResourceStatus(*name, _ready(problem))
-    for worker in here.workers:
-        if worker.unused is not None and now_s - worker.time <= FRESH_S:
+    for worker in workers:
+        if worker.unused is not None:
             more = f"it does not use what has changed: {worker.unused}"
             yield ResourceStatus(
                 WORKER, "", worker.worker, Condition("Ready", ConditionStatus.TRUE, "ChangesNotUsed", more)

@@ -40,7 +40,6 @@ class Row:
     kind: str
     namespace: str
     name: str
-    path: str
     level: Level
     word: str
     reason: str
@@ -48,12 +47,23 @@ class Row:
     name_in_traffic: Name
     flow: Flow = NO_FLOW
     channel: str | None = None
-    channel_path: str | None = None
     readers: int = 0  #: subscriptions of a channel
     lag: int = 0
     lag_s: float | None = None
     retrying: int = 0
     letters: int | None = None  #: dead letters not redriven; None = not known
+
+    @property
+    def path(self) -> str:
+        """Its page. Addresses of rows that are not shown are never made."""
+        return path_of(self.kind, self.namespace, self.name)
+
+    @property
+    def channel_path(self) -> str | None:
+        """The page of `channel`."""
+        if self.channel is None:
+            return None
+        return path_of(BROKER if self.kind == TRIGGER else CHANNEL, *self.channel.split("/", 1))
 
     @property
     def title(self) -> str:
@@ -84,17 +94,14 @@ def row_of(status: ResourceStatus, letters: Mapping[str, int] | None, readers: i
     retrying = 0 if details is None else details.retrying
     level, word = level_of(status, retrying, counted or 0)
     in_traffic = (status.namespace, unique_name(status.kind, status.name), "")
-    channel = channel_path = None
+    channel = None
     if subscription is not None:
         in_traffic = (status.namespace, subscription.unique_channel, subscription.unique_name)
         channel = f"{subscription.namespace}/{subscription.channel}"
-        owner = BROKER if subscription.kind == TRIGGER else CHANNEL
-        channel_path = path_of(owner, subscription.namespace, subscription.channel)
     return Row(
         status.kind,
         status.namespace,
         status.name,
-        path_of(status.kind, status.namespace, status.name),
         level,
         word,
         status.ready.reason,
@@ -102,7 +109,6 @@ def row_of(status: ResourceStatus, letters: Mapping[str, int] | None, readers: i
         in_traffic,
         NO_FLOW,
         channel,
-        channel_path,
         readers,
         0 if details is None else details.lag,
         None if details is None else details.lag_s,

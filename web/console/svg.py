@@ -9,18 +9,17 @@ from markupsafe import Markup
 
 
 def sparkline(series: Sequence[float]) -> Markup:
-    """The course of a rate, as an area: a step to the right for each value, in hundredths of the height. Screen readers
-    skip it."""
+    """The course of a rate, as an area: a step to the right for each value, in hundredths of the height. Its sides are
+    beyond the edges, where no line is seen. Screen readers skip it."""
     most = max(series, default=0.0)
     if most <= 0:
-        return _chart(1, "", "M0 98h1")
+        return _chart(1, "M-1 98h3")
     heights = [98 - round(96 * value / most) for value in series]
-    line = f"M0 {heights[0]}" + "".join(f"l1 {after - before}" for before, after in pairwise(heights))
-    return _chart(len(heights) - 1, f"{line}V100H0Z", line)
+    steps = "".join(f" 1 {after - before}" for before, after in pairwise(heights))
+    return _chart(len(heights) - 1, f"M-1 102V{heights[0]}h1l0 0{steps}h1V102")
 
 
-def _chart(width: int, area: str, line: str) -> Markup:
+def _chart(width: int, path: str) -> Markup:
     return Markup(
-        '<svg class="spark" viewBox="0 0 {} 100" preserveAspectRatio="none" aria-hidden="true">'
-        '<path class="area" d="{}"/><path class="line" d="{}"/></svg>'
-    ).format(max(width, 1), area, line)
+        '<svg class="spark" viewBox="0 0 {} 100" preserveAspectRatio="none" aria-hidden="true"><path d="{}"/></svg>'
+    ).format(max(width, 1), path)

@@ -79,7 +79,7 @@ class Console:
         #: Without tokens everybody on this machine is the same person.
         self._everybody = Session("everybody on this machine", b"", math.inf)
         self._tabs = 0
-        self._rendered: dict[tuple[object, ...], asyncio.Task[str]] = {}  # live parts of the present state
+        self._rendered: dict[tuple[object, ...], asyncio.Task[bytes]] = {}  # live parts of the present state
         self._rendered_of = 0
         self._stopping = asyncio.Event()
 
@@ -250,10 +250,9 @@ class Console:
         former = None
         try:
             while not self._stopping.is_set() and (session := self._session(request)) is not None:
-                text = await self._live_part(request, page, session)
+                event = await self._live_part(request, page, session)
                 # A comment, if nothing has changed, shows that the connection is alive.
-                event = b":\n\n" if text == former else _event(text)
-                former = text
+                event, former = b":\n\n" if event == former else event, event
                 async with asyncio.timeout(10 * limits.every_s):  # a browser that no longer reads
                     await stream.write(event)
                 await self._next_turn()
@@ -275,8 +274,8 @@ class Console:
         except TimeoutError:
             return
 
-    async def _live_part(self, request: http.Request, page: Page, session: Session) -> str:
-        """The same text for tabs that show the same."""
+    async def _live_part(self, request: http.Request, page: Page, session: Session) -> bytes:
+        """The event with it: the same for tabs that show the same."""
         ask = await self._ask(request, session, is_live=True)
         if self._rendered_of != self._snapshots.number:
             self._rendered.clear()
@@ -287,7 +286,7 @@ class Console:
             rendering = self._rendered[key] = asyncio.create_task(self._render_live(request, page, ask))
         return await asyncio.shield(rendering)  # other tabs wait for it too
 
-    async def _render_live(self, request: http.Request, page: Page, ask: Ask) -> str:
+    async def _render_live(self, request: http.Request, page: Page, ask: Ask) -> bytes:
         try:
             template, values = page.template, await page.build(ask)
         except NotThere as problem:
@@ -297,7 +296,7 @@ class Console:
         except Exception:
             log.exception("the console cannot show a page", path=request.path)
             template, values = "problem.html", _FAILED
-        return await asyncio.to_thread(_render, template, {**self._context(request, page), **values}, live=True)
+        return await asyncio.to_thread(_event, template, {**self._context(request, page), **values})
 
     # -- login
 
@@ -372,6 +371,7 @@ async def _fields(request: http.Request) -> dict[str, str]:
     return {name: value for name in fields if isinstance(value := fields.getone(name), str)}
 
 
-def _event(text: str) -> bytes:
-    """A server-sent event."""
-    return "".join(f"data: {line}\n" for line in text.split("\n")).encode() + b"\n"
+def _event(template: str, values: Values) -> bytes:
+    """A live part as a server-sent event."""
+    lines = _render(template, values, live=True).split("\n")
+    return "".join(f"data: {line}\n" for line in lines).encode() + b"\n"

@@ -1,7 +1,4 @@
-"""The engine that walks the graph in this process: numpy, and scipy's graph routines for large graphs.
-
-A million edges take seconds. scipy is imported when a question needs it.
-"""
+"""The engine that walks the graph in this process. A million edges take seconds."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ class LocalEngine:
 
     def islands(self, graph: Graph) -> Ints:
         """See `Engine`."""
-        return _components(graph, "weak")
+        return _islands(graph)
 
     def loops(self, graph: Graph) -> Ints:
         """See `Engine`."""
-        return _components(graph, "strong")
+        return _loops(graph)
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
         """See `Engine`. Computes one start after the other, so the caller may stop early."""
@@ -52,16 +49,51 @@ class LocalEngine:
         """Nothing to release."""
 
 
-def _components(graph: Graph, connection: str) -> Ints:
-    if not len(graph.heads):
-        return np.arange(graph.size, dtype=np.int64)
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+def _islands(graph: Graph) -> Ints:
+    """Every part takes the label of a neighbour that is smaller; at least every second one disappears in each round."""
+    labels = np.arange(graph.size, dtype=np.int64)
+    while True:
+        heads, tails = labels[graph.heads], labels[graph.tails]
+        apart = heads != tails
+        if not apart.any():
+            return labels
+        np.minimum.at(labels, np.maximum(heads, tails)[apart], np.minimum(heads, tails)[apart])
+        while (labels != labels[labels]).any():
+            labels = labels[labels]
 
-    ones = np.ones(len(graph.heads), dtype=np.int8)
-    matrix = coo_array((ones, (graph.heads, graph.tails)), shape=(graph.size, graph.size)).tocsr()
-    _, labels = connected_components(matrix, directed=True, connection=connection)
-    return smallest_label(labels)
+
+def _loops(graph: Graph) -> Ints:
+    """Tarjan's low points in a depth-first walk without recursion. The last vertex of a loop that the walk leaves is
+    the first one that it saw of it: no edge from the loop leads further back."""
+    by_head = np.argsort(graph.heads, kind="stable")
+    first: list[int] = np.searchsorted(graph.heads[by_head], np.arange(graph.size + 1)).tolist()
+    ends: list[int] = graph.tails[by_head].tolist()
+    places = first[:-1]  # the next edge of each vertex
+    order, low, labels = [0] * graph.size, [0] * graph.size, [-1] * graph.size
+    seen = 0
+    without_label: list[int] = []
+    for root in range(graph.size):
+        path = [] if order[root] else [root]
+        while path:
+            vertex = path[-1]
+            if not order[vertex]:
+                seen += 1
+                order[vertex] = low[vertex] = seen
+                without_label.append(vertex)
+            if places[vertex] < first[vertex + 1]:
+                end = ends[places[vertex]]
+                places[vertex] += 1
+                if not order[end]:
+                    path.append(end)
+                elif labels[end] < 0:
+                    low[vertex] = min(low[vertex], order[end])
+                continue
+            path.pop()
+            if path:
+                low[path[-1]] = min(low[path[-1]], low[vertex])
+            while low[vertex] == order[vertex] and labels[vertex] < 0:
+                labels[without_label.pop()] = vertex
+    return smallest_label(np.array(labels, dtype=np.int64))
 
 
 def _reach(start: int, number: int, first: Ints, ends: Ints, seen: Ints) -> tuple[Ints, Ints]:

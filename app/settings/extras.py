@@ -18,7 +18,7 @@ REPORT = "report"
 ANALYTICS = "analytics"
 OTEL = "otel"
 
-_REPORT_MODULES = ("numpy", "pyarrow", "scipy")
+_REPORT_MODULES = ("numpy", "pyarrow")
 #: Extra -> its modules that Penstock imports.
 MODULES = {
     REPORT: _REPORT_MODULES,
@@ -31,7 +31,7 @@ MODULES = {
     ),
 }
 #: Extra -> the size of its packages, in MB to download.
-MEGABYTES = {REPORT: 110, ANALYTICS: 560, OTEL: 2}
+MEGABYTES = {REPORT: 75, ANALYTICS: 525, OTEL: 2}
 #: Modules that a Spark job needs on this machine.
 SPARK_MODULES = ("pyarrow", "pyspark")
 

@@ -2,7 +2,7 @@
 
 Both workers deliver the same load to 20 subscriptions at the same time, so that every page changes and the machine
 is as busy for both. A tab is a connection that reads the live part of a page, as a browser does: the overview, pages of
-subscriptions, of the channel; the map for itself, because its findings need numpy and scipy. The load is slow, so that
+subscriptions, of the channel; the map for itself, because its findings need numpy. The load is slow, so that
 what varies in it hides nothing. Only Penstock has a console.
 """
 

@@ -138,8 +138,8 @@ def test_modules_fail_to_import_for_nothing_but_an_extra(base: Environment, tmp_
 
 
 _NEEDY = [
-    ("topology", "numpy, pyarrow, scipy, which are not installed: pip install 'penstock[report]'."),
-    ("job topology", "numpy, pyarrow, scipy, graphframes, pandas, py4j, pyspark, which are not installed"),
+    ("topology", "numpy, pyarrow, which are not installed: pip install 'penstock[report]'."),
+    ("job topology", "numpy, pyarrow, graphframes, pandas, py4j, pyspark, which are not installed"),
     ("job traffic", "pyarrow, pyspark, which are not installed: pip install 'penstock[analytics]'."),
     ("census compute", "pyarrow, pyspark, which are not installed: pip install 'penstock[analytics]'."),
     ("census demo", "pyarrow, pyspark, which are not installed: pip install 'penstock[analytics]'."),

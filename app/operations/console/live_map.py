@@ -3,7 +3,7 @@
     statuses, windows of the last minute --> Inputs --> vertices and edges, findings --> data of the map, figures, table
 
 The windows do not say who sent an event, so senders are not on it. Findings that compare long sums are left out: a
-minute says too little for them. Walks need numpy and scipy; without them the map is whole, and has no findings.
+minute says too little for them. Walks need numpy; without it the map is whole, and has no findings.
 Pure. Takes milliseconds for each hundred vertices: call it in a thread.
 """
 
@@ -117,7 +117,7 @@ def _traffic(rows: HeldRows, end: int) -> list[Traffic]:
 def _findings(inputs: Inputs, facts: Facts) -> tuple[tuple[Finding, ...], Mapping[str, int], str | None]:
     """Findings, the number of each vertex's island, and why there are none."""
     try:
-        need(REPORT, "The map's findings", ("numpy", "scipy"))
+        need(REPORT, "The map's findings", ("numpy",))
     except UsageError:
         return (), defaultdict(int), _NO_WALKS
     from analytics.topology.engines.local import LocalEngine

@@ -6,15 +6,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from knative.contract.records import Channel, ControllerReport, ResourceProblem, Subscription, WorkerStatus
-from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
+from knative.contract.records import (
+    BROKER,
+    CHANNEL,
+    SUBSCRIPTION,
+    TRIGGER,
+    Channel,
+    ControllerReport,
+    ResourceProblem,
+    Subscription,
+    WorkerStatus,
+)
+from knative.resources.conditions import Condition, ConditionStatus, ready, true, with_note
 from tables.status_table import FRESH_S, serving, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
 WORKER, MORE = "Worker", "More"  #: kinds of what is not a resource, and has a problem
+
+SECRET_READY = "KafkaSecretReady"  #: only of a Broker with a Secret of its own
+_TOPICS, _SINK = ("TopicReady", "ContractPublished", "Addressable"), "DeadLetterSinkResolved"
+#: Kind -> the conditions that its `Ready` is made of, as the controller writes them.
+PARTS = {
+    CHANNEL: (*_TOPICS, "SubscribersReady", _SINK),
+    BROKER: (*_TOPICS, SECRET_READY, _SINK),
+    SUBSCRIPTION: ("ReferencesResolved", "AddedToChannel", "ChannelReady"),
+    TRIGGER: ("BrokerReady", "SubscriberResolved", _SINK, "Subscribed", "DependencyReady"),
+}
+#: Those that say whether workers serve it.
+_SERVED = {CHANNEL: "SubscribersReady", SUBSCRIPTION: "ChannelReady", TRIGGER: "Subscribed"}
 
 
 class Installation(Protocol):
@@ -48,6 +70,8 @@ class ResourceStatus:
     channel: Channel | None = None  #: of a channel or broker that was served once
     subscription: Subscription | None = None  #: of a subscription or trigger that was served once
     details: SubscriberDetails | None = None  #: of that one
+    problem: ResourceProblem | None = None  #: what the controller reports of it
+    served: tuple[Condition, ...] = ()  #: what workers report of it, or of each of its subscriptions
 
     @property
     def label(self) -> str:
@@ -72,15 +96,15 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
         label = f"{subscription.kind} {subscription.namespace}/{subscription.name}"
         parts.setdefault(subscription.channel_uid, []).append(serving("Ready", details.status, label))
         problem = problems.pop(name, None) or _not_here(subscription, foreign)
-        yield ResourceStatus(
-            *name, _ready(problem, [serving("Ready", details.status)]), subscription=subscription, details=details
-        )
+        served: tuple[Condition, ...] = (serving("Ready", details.status),)
+        yield ResourceStatus(*name, _ready(problem, served), None, subscription, details, problem, served)
     for channel in here.channels:
         name = (channel.kind, channel.namespace, channel.name)
         problem = problems.pop(name, None) or _not_here(channel, foreign)
-        yield ResourceStatus(*name, _ready(problem, parts.get(channel.uid, ())), channel=channel)
+        served = tuple(parts.get(channel.uid, ()))
+        yield ResourceStatus(*name, _ready(problem, served), channel, problem=problem, served=served)
     for name, problem in problems.items():
-        yield ResourceStatus(*name, _ready(problem))
+        yield ResourceStatus(*name, _ready(problem), problem=problem)
     for worker in workers:
         if worker.unused is not None:
             more = f"it does not use what has changed: {worker.unused}"
@@ -90,6 +114,25 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
     if report is not None and report.left_out:
         more = f"{report.left_out} further objects or files have problems; the controller's log names them"
         yield ResourceStatus(MORE, "", "(and more)", Condition("Ready", ConditionStatus.FALSE, "NoRoom", more))
+
+
+def conditions_of(status: ResourceStatus) -> list[Condition]:
+    """What its `Ready` is made of. Empty where nobody says it: an older controller reports only the sum of what is
+    wrong."""
+    problem, served = status.problem, status.served
+    if problem is not None and not problem.parts:
+        return []
+    said = {} if problem is None else {type_: (value, *why) for type_, value, *why in problem.parts}
+    conditions = []
+    for type_ in PARTS.get(status.kind, ()):
+        if type_ in said:
+            value, reason, message = said[type_]
+            conditions.append(Condition(type_, ConditionStatus(value), reason, message))
+        elif type_ == _SERVED.get(status.kind):
+            conditions.append(replace(with_note(ready(served), served), type=type_))
+        elif type_ != SECRET_READY or (status.channel is not None and status.channel.secret):
+            conditions.append(true(type_))
+    return conditions
 
 
 def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> ResourceProblem | None:

@@ -14,22 +14,21 @@ from controller.model import Key
 from controller.plan.actions import WriteStatus
 from controller.plan.channels import kafka_unavailable
 from controller.plan.seek_status import PARTS as _STEPS
-from controller.plan.specs import SECRET_READY
-from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
 from knative.resources.conditions import Condition, ConditionStatus, conditions_of, ready
+from tables.resource_status import PARTS, SECRET_READY
 
-_TOPICS = ("TopicReady", "ContractPublished", "Addressable")
-_SINK = "DeadLetterSinkResolved"
-#: Kind -> the parts of its `Ready`.
-_PARTS = {
-    CHANNEL: (*_TOPICS, "SubscribersReady", _SINK),
-    BROKER: (*_TOPICS, SECRET_READY, _SINK),
-    SUBSCRIPTION: ("ReferencesResolved", "AddedToChannel", "ChannelReady"),
-    TRIGGER: ("BrokerReady", "SubscriberResolved", _SINK, "Subscribed", "DependencyReady"),
-    "ResetOffset": _STEPS,
-}
+_PARTS = {**PARTS, "ResetOffset": _STEPS}
 #: Those that do not depend on Kafka, or are what was found before.
-_STAY = frozenset({SECRET_READY, "Addressable", _SINK, "ReferencesResolved", "SubscriberResolved", "DependencyReady"})
+_STAY = frozenset(
+    {
+        SECRET_READY,
+        "Addressable",
+        "DeadLetterSinkResolved",
+        "ReferencesResolved",
+        "SubscriberResolved",
+        "DependencyReady",
+    }
+)
 
 
 def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], why: str) -> WriteStatus | None:

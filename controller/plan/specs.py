@@ -43,8 +43,7 @@ from knative.resources.values import (
     Subscription,
     Trigger,
 )
-
-SECRET_READY = "KafkaSecretReady"
+from tables.resource_status import SECRET_READY
 
 ChannelKey = tuple[str, str, str]  #: (kind, namespace, name)
 ConfigMaps = Mapping[tuple[str, str], ConfigMap]  #: by (namespace, name)

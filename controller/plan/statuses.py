@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 from controller.plan.actions import Object, World, WriteStatus
 from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
-from controller.plan.specs import SECRET_READY
 from controller.plan.subscriptions import SubscriptionPlan
 from knative.contract.records import CHANNEL, TRIGGER, Channel, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS, NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown, with_note
 from knative.resources.values import Broker, Subscriber, Trigger
+from tables.resource_status import SECRET_READY
 from tables.status_table import FRESH_S, SUBSCRIBER_NOT_IN_FILES, serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"

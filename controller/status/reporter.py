@@ -104,11 +104,14 @@ def _on_object(status: WriteStatus) -> ResourceProblem | None:
         if note is None:
             return None
         summary = replace(note, type="Ready")
-    return _resource_problem(status, summary)
+    return _resource_problem(status, summary, parts)
 
 
-def _resource_problem(status: WriteStatus, one: Condition) -> ResourceProblem:
-    return ResourceProblem(status.kind, status.namespace, status.name, one.status.value, one.reason, one.message)
+def _resource_problem(status: WriteStatus, summary: Condition, parts: Iterable[Condition] = ()) -> ResourceProblem:
+    said = tuple((part.type, part.status.value, part.reason, part.message) for part in parts if part.reason)
+    return ResourceProblem(
+        status.kind, status.namespace, status.name, summary.status.value, summary.reason, summary.message, said
+    )
 
 
 class StatusReporter:

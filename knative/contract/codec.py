@@ -198,6 +198,11 @@ def _pairs_problem(pairs: tuple[tuple[int, ...], ...]) -> str | None:
     return None if are_pairs else "has an item that is not a partition with its offset"
 
 
+def _conditions_problem(parts: tuple[tuple[str, ...], ...]) -> str | None:
+    are_conditions = all(len(part) == 4 and part[1] in ("True", "False", "Unknown") for part in parts)
+    return None if are_conditions else "has an item that is not a condition"
+
+
 _WORKER_STATES = frozenset(map(str, WorkerState))
 _UID = re.compile("[a-zA-Z0-9._-]{1,200}", re.ASCII)
 _TIME = between(0, TIME_MAX_S)
@@ -242,6 +247,7 @@ _DECODER = Decoder(
         ),
         WorkerSubscription: Fields({"generation": _NATURAL, "partitions": _partitions_problem}),
         ControllerReport: Fields({"time": _TIME}),
+        ResourceProblem: Fields({"parts": _conditions_problem}),
         RemovalRequest: Fields({"time": _TIME}),
         SeekRequest: Fields({"time": _TIME}),
         SubscriptionStats: Fields({"oldest": _TIME, "committed": _pairs_problem}, {"heads": partial(each, _head)}),
@@ -285,7 +291,10 @@ def record_of_report(report: ControllerReport) -> Record:
     """The leading controller's record in the status topic."""
     body = {
         "time": report.time,
-        "remarks": [_plain(problem) for problem in report.problems],
+        "remarks": [
+            {name: value for name, value in _plain(problem).items() if name != "parts" or value}
+            for problem in report.problems
+        ],
         "left_out": report.left_out,
         "foreign": list(report.foreign),
     }

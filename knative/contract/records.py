@@ -251,6 +251,7 @@ class ResourceProblem:
     ready: str  #: "True" (served, except for a part that was rejected) | "False" | "Unknown"
     reason: str
     message: str
+    parts: tuple[tuple[str, ...], ...] = ()  #: conditions that are not simply True: type, status, reason, message
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,12 @@ from urllib.parse import quote, urlencode
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, unique_name
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import ConditionStatus
-from tables.resource_status import ResourceStatus
+from tables.resource_status import ResourceStatus, conditions_of
 from tables.traffic_windows.view import HeldRows, Name
+from web.console.cures import cure_of
 from web.console.traffic import NO_FLOW, UNKNOWN_FLOW, Flow, flows
+
+_STYLES = {ConditionStatus.TRUE: "ok", ConditionStatus.FALSE: "bad", ConditionStatus.UNKNOWN: "unknown"}
 
 #: Kind -> first part of the path of its page.
 PATHS = {CHANNEL: "channel", BROKER: "broker", SUBSCRIPTION: "subscription", TRIGGER: "trigger"}
@@ -131,6 +134,21 @@ def level_of(status: ResourceStatus, retrying: int = 0, letters: int = 0) -> tup
     if letters:
         return Level.WARN, "Dead letters"
     return (Level.WARN, "Ready, but") if ready.reason else (Level.OK, "Ready")
+
+
+def condition_rows(status: ResourceStatus) -> list[Mapping[str, object]]:
+    """What its `Ready` is made of. What `Ready` itself says is not repeated."""
+    ready = status.ready
+    return [
+        {
+            "type": condition.type,
+            "style": _STYLES[condition.status],
+            "word": condition.status.value,
+            "why": None if (condition.reason, condition.message) == (ready.reason, ready.message) else condition,
+            "cure": cure_of(condition),
+        }
+        for condition in conditions_of(status)
+    ]
 
 
 def with_flows(rows: Iterable[Row], traffic: HeldRows | None) -> list[Row]:

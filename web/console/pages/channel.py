@@ -11,7 +11,7 @@ from tables.resource_status import ResourceStatus
 from web.console.cures import cure_of
 from web.console.page import Ask, Page, Values
 from web.console.pages.subscription import find
-from web.console.rows import PATHS, row_of, with_flows, worst_first
+from web.console.rows import PATHS, condition_rows, row_of, with_flows, worst_first
 from web.console.state import State
 
 
@@ -36,6 +36,7 @@ def values_of(state: State, status: ResourceStatus, rows_max: int) -> Values:
         "status": status,
         "channel": channel,
         "cure": cure_of(status.ready),
+        "conditions": condition_rows(status),
         "row": row,
         "subscriptions": with_flows(readers[:rows_max], state.traffic),
         "left_out": max(0, len(readers) - rows_max),

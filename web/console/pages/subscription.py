@@ -16,7 +16,7 @@ from tables.resource_status import ResourceStatus
 from tables.subscriber_details import SubscriberDetails
 from web.console.cures import cure_of
 from web.console.page import Ask, NotThere, Page, Values
-from web.console.rows import PATHS, row_of, with_flows
+from web.console.rows import PATHS, condition_rows, row_of, with_flows
 from web.console.state import Known, PartitionLag, State
 from web.console.traffic import delivery_times
 
@@ -73,6 +73,7 @@ def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[Partitio
         "row": row,
         "times": delivery_times(state.traffic, row.name_in_traffic),
         "cure": cure_of(status.ready),
+        "conditions": condition_rows(status),
         "details": details,
         "error": None if details is None else details.last_error,
         "partitions": [] if subscription is None else partitions_of(subscription, details, lag),

@@ -94,7 +94,10 @@ async def test_a_filter_is_explained_in_a_console_that_only_shows() -> None:
 async def test_a_channel_shows_its_address_and_its_readers() -> None:
     async with serving_console() as url:
         words = _words(await _text(url, "/channel/demo/orders"))
+        of_reader = _words(await _text(url, "/subscription/demo/billing"))
 
+    assert "TopicReady ContractPublished Addressable SubscribersReady" in words
+    assert "ReferencesResolved AddedToChannel ChannelReady" in of_reader
     assert f"Path {CHANNEL.path} Host orders.demo" in words
     assert "penstock send --channel demo/orders" in words
     assert "billing demo · subscription Ready" in words

@@ -44,6 +44,15 @@ def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) 
     assert found == ([] if reported is None else [reported])
 
 
+def test_of_an_object_with_each_condition_that_people_should_know() -> None:
+    waits = unknown("AddedToChannel", "TopicConflict", "waits")
+    (found,) = resource_problems([_status(true("Addressable"), REFUSED, waits)], [])
+    assert [part[:3] for part in found.parts] == [
+        (REFUSED.type, "False", "TopicConflict"),
+        ("AddedToChannel", "Unknown", "TopicConflict"),
+    ]
+
+
 def test_of_an_object_whose_changes_are_not_seen() -> None:
     conditions = (true("Ready", "WatchForbidden", "m"), true("TopicReady"))
     (found,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])

@@ -261,6 +261,13 @@ def test_the_bytes_of_a_report() -> None:
         '"ready":"False","reason":"Bad","message":"it is \\"bad\\""}],"left_out":2,"foreign":["f1"]}}'
     )
     assert decode_status(stored) == report
+    parts = (("TopicReady", "False", "Bad", "it is"), ("Addressable", "Unknown", "Waits", ""))
+    with_parts = replace(report, problems=(replace(PROBLEM, parts=parts),))
+    stored = encode_report(with_parts)
+    assert b'"parts":[["TopicReady","False","Bad","it is"],["Addressable","Unknown","Waits",""]]}]' in stored
+    assert decode_status(stored) == with_parts
+    with pytest.raises(DecodeError, match="parts has an item that is not a condition"):
+        decode_status(stored.replace(b'"Unknown"', b'"Maybe"'))
     with_version = replace(report, version="1.2")
     assert encode_report(with_version).endswith(b',"foreign":["f1"],"version":"1.2"}}')
     assert decode_status(encode_report(with_version)) == with_version

@@ -112,6 +112,8 @@ class SubscriptionSpec:
     start: StartPosition = Start.LATEST
     exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
     filter: Filter = ALL_EVENTS
+    own: tuple[str, ...] = ()  #: which of `order` and `concurrency` it has itself, by annotations
+    inherited: tuple[str, ...] = ()  #: which of them its broker gives it
     dependency: str = ""  #: an object that a Trigger depends on, as messages name it
 
     @property
@@ -275,8 +277,9 @@ def of_subscription(one: Subscription) -> SubscriptionSpec:
         subscriber=one.subscriber,
         reply=one.reply,
         delivery=one.delivery,
-        order=one.order,
-        concurrency=one.concurrency,
+        order=one.order or DeliveryOrder.ORDERED,
+        concurrency=one.concurrency or CONCURRENCY,
+        own=_annotated(one),
         start=one.start,
         exhausted=one.exhausted,
     )
@@ -293,8 +296,14 @@ def of_trigger(one: Trigger, broker: Broker | None) -> SubscriptionSpec:
         delivery=one.delivery,
         order=one.order or (broker and broker.order) or DeliveryOrder.KEY_ORDERED,
         concurrency=one.concurrency or (broker and broker.concurrency) or CONCURRENCY,
+        own=(own := _annotated(one)),
+        inherited=tuple(name for name in _annotated(broker) if name not in own),
         start=one.start,
         exhausted=one.exhausted,
         filter=one.filter,
         dependency=one.dependency,
     )
+
+
+def _annotated(resource: Subscription | Trigger | Broker | None) -> tuple[str, ...]:
+    return tuple(name for name in ("order", "concurrency") if getattr(resource, name, None) is not None)

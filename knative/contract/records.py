@@ -122,7 +122,8 @@ class Subscription:
     stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
     secret: str = ""  #: as of its channel
     unlisted: bool = False  #: no file has it or its channel any more: it is not served, and keeps its group
-    delivery_own: tuple[str, ...] = ()  #: fields of its `delivery` that it has itself; for people
+    #: Which fields of its `delivery`, and of `order` and `concurrency`, it has itself. For people.
+    delivery_own: tuple[str, ...] = ()
     delivery_inherited: tuple[str, ...] = ()  #: those that its channel or broker gives it; all others are defaults
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knative.delivery.policy import DeliveryOrder, OnRetriesExhausted
+from knative.delivery.policy import OnRetriesExhausted
 from knative.resources.destination import (
     LABEL_PATTERN,
     NO_NAME,
@@ -252,8 +252,8 @@ def read_subscription(reader: ObjectReader, namespace: str, name: str, annotatio
         subscriber=destination_of(spec["subscriber"]) or Destination(),
         reply=destination_of(spec["reply"]),
         delivery=delivery_of(spec["delivery"]),
-        order=order_of(notes[ORDER]) or DeliveryOrder.ORDERED,
-        concurrency=concurrency_of(notes[CONCURRENCY_KEY]) or CONCURRENCY,
+        order=order_of(notes[ORDER]),
+        concurrency=concurrency_of(notes[CONCURRENCY_KEY]),
         start=start_of(notes[START]),
         exhausted=OnRetriesExhausted(notes[EXHAUSTED]),
     )

@@ -90,8 +90,8 @@ class Subscription:
     subscriber: Destination
     reply: Destination | None = None
     delivery: DeliveryRules | None = None
-    order: DeliveryOrder = DeliveryOrder.ORDERED
-    concurrency: int = CONCURRENCY
+    order: DeliveryOrder | None = None  #: None = ordered
+    concurrency: int | None = None  #: None = CONCURRENCY
     start: StartPosition = Start.LATEST
     exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
     kind: str = "Subscription"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from knative import filters
 from knative.contract.explanation import MARKS, Explanation, explain_event, order, reason, tree
 from knative.contract.records import SUBSCRIPTION, TRIGGER, Subscription
+from knative.delivery.policy import OnRetriesExhausted
 from knative.errors import UsageError
-from tables.delivery_settings import DeliverySetting, dead_letters_to, delivery_settings
+from tables.delivery_settings import DeliverySetting, dead_letters_to, delivery_settings, origin
 from tables.resource_status import ResourceStatus
 from tables.subscriber_details import SubscriberDetails
 from web.console.cures import cure_of
@@ -99,18 +100,28 @@ def partitions_of(
 
 def settings_of(subscription: Subscription) -> list[DeliverySetting]:
     """What its `delivery` does not have, in the same form."""
+    exhausted = subscription.exhausted
     rows = [
         ("subscriber", subscription.subscriber.shown, "own"),
         ("reply", None if subscription.reply is None else subscription.reply.shown, "own"),
-        ("order", str(subscription.order), "annotation or default"),
-        ("concurrency", str(subscription.concurrency), "annotation or default"),
-        ("when retries end", str(subscription.exhausted), "annotation or default"),
+        ("order", str(subscription.order), _annotated(subscription, "order")),
+        ("concurrency", str(subscription.concurrency), _annotated(subscription, "concurrency")),
+        (
+            "when retries end",
+            str(exhausted),
+            "default" if exhausted is OnRetriesExhausted.DEAD_LETTER else "annotation",
+        ),
         ("topic", subscription.topic, "channel" if subscription.kind == SUBSCRIPTION else "broker"),
         ("consumer group", subscription.group, "controller"),
         ("uid", subscription.uid, "controller"),
         ("generation", str(subscription.generation), "controller"),
     ]
     return [DeliverySetting(name, value, origin) for name, value, origin in rows if value is not None]
+
+
+def _annotated(subscription: Subscription, name: str) -> str:
+    whose = origin(subscription, name)
+    return "annotation" if whose == "own" else whose
 
 
 def filter_of(subscription: Subscription) -> str | None:

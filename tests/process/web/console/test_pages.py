@@ -95,7 +95,12 @@ async def test_a_channel_shows_its_address_and_its_readers() -> None:
     async with serving_console() as url:
         words = _words(await _text(url, "/channel/demo/orders"))
         of_reader = _words(await _text(url, "/subscription/demo/billing"))
+    annotated = replace(SUBSCRIPTION, concurrency=7, delivery_own=("concurrency",))
+    async with serving_console(MemoryReads(subscriptions=[annotated])) as url:
+        of_annotated = _words(await _text(url, "/subscription/demo/billing"))
 
+    assert "order ordered default concurrency 100 default when retries end dead-letter default" in of_reader
+    assert "order ordered default concurrency 7 annotation" in of_annotated
     assert "TopicReady ContractPublished Addressable SubscribersReady" in words
     assert "ReferencesResolved AddedToChannel ChannelReady" in of_reader
     assert f"Path {CHANNEL.path} Host orders.demo" in words

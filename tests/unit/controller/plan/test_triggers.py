@@ -179,6 +179,9 @@ def test_the_contract_says_where_each_field_comes_from() -> None:
     kafka = settled_kafka(broker(delivery=BROKERS), trigger(delivery=OWN))
     record = kafka.world.subscriptions["t-billing"]
     assert (record.delivery_own, record.delivery_inherited) == (("retry",), ("timeout", "deadLetterSink"))
+    kafka = settled_kafka(broker(order=ORDERED, concurrency=7), trigger(concurrency=3))
+    record = kafka.world.subscriptions["t-billing"]
+    assert (record.delivery_own, record.delivery_inherited) == (("concurrency",), ("order",))
 
 
 def test_a_trigger_with_a_sink_of_its_own_does_not_need_that_of_its_broker() -> None:

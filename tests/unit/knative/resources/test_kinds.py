@@ -80,7 +80,7 @@ def test_a_subscription_and_its_defaults() -> None:
     found = read_subscription(subscription())
     assert (found.namespace, found.name, found.channel) == ("shop", "billing", "orders")
     assert found.subscriber.uri == "http://127.0.0.1:8080/in"
-    assert (found.order, found.concurrency, found.start) == (DeliveryOrder.ORDERED, 100, Start.LATEST)
+    assert (found.order, found.concurrency, found.start) == (None, None, Start.LATEST)
     assert (found.exhausted, found.reply, found.delivery) == (OnRetriesExhausted.DEAD_LETTER, None, None)
 
 

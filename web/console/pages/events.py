@@ -153,7 +153,7 @@ async def _whole(ask: Ask) -> Values:
     look = look_of(ask.state, ask.query)
     partition, _, offset = ask.query.get("at", "").partition("/")
     gone = NotThere(f"There is no event {ask.query.get('at', '')[:40]} in {look.topic} (any more).")
-    if not (_is_number(partition) and _is_number(offset)):
+    if not (is_number(partition) and is_number(offset)):
         raise gone
     event = await ask.acts.event(look.topic, int(partition), int(offset))
     if event is None:
@@ -181,7 +181,8 @@ def _data(event: StoredEvent, url: str) -> Values:
     return {"body": body_of(event.data), "curl": curl(event, url)}
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether it may be a partition or an offset."""
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 

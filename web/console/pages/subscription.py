@@ -15,11 +15,15 @@ from knative.errors import UsageError
 from tables.delivery_settings import DeliverySetting, dead_letters_to, delivery_settings, origin
 from tables.resource_status import ResourceStatus
 from tables.subscriber_details import SubscriberDetails
+from web.console.acts import StoredEvent
 from web.console.cures import cure_of
 from web.console.page import Ask, NotThere, Page, Values
+from web.console.pages.events import is_number
 from web.console.rows import PATHS, condition_rows, row_of, with_flows
 from web.console.state import Known, PartitionLag, State
 from web.console.traffic import delivery_times
+
+_NEWEST_MAX = 5  #: events to pick from
 
 #: What the form of a filter shows first.
 _EXAMPLE = """{
@@ -45,15 +49,43 @@ def page_of(kind: str) -> Page:
 
     async def build(ask: Ask) -> Values:
         status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
-        lag = None if status.subscription is None else await ask.reads.lag(status.subscription)
-        return await asyncio.to_thread(values_of, ask.state, status, lag)
+        subscription = status.subscription
+        newest: Sequence[StoredEvent] = ()
+        if subscription is None:
+            lag = None
+        elif ask.is_live:
+            lag = await ask.reads.lag(subscription)
+        else:
+            lag, newest = await asyncio.gather(ask.reads.lag(subscription), _newest(ask, subscription))
+        return {**await asyncio.to_thread(values_of, ask.state, status, lag), "newest": newest}
 
     async def post(ask: Ask) -> Values:
         status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
-        return await asyncio.to_thread(explained, status, ask.form.get("event", ""))
+        event, place = ask.form.get("event", ""), ask.form.get("pick")
+        if place is not None:
+            picked = None if status.subscription is None else await _picked(ask, status.subscription, place)
+            if picked is None:
+                return {"event": event, "problem": "This event is not in the topic any more. Pick another one."}
+            event = picked
+        return await asyncio.to_thread(explained, status, event)
 
     path = f"/{PATHS[kind]}/{{namespace}}/{{name}}"
     return Page(path, "subscription.html", build, post=post, writes=False)
+
+
+async def _newest(ask: Ask, subscription: Subscription) -> Sequence[StoredEvent]:
+    events = await ask.acts.tail(subscription.topic, "")
+    return () if events is None else events.events[:_NEWEST_MAX]
+
+
+async def _picked(ask: Ask, subscription: Subscription, place: str) -> str | None:
+    """An event of its topic as a person would write it, without its data: filters look at attributes. None: it is not
+    there."""
+    partition, _, offset = place.partition("/")
+    if not (is_number(partition) and is_number(offset)):
+        return None
+    event = await ask.acts.event(subscription.topic, int(partition), int(offset))
+    return None if event is None else json.dumps(dict(event.attributes), indent=2, ensure_ascii=False)
 
 
 def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:

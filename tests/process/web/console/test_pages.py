@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import aiohttp
 import pytest
@@ -12,6 +13,8 @@ from knative.contract.records import TRIGGER
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
 from knative.filters import from_json
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console, worker
+from tests.support.console_acts import MemoryActs, stored_event
+from web.console.acts import StoredEvent
 from web.console.safety import Mode
 from web.console.state import PartitionLag
 
@@ -88,6 +91,35 @@ async def test_a_filter_is_explained_in_a_console_that_only_shows() -> None:
         assert "is not a valid CloudEvent" in (await explain('{"id": "1"}'))[1]
         assert "The event is empty." in (await explain(" "))[1]
         assert (await explain(event % "x", form_token="another"))[0] == 403
+
+
+@pytest.mark.asyncio
+async def test_one_of_the_newest_events_is_explained_by_a_click() -> None:
+    trigger = replace(SUBSCRIPTION, kind=TRIGGER, filter=from_json({"prefix": {"type": "order."}}))
+    reads = MemoryReads(subscriptions=[trigger], workers=[worker(trigger)])
+    events = [stored_event(number, type="order.paid" if number else "<invoice>") for number in range(9)]
+    acts = MemoryActs(events=events)
+    async with serving_console(reads, Mode.READ, acts=acts) as url, aiohttp.ClientSession() as client:
+        path = f"{url}/trigger/demo/billing"
+        async with client.get(path) as answer:
+            text = await answer.text()
+            (token,) = re.findall(r'name="form_token" value="([^"]+)"', text)
+
+        async def pick(place: str) -> str:
+            data = {"form_token": token, "event": "what was written", "pick": place}
+            async with client.post(path, data=data, headers={"Origin": url}) as answer:
+                assert answer.status == 200
+                return _words(await answer.text())
+
+        assert re.findall(r'name="pick" value="([^"]+)"', text) == [f"0/{number}" for number in range(5)]
+        assert "Delivered It matches: prefix: type = " in await pick("0/8")
+        filtered = await pick("0/0")
+        assert "Not delivered It does not match" in filtered
+        assert '"type": "<invoice>"' in unescape(filtered)
+        for place in ("0/99", "x/y", "1"):
+            gone = await pick(place)
+            assert "This event is not in the topic any more." in gone
+            assert "what was written" in gone
 
 
 @pytest.mark.asyncio
@@ -173,3 +205,12 @@ async def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
     assert answer.status == 404
     assert "There is no " in text
     assert "<script>" not in text
+
+
+@pytest.mark.asyncio
+async def test_an_event_without_attributes_has_a_page_too() -> None:
+    """Others may write to the topic of a channel."""
+    bare = StoredEvent("t", 0, 0, 1.0, None, {}, {}, b"x", 1)
+    async with serving_console(acts=MemoryActs(events=[bare])) as url:
+        for path in ("/event?of=KafkaChannel/demo/orders&at=0/0", "/events", "/subscription/demo/billing"):
+            assert "(no id)" in await _text(url, path)

@@ -4,8 +4,8 @@ part of the program.
     words.js   figures as text               graph.js  the whole graph       view.js  what of it is shown
     layout.js  where it stands (dagre)       map.js    drawn (Cytoscape)     panel.js, search.js, use.js  what people do
 
-A page has the elements of `templates/stage.html`, the style sheet `assets/map.css` with the colours that it names, the
-vendored scripts, and `script` with files of its own that call `load(data)` and `startUse(...)`.
+A page has the elements of `templates/stage.html`, the style sheets `assets/base.css` and `assets/map.css`, the vendored
+scripts, and `script` with files of its own that call `load(data)` and `startUse(...)`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 ASSETS, TEMPLATES, VENDOR = _HERE / "assets", _HERE / "templates", _HERE / "vendor"
 
 VENDORED = (VENDOR / "cytoscape.min.js", VENDOR / "dagre.min.js")
-STYLE = ASSETS / "map.css"
+BASE, STYLE = ASSETS / "base.css", ASSETS / "map.css"
 #: In the order that they run.
 SCRIPTS = tuple(ASSETS / f"{name}.js" for name in ("words", "graph", "view", "layout", "map", "panel", "search", "use"))
 

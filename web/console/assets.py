@@ -32,6 +32,8 @@ def assets() -> dict[str, Asset]:
     contents = {path: path.read_bytes() for path in files if path.suffix in _TYPES}
     live = _HERE / "assets" / "map.js"
     contents[live] = topology_map.script(live).encode()
+    style = _HERE / "assets" / "console.css"
+    contents[style] = topology_map.BASE.read_bytes() + contents[style]
     return {
         path.name: Asset(content, gzip.compress(content, 9, mtime=0), _TYPES[path.suffix])
         for path, content in contents.items()

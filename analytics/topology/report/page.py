@@ -30,7 +30,7 @@ from analytics.topology.report.pagedata import page_data
 from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather, total
 from analytics.topology.report.picture import picture
 from analytics.topology.report.tables import ROWS_MAX, tables
-from knative.topology_map import STYLE, TEMPLATES, VENDORED, in_scope
+from knative.topology_map import BASE, STYLE, TEMPLATES, VENDORED, in_scope
 from knative.topology_map import script as map_script
 
 #: Kinds whose count is in the head of the page, if there are any.
@@ -124,7 +124,7 @@ def legend(graph: PageGraph) -> list[tuple[str, str]]:
 def assets() -> Assets:
     """The page's scripts and styles, the vendored scripts, and their hashes."""
     style = _escaped(
-        "\n".join(path.read_text("utf-8") for path in (_ASSETS / "page.css", STYLE, _ASSETS / "parts.css"))
+        "\n".join(path.read_text("utf-8") for path in (BASE, _ASSETS / "page.css", STYLE, _ASSETS / "parts.css"))
     )
     early = _escaped(in_scope(_EARLY_SCRIPT))
     script = _escaped(map_script(_ASSETS / "tables.js", _ASSETS / "main.js"))

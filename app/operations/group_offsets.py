@@ -23,19 +23,23 @@ from tables.timing import ANSWER_S, POLL_S
 RecordPosition = tuple[str, int, int]  #: topic, partition, offset
 
 
-def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
-    """The lag of every partition of these subscriptions, the furthest behind first. Raises NotReadyError when Kafka
-    does not answer."""
-    positions = read_group_offsets(client, subscriptions)
+def measure(
+    client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float, admin: KafkaAdmin | None = None
+) -> list[Lag]:
+    """The lag of every partition of these subscriptions, the furthest behind first. `admin`: for those who measure
+    again and again. Raises NotReadyError when Kafka does not answer."""
+    positions = read_group_offsets(client, subscriptions, admin)
     oldest = timestamps(client, (position.place for position in positions if events_behind(position)))
     return by_lag(lag_of(position, oldest.get(position.place), now_s) for position in positions)
 
 
-def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscription]) -> list[GroupOffset]:
+def read_group_offsets(
+    kafka: Mapping[str, Any], subscriptions: Sequence[Subscription], admin: KafkaAdmin | None = None
+) -> list[GroupOffset]:
     """One value for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
     if not subscriptions:
         return []
-    admin = KafkaAdmin(kafka, ANSWER_S)
+    admin = admin or KafkaAdmin(kafka, ANSWER_S)
     partitions = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
     try:
         # The log ends come last: commits in between make the lag slightly too large. The other order can make it

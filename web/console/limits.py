@@ -21,3 +21,8 @@ class Limits:
     sessions_max: int = 1_000
     session_s: float = 12 * 3600.0  #: a working day
     map_share: float = 0.02  #: of a core, while a map is looked at: one of 2,700 vertices takes 340 ms, so each 17 s
+
+    @property
+    def rest_s(self) -> float:
+        """What nobody has looked at for so long is forgotten."""
+        return 10 * self.every_s

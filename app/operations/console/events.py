@@ -128,7 +128,7 @@ class EventReads:
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
         """The last events, and those that have come since; None: Kafka has not answered yet."""
-        for key in [key for key, tail in self._tails.items() if tail.idle_s > 10 * self._limits.every_s]:
+        for key in [key for key, tail in self._tails.items() if tail.idle_s > self._limits.rest_s]:
             del self._tails[key]  # its rows, and what it has skipped, would be those of another viewer
         latest = self._tails.pop((topic, filter_), None)
         if latest is None:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -23,6 +22,7 @@ from app.timing import GLANCE_S
 from knative.contract.records import Subscription
 from knative.errors import PenstockError
 from tables.contract_table import ContractTable
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.loop_thread import call_in_thread
 from tables.resource_status import resource_statuses
 from tables.status_table import FRESH_S, StatusTable
@@ -56,10 +56,11 @@ class Latest(Generic[T]):
         """How long nobody has asked."""
         return time.monotonic() - self._asked_s
 
-    async def get(self, wait_s: float) -> Known[T] | None:
-        """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`."""
+    async def get(self, wait_s: float, *, at_once: bool = False) -> Known[T] | None:
+        """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`. `at_once`: also
+        when the last one is not old."""
         self._asked_s = time.monotonic()
-        if self._is_due() and (self._reading is None or self._reading.done()):
+        if (at_once or self._is_due()) and (self._reading is None or self._reading.done()):
             self._reading = asyncio.get_running_loop().create_task(self._renew())
         if self._reading is not None and wait_s:
             await asyncio.wait({self._reading}, timeout=wait_s)
@@ -92,6 +93,35 @@ class Latest(Generic[T]):
             self._cpu_s = time.thread_time() - began_s
 
 
+class OpenLags:
+    """The lag of the subscriptions whose pages are open, of all together in one reading: a client for each page would
+    cost more than everything else. Event loop only."""
+
+    def __init__(self, kafka: Mapping[str, Any]) -> None:
+        """`kafka`: librdkafka client settings. Clients are made when somebody asks, and end with this object."""
+        self._kafka, self._admin = kafka, KafkaAdmin(kafka, ANSWER_S)
+        self._open: dict[str, tuple[Subscription, float]] = {}  # by uid, and when it was asked for
+        self._latest = Latest(self._measure, "console-lag")
+
+    async def get(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
+        """By partition; None: Kafka has not answered yet."""
+        uid, now_s = subscription.uid, time.monotonic()
+        for other in [other for other, (_, asked_s) in self._open.items() if now_s - asked_s > Limits().rest_s]:
+            del self._open[other]
+        self._open[uid] = subscription, now_s
+        known = await self._latest.get(SPARING_S)
+        if known is not None and uid not in known.value:  # its page has just been opened
+            known = await self._latest.get(SPARING_S, at_once=True)
+        return None if known is None or uid not in known.value else Known(known.value[uid], known.at_s)
+
+    def _measure(self) -> dict[str, list[PartitionLag]]:
+        subscriptions = [subscription for subscription, _ in list(self._open.values())]
+        lags: dict[str, list[PartitionLag]] = {subscription.group: [] for subscription in subscriptions}
+        for lag in measure(self._kafka, subscriptions, time.time(), self._admin):
+            lags[lag.group_offset.group].append(_partition(lag))
+        return {subscription.uid: lags[subscription.group] for subscription in subscriptions}
+
+
 class ConsoleReads:
     """Event loop only. Costs nothing while nobody asks."""
 
@@ -118,7 +148,7 @@ class ConsoleReads:
         # It reads the whole ledger, which takes 37 us per entry.
         counting = Latest(self._count_letters(), "console-letters", Limits().map_share)
         self._letters: Latest[dict[str, int] | None] = counting
-        self._lags: dict[str, Latest[Sequence[PartitionLag]]] = {}
+        self._lags = OpenLags(kafka)
         self._map: tuple[State, asyncio.Task[_BuiltMap]] | None = None  # all pages of one state share it
 
     def _count_letters(self) -> Callable[[], dict[str, int] | None]:
@@ -160,13 +190,7 @@ class ConsoleReads:
 
     async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
         """Read for the subscriptions whose pages are open."""
-        latest = self._lags.get(subscription.uid)
-        if latest is None:
-            latest = self._lags[subscription.uid] = Latest(partial(self._measure, subscription), "console-lag")
-        return await latest.get(SPARING_S)
-
-    def _measure(self, subscription: Subscription) -> list[PartitionLag]:
-        return [_partition(lag) for lag in measure(self._kafka, [subscription], time.time())]
+        return await self._lags.get(subscription)
 
     async def map(self, state: State) -> MapView:
         """Built once for all pages, and again when enough time has passed for what it costs."""
@@ -176,7 +200,7 @@ class ConsoleReads:
 
     def rest(self) -> None:
         """Forget what was read for pages that were open."""
-        self._lags.clear()
+        self._lags = OpenLags(self._kafka)
         self._map = None
         forget()
         self.at_rest()
@@ -195,7 +219,7 @@ class _BuiltMap:
 
 
 def _build_map(state: State) -> _BuiltMap:
-    # numpy and scipy take 0.4 s and 40 MB: only where somebody looks.
+    # numpy and the walks take 0.06 s and 11 MB: only where somebody looks.
     from app.operations.console.live_map import map_of
 
     began_s = time.thread_time()

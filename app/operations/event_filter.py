@@ -37,29 +37,29 @@ class EventFilter:
         return bool(self.attributes or self.expressions)
 
 
-def read_filters(wishes: Sequence[str]) -> EventFilter:
+def read_filters(wishes: Sequence[str], option: str = "--filter") -> EventFilter:
     """ATTRIBUTE=VALUE texts and CESQL expressions. A text without quotes, parentheses and operators after its first `=`
-    is the former. Raises UsageError for anything else, and for two values of an attribute."""
+    is the former. Raises UsageError that names `option` for anything else, and for two values of an attribute."""
     attributes: dict[str, str] = {}
     expressions = []
     for wish in wishes:
         pair = _PAIR(wish)
         if wish.isalnum() or wish.startswith("="):
             what = "Write ATTRIBUTE=VALUE, such as type=order.placed, or a CESQL expression."
-            raise UsageError(f"--filter {wish!r} is incomplete.", what)
+            raise UsageError(f"{option} {wish!r} is incomplete.", what)
         if pair is None:
-            expressions.append(_expression(wish))
+            expressions.append(_expression(wish, option))
         elif attributes.setdefault(pair[1], pair[2]) != pair[2]:
-            raise UsageError(f"--filter asks for two values of {pair[1]}; an event has only one.", "Use one of them.")
+            raise UsageError(f"{option} asks for two values of {pair[1]}; an event has only one.", "Use one of them.")
     return EventFilter(attributes, tuple(expressions))
 
 
-def _expression(text: str) -> cesql.Expression:
+def _expression(text: str, option: str) -> cesql.Expression:
     try:
         return cesql.compile(text)
     except cesql.CesqlSyntaxError as problem:
         raise UsageError(
-            f"--filter is neither ATTRIBUTE=VALUE nor a valid CESQL expression: {problem.reason}.",
+            f"{option} is neither ATTRIBUTE=VALUE nor a valid CESQL expression: {problem.reason}.",
             f"Correct it where the caret is:\n{caret(text, problem.position)}",
         ) from None
 

@@ -153,7 +153,7 @@ class ConsoleActs(EventReads):
         self._check_refs(choice.refs)
         if limit and not (limit.isdecimal() and len(limit) < 10 and int(limit) > 0):
             raise UsageError(f"{limit!r} is not a valid number of letters.", "Write 1 or more, or nothing for all.")
-        config = RedriveConfig(read_rate(rate), int(limit) if limit else None)
+        config = RedriveConfig(read_rate(rate, "Rate"), int(limit) if limit else None)
         what = _named(choice) + (f" at {rate}" if rate else "") + (f", at most {limit}" if limit else "")
         await self._start(
             Running(who, "redrive", f"Redrive of {what}"),

@@ -251,7 +251,7 @@ class EventReads:
 
 
 def _filter(text: str) -> EventFilter:
-    return read_filters([text] if text else [])
+    return read_filters([text] if text else [], "The filter")
 
 
 def nothing(_: object) -> None:

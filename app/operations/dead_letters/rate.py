@@ -10,14 +10,14 @@ _RATE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?:/(?P<unit>s|m|h))?", re.ASCII)
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def read_rate(text: str) -> float | None:
-    """Letters per second of `10/s`, `10`, `600/m`, `100/h`; None for "". Raises UsageError."""
+def read_rate(text: str, option: str = "--rate") -> float | None:
+    """Letters per second of `10/s`, `10`, `600/m`, `100/h`; None for "". Raises UsageError that names `option`."""
     if not text:
         return None
     match = _RATE.fullmatch(text.strip())
     per_s = float(match["number"]) / _UNITS_S[match["unit"] or "s"] if match else 0.0
     if per_s <= 0:
-        raise UsageError(f"--rate {text!r} is not a valid rate.", "Write N/s, N/m or N/h, such as 20/s.")
+        raise UsageError(f"{option} {text!r} is not a valid rate.", "Write N/s, N/m or N/h, such as 20/s.")
     return per_s
 
 

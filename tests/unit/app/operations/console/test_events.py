@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.operations.console import events
 from app.operations.console.events import Bounded, newest_starts
+from knative.errors import UsageError
 from tables.timing import ANSWER_S
 from web.console.limits import Limits
 
@@ -63,3 +64,10 @@ def test_the_time_that_a_reading_has_begins_with_it(monkeypatch: pytest.MonkeyPa
     now_s += 2 * ANSWER_S
     assert list(reading) == []
     assert (bounded.read, bounded.is_over, bounded.is_whole) == (1, True, False)
+
+
+def test_a_wrong_filter_is_named_as_the_form_names_it() -> None:
+    with pytest.raises(UsageError, match=r"^The filter 'type' is incomplete"):
+        events._filter("type")
+    with pytest.raises(UsageError, match=r"^The filter is neither"):
+        events._filter("type = ")

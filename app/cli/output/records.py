@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.cli.output.format import escaped
 from app.operations.stored_records import split_headers, time_of
 from knative.errors import SHOWN_CHARS
+from knative.urls import shown_url
 from tables.kafka.topic_reader import StoredRecord
 
 
@@ -14,7 +15,9 @@ def as_lines(record: StoredRecord) -> list[str]:
     who = " ".join(attributes.get(name, "-") for name in ("id", "type", "source"))
     key = "" if record.key is None else f" key={record.key.decode('utf-8', 'replace')}"
     lines = [f"{time_of(record)} {record.partition}/{record.offset}{key} {who} {_short(record.value)}"]
-    lines += [f"    {name}: {value}" for name, value in attributes.items() if name.startswith("knativeerror")]
+    for name, value in attributes.items():
+        if name.startswith("knativeerror"):
+            lines.append(f"    {name}: {shown_url(value) if name == 'knativeerrordest' else value}")
     lines += [f"    {name}: {value}" for name, value in others.items() if name.startswith("penstock-")]
     return [escaped(line) for line in lines]
 

@@ -27,6 +27,11 @@ def test_a_dead_letter_says_why() -> None:
     assert lines[1:] == ["    knativeerrorcode: 500", "    penstock-attempts: 3"]
 
 
+def test_a_dead_letter_shows_no_secret_of_its_destination() -> None:
+    headers = (("ce_id", b"1"), ("ce_knativeerrordest", b"http://anna:secret@billing/in?token=secret"))
+    assert as_lines(_record(headers=headers))[1:] == ["    knativeerrordest: http://billing/in"]
+
+
 def test_nothing_in_an_event_drives_the_terminal() -> None:
     lines = as_lines(_record(value=b"a\x1b[2J", headers=(("ce_id", b"\x1b]0;x\x07"),)))
     assert all(line.isprintable() for line in lines)

@@ -35,8 +35,8 @@ _LISTING = Listing(
     columns={
         "kind": "KIND",
         "name": "NAME",
-        "accepted": "ACCEPTED",
-        "delivered": "DELIVERED",
+        "accepted": "IN",
+        "delivered": "OUT",
         "per_s": "PER S",
         "retried": "RETRIED",
         "dead_lettered": "DEAD",

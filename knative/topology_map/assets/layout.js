@@ -67,7 +67,7 @@ function layGrid(part, ratio) {
 // The part as dagre sees it; null where dagre gives up, which it does with some nested graphs.
 function dagreGraph(part, compound, measure) {
   const graph = new dagre.graphlib.Graph({ compound: true, multigraph: true });
-  graph.setGraph({ rankdir: "LR", nodesep: 16, edgesep: compound ? 20 : 10, ranksep: 24, ranker: "tight-tree" });
+  graph.setGraph({ rankdir: "LR", nodesep: 16, edgesep: compound ? 20 : 10, ranksep: 24, ranker: "tight-tree", acyclicer: "greedy" });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of part.nodes) {
     graph.setNode(node.id, { width: node.width, height: node.height });

@@ -17,6 +17,7 @@ from web.console.page import Ask, NotThere, Page, Values
 from web.console.pages.letters import letter_path
 from web.console.rows import path_of
 from web.console.state import State
+from web.console.traffic import rates
 
 _NOW = "now"
 _STYLES = {
@@ -83,10 +84,17 @@ def channel_of(state: State, title: str) -> Channel:
     raise NotThere(what)
 
 
+def _busiest(state: State) -> Channel:
+    """What is shown where nobody has chosen. Raises NotThere."""
+    per_s = rates(state.traffic) or {}
+    channels = channels_of(state) or [channel_of(state, "")]
+    return max(channels, key=lambda channel: per_s.get((channel.namespace, channel.unique_name, ""), 0.0))
+
+
 def look_of(state: State, query: Mapping[str, str]) -> Look:
     """Raises NotThere."""
     return Look(
-        channel_of(state, query.get("of", "")),
+        channel_of(state, query["of"]) if query.get("of") else _busiest(state),
         query.get("what") == "letters",
         query.get("filter", "").strip(),
         query.get("from", "").strip() or _NOW,
@@ -130,7 +138,10 @@ async def _list(ask: Ask) -> Values:
             problem = None if events is None else events.problem
         except PenstockError as raised:
             problem = str(raised)
+    # The busiest is another one later; what is open goes on with the same.
+    address = {} if ask.query.get("of") else {"url": "/events?" + urlencode({**ask.query, "of": look.channel.title})}
     return {
+        **address,
         "state": ask.state,
         "look": look,
         "channels": channels_of(ask.state),

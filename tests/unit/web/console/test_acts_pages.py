@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.operations.contract_snapshot import Contract
 from knative.contract.records import BROKER, Channel
 from knative.contract.seeks import Move
 from knative.errors import UsageError
+from knative.traffic.counts import Counts
+from tables.resource_status import resource_statuses
+from tables.traffic_windows.view import HeldRows
+from tables.traffic_windows.windows import SHORT_S, Window
+from tests.support.console import CHANNEL
 from web.console.acts import LetterChoice
+from web.console.page import NotThere
 from web.console.pages import letters, send
-from web.console.pages.events import Look
+from web.console.pages.events import Look, look_of
 from web.console.pages.move import move_rows
+from web.console.state import State
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -81,3 +90,17 @@ def test_a_form_is_an_event() -> None:
     assert send.attributes_of(form) == {"type": "t", "source": "/s", "partitionkey": "k", "a": "1", "b": "c=d"}
     with pytest.raises(UsageError, match="'nonsense' is not a valid attribute"):
         send.attributes_of({"more": "nonsense"})
+
+
+def test_events_begin_with_the_busiest_channel() -> None:
+    quiet = replace(CHANNEL, uid="c0", name="attic")
+    start = 1_800_000_000
+    rows = {(SHORT_S, start - SHORT_S): {("demo", "orders", ""): Window(0, Counts(events=3)).encode()}}
+    resources = tuple(resource_statuses(Contract((quiet, CHANNEL), (), ()), start))
+    state = State("penstock", start, start, False, resources, (), {}, HeldRows(rows, start))
+
+    assert look_of(state, {}).channel == CHANNEL
+    assert look_of(state, {"of": quiet.title}).channel == quiet
+    assert look_of(replace(state, traffic=None), {}).channel == quiet
+    with pytest.raises(NotThere, match="no channel and no broker yet"):
+        look_of(replace(state, resources=()), {})

@@ -11,6 +11,7 @@ class Limits:
 
     every_s: float = 2.0  #: a page that is open shows a state that is at most this old; workers report as often
     rows_max: int = 100  #: of a table
+    picks_max: int = 5  #: events that a form offers
     read_max: int = 20_000  #: records that one look reads, of all topics together
     tails_max: int = 50  #: topics and filters that are followed at the same time
     data_bytes_max: int = 65_536  #: of an event that a page shows

@@ -23,8 +23,6 @@ from web.console.rows import PATHS, condition_rows, row_of, with_flows
 from web.console.state import Known, PartitionLag, State
 from web.console.traffic import delivery_times
 
-_NEWEST_MAX = 5  #: events to pick from
-
 #: What the form of a filter shows first.
 _EXAMPLE = """{
   "specversion": "1.0",
@@ -75,7 +73,7 @@ def page_of(kind: str) -> Page:
 
 async def _newest(ask: Ask, subscription: Subscription) -> Sequence[StoredEvent]:
     events = await ask.acts.tail(subscription.topic, "")
-    return () if events is None else events.events[:_NEWEST_MAX]
+    return () if events is None else events.events[: ask.limits.picks_max]
 
 
 async def _picked(ask: Ask, subscription: Subscription, place: str) -> str | None:

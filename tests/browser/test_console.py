@@ -222,6 +222,21 @@ def test_a_letter_is_edited_and_sent_again_and_then_nothing_is_wrong(world: Worl
     page.locator("[aria-labelledby=letters] .ok").first.wait_for()
 
 
+def test_a_click_explains_one_of_the_newest_events(world: World, person: Person) -> None:
+    world.send()
+    page = person().open(world.page("fine"))
+
+    def offers_events() -> bool:
+        page.reload()
+        return page.locator("[name=pick]").count() > 0
+
+    wait_until("there are events to pick from", offers_events, LIMIT_S)
+    page.locator("[name=pick]").first.click()
+
+    page.locator("[aria-labelledby=filter] [role=status]").get_by_text("Delivered", exact=True).wait_for()
+    assert json.loads(page.input_value("#event"))["specversion"] == "1.0"
+
+
 def test_a_session_ends_with_its_token(world: World, person: Person) -> None:
     world.allow("anna")
     tabs = person()

@@ -1,6 +1,6 @@
 """One run: takes inputs and an engine, returns the document.
 
-    Inputs -> facts_of (or Spark's Facts) -> walk (or `spark_report`) -> DocumentBuilder, findings, rankings -> Topology
+    Inputs -> facts_of -> walk -> findings, rankings -> `selection`, if the map is large -> DocumentBuilder -> Topology
 
 The caller reads the inputs and writes the document.
 """
@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 
-from analytics.topology.document_builder import DocumentBuilder
+from analytics.topology.document_builder import DocumentBuilder, rate_of
 from analytics.topology.engines.port import DAMPING, ROUNDS, Engine
 from analytics.topology.engines.queries import GraphAnswers, walk
 from analytics.topology.findings import findings_of
-from analytics.topology.model.document import LISTED_MAX, Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
+from analytics.topology.model.arrivals import SOURCES_MAX
+from analytics.topology.model.document import LISTED_MAX, Rank, Ranking, Tier, Topology
 from analytics.topology.model.facts import Facts, facts_of
-from analytics.topology.model.inputs import SOURCES_MAX, Inputs
+from analytics.topology.model.inputs import Inputs
+from analytics.topology.selection import WHOLE_EDGES_MAX, part_of
 
 _TIERS = {
     Tier.WINDOWS: "Numbers come from the windows of `penstock job traffic`",
@@ -27,10 +30,18 @@ _TIERS = {
 }
 
 
-def build(inputs: Inputs, engine: Engine, facts: Facts | None = None, notes: Iterable[str] = ()) -> Topology:
-    """Build the document. `facts`: if already computed elsewhere; otherwise they are computed here."""
+def build(
+    inputs: Inputs,
+    engine: Engine,
+    facts: Facts | None = None,
+    notes: Iterable[str] = (),
+    whole: int = WHOLE_EDGES_MAX,
+) -> Topology:
+    """Build the document. `facts`: if already computed; otherwise they are computed here. `whole`: the document has all
+    of a map of no more edges, and of a larger one what findings and rankings name, and the busiest.
+    """
     with collector_at_rest():
-        return _build(inputs, engine, facts_of(inputs) if facts is None else facts, notes)
+        return _build(inputs, engine, facts_of(inputs) if facts is None else facts, notes, whole)
 
 
 @contextlib.contextmanager
@@ -47,12 +58,14 @@ def collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
-def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str]) -> Topology:
-    return put_together(inputs, facts, walk(facts, engine, inputs.window.seconds, inputs.counted), notes)
-
-
-def put_together(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[str]) -> Topology:
-    """The document from facts and walks. If `facts` are part of a map, they must have everything that findings need."""
+def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], whole: int) -> Topology:
+    walks = walk(facts, engine, inputs.window.seconds, inputs.counted)
+    findings, left_out = findings_of(inputs, facts, walks)
+    rankings = tuple(ranking for ranking in _rankings(inputs, facts, walks) if ranking.rows)
+    method = [*_method(inputs, facts, walks), *notes, *left_out]
+    if facts.links_count() > whole:
+        facts, what = part_of(facts, findings, rankings, walks.reach)
+        method.append(what)
     vertices, edges = DocumentBuilder(inputs, facts, walks.island_of).build()
     return Topology(
         generated_at=inputs.now,
@@ -61,17 +74,17 @@ def put_together(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Itera
         window=inputs.window,
         tier=inputs.tier,
         engine=walks.engine,
-        method=tuple(_method(inputs, facts, walks, notes)),
+        method=tuple(method),
         vertices=vertices,
         edges=edges,
-        findings=findings_of(inputs, facts, walks),
-        rankings=tuple(one for one in _rankings(inputs, walks, vertices, edges) if one.rows),
+        findings=findings,
+        rankings=rankings,
         reach=walks.reach,
         islands=walks.islands,
     )
 
 
-def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[str]) -> list[str]:
+def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> list[str]:
     length = f" ({inputs.window.seconds:.0f} s)" if inputs.window.seconds else ""
     lines = [
         f"{_TIERS[inputs.tier]}{length}.",
@@ -91,47 +104,47 @@ def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[s
         lines.append(
             f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are kept apart."
         )
-    return [*lines, *inputs.notes, *walks.notes, *notes]
+    return [*lines, *inputs.notes, *walks.notes]
 
 
-def _rankings(
-    inputs: Inputs, walks: GraphAnswers, vertices: tuple[Vertex, ...], edges: tuple[Edge, ...]
-) -> Iterable[Ranking]:
-    rates = [one for one in vertices if one.rate and one.kind in (Kind.CHANNEL, Kind.BROKER)]
-    unit = "deliveries/s" if inputs.counted and inputs.window.seconds else "destinations"
+def _rankings(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> Iterable[Ranking]:
+    seconds = inputs.window.seconds if inputs.counted else 0.0
+    unit = "deliveries/s" if seconds else "destinations"
     yield Ranking(
         "influence",
         "Most influential channels",
         unit,
         tuple(Rank(id_, round(value, 6)) for id_, value in walks.influence[:LISTED_MAX] if value > 0),
     )
-    yield Ranking("traffic", "Busiest channels", "events/s", _top((one.id, one.rate or 0.0) for one in rates))
-    lags = ((one.id, float(one.lag)) for one in vertices if one.lag)
+    rates = ((id_, rate_of(events, seconds) or 0.0) for id_, (events, _) in facts.accepted.items())
+    yield Ranking("traffic", "Busiest channels", "events/s", _top(rates))
+    states = ((consumer.id, inputs.states.get(consumer.subscription.uid)) for consumer in facts.consumers)
+    lags = ((id_, float(state.lag or 0)) for id_, state in states if state is not None)
     yield Ranking("lag", "Furthest behind", "events", _top(lags))
-    failures = ((one.source, float(one.failures)) for one in edges if one.kind is Flow.DELIVERS and one.failures)
+    settled = ((id_, total.counts) for id_, total in facts.settled.items() if seconds)
+    failures = ((id_, float(counts.retried + counts.dead)) for id_, counts in settled)
     yield Ranking("failures", "Most failed attempts", "attempts", _top(failures))
-    articulation_points = ranked_cuts(walks)
     yield Ranking(
         "cut",
         "Single points: what would be disconnected without them",
         "vertices",
-        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in articulation_points),
+        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in _ranked_cuts(walks)),
     )
     reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
     rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:LISTED_MAX])
     yield Ranking("reach", "Sources with the largest reach", "vertices", tuple(rows))
 
 
-def ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
+def _ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
     """The first ones: vertex, and the number of vertices and channels that are cut off without it."""
     some = (
         (id_, cut)
         for id_, cut in walks.articulation_points.items()
         if not id_.startswith(("subscription:", "trigger:"))
     )
-    return sorted(some, key=lambda one: (-one[1][1], -one[1][0], one[0]))[:LISTED_MAX]
+    return nsmallest(LISTED_MAX, some, key=lambda one: (-one[1][1], -one[1][0], one[0]))
 
 
 def _top(rows: Iterable[tuple[str, float]]) -> tuple[Rank, ...]:
-    ordered = sorted(rows, key=lambda one: (-one[1], one[0]))[:LISTED_MAX]
-    return tuple(Rank(id_, value) for id_, value in ordered)
+    ranked = nsmallest(LISTED_MAX, (row for row in rows if row[1]), key=lambda row: (-row[1], row[0]))
+    return tuple(Rank(id_, value) for id_, value in ranked)

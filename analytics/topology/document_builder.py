@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts
@@ -17,6 +18,9 @@ from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import BROKER, unique_name
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS
+
+if TYPE_CHECKING:
+    from analytics.topology.model.arrivals import Arrivals
 
 _URI_KINDS = {
     Flow.DELIVERS: Kind.SUBSCRIBER,
@@ -47,17 +51,17 @@ class DocumentBuilder:
         return tuple(sorted(self._vertices(), key=lambda one: one.id)), tuple(edges)
 
     def _rate(self, count: int) -> float | None:
-        return round(count / self._seconds, 6) if self._seconds > 0 else None
+        return rate_of(count, self._seconds)
 
     def _count(self, count: int) -> int | None:
         return count if self._seconds > 0 else None
 
     def _edges(self) -> Iterator[Edge]:
-        for (source, channel), (events, size) in self._facts.published.items():
+        pairs = self._facts.published.rows() if self._facts.published is not None else ()
+        for source, channel, events, size in pairs:
             id_ = edge_id(Flow.PUBLISHES, source, channel)
-            health = Health.OK if events else Health.IDLE
             rate, bytes_rate = self._rate(events), self._rate(size)
-            yield Edge(id_, source, channel, Flow.PUBLISHES, health, self._count(events), rate, bytes_rate)
+            yield Edge(id_, source, channel, Flow.PUBLISHES, Health.OK, self._count(events), rate, bytes_rate)
         for consumer in self._facts.consumers:
             yield from self._of_consumer(consumer)
 
@@ -138,27 +142,28 @@ class DocumentBuilder:
         known = set(self._facts.channels)
         for id_ in known:
             yield self._channel(id_)
-        sent: dict[str, list[int]] = {}
-        for (source, _), (events, size) in self._facts.published.items():
-            sums = sent.setdefault(source, [0, 0])
-            sums[0] += events
-            sums[1] += size
-        for source, (events, size) in sent.items():
-            name = source.partition(":")[2]
-            yield Vertex(
-                source,
-                Kind.SOURCE,
-                "",
-                name,
-                name or "(other sources)",
-                Health.OK if events else Health.IDLE,
-                rate=self._rate(events),
-                bytes_rate=self._rate(size),
-                island=self._island_of[source],
-            )
+        if self._facts.published is not None:
+            yield from self._sources(self._facts.published)
         for id_ in self._into.keys() - known:
             yield self._destination(id_)
         yield from self._lost(known)
+
+    def _sources(self, published: Arrivals[str]) -> Iterator[Vertex]:
+        sums = (total.tolist() for total in published.of_sources())
+        for source, events, size in zip(published.sources, *sums, strict=True):
+            if events:  # otherwise only other parts of the map have it
+                name = source.partition(":")[2]
+                yield Vertex(
+                    source,
+                    Kind.SOURCE,
+                    "",
+                    name,
+                    name or "(other sources)",
+                    Health.OK,
+                    rate=self._rate(events),
+                    bytes_rate=self._rate(size),
+                    island=self._island_of[source],
+                )
 
     def _lost(self, known: set[str]) -> Iterator[Vertex]:
         """Channels that subscriptions name and that are not in the contract."""
@@ -266,6 +271,11 @@ class DocumentBuilder:
             size if rate is not None else None,
             island=self._island_of[id_],
         )
+
+
+def rate_of(count: int, seconds: float) -> float | None:
+    """Events or bytes per second; None without a window."""
+    return round(count / seconds, 6) if seconds > 0 else None
 
 
 def _worst(healths: list[Health]) -> Health:

@@ -23,7 +23,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from analytics.topology.engines.double_delivery import DoubleDelivery
@@ -33,29 +34,37 @@ from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 
+FINDINGS_MAX = 10_000  #: of one rule; each takes some kB in the document and its page
 CHANNELS_CUT_MIN = 3  #: channels that must depend on a vertex for it to be reported
 
 
-def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[Finding, ...]:
-    """All findings, the worst first."""
+def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tuple[Finding, ...], list[str]]:
+    """All findings, the worst first, and a sentence for each rule of which not all are in them."""
     consumers = {one.id: one for one in facts.consumers}
-    found = [
-        *_loops(walks.loops, consumers, inputs, facts),
-        *_chains(inputs, facts),
-        *_dead_loops(walks.dead_loops),
-        *_unserved(inputs, facts),
-        *_balance(inputs, facts),
-        *_dropping(facts),
-        *_doubles(facts, walks),
-        *_failing(inputs, facts),
-        *_orphans(inputs, facts),
-        *_lost(facts),
-        *_twice(walks),
-        *_cuts(walks),
-    ]
-    if inputs.namespace:
-        found = [one for one in found if _concerns(one, inputs.namespace)]
-    return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.rule, one.id)))
+    every = itertools.chain(
+        _loops(walks.loops, consumers, inputs, facts),
+        _chains(inputs, facts),
+        _dead_loops(walks.dead_loops),
+        _unserved(inputs, facts),
+        _balance(inputs, facts),
+        _dropping(facts),
+        _doubles(facts, walks),
+        _failing(inputs, facts),
+        _orphans(inputs, facts),
+        _lost(facts),
+        _twice(walks),
+        _cuts(walks),
+    )
+    counts: Counter[str] = Counter()
+    found: list[Finding] = []
+    for finding in every:
+        if not inputs.namespace or _concerns(finding, inputs.namespace):
+            counts[finding.rule] += 1
+            if counts[finding.rule] <= FINDINGS_MAX:
+                found.append(finding)
+    too_many = sorted((rule, count) for rule, count in counts.items() if count > FINDINGS_MAX)
+    more = [f"{count} findings of the rule {rule}; the first {FINDINGS_MAX} are shown." for rule, count in too_many]
+    return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.rule, one.id))), more
 
 
 def _concerns(finding: Finding, namespace: str) -> bool:
@@ -162,7 +171,7 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
 
 def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     """Without any worker, a single finding replaces those of all subscriptions."""
-    count = len(facts.consumers) if facts.consumers_count is None else facts.consumers_count
+    count = len(facts.consumers)
     if not count:
         return
     if not inputs.workers:
@@ -377,7 +386,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 
 def _cuts(walks: GraphAnswers) -> Iterator[Finding]:
     for id_, (vertices, channels) in sorted(walks.articulation_points.items()):
-        if is_single_point(id_, channels):
+        if channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:")):
             yield Finding(
                 f"single-point:{id_}",
                 "single-point",
@@ -387,8 +396,3 @@ def _cuts(walks: GraphAnswers) -> Iterator[Finding]:
                 (f"Without it {vertices} vertices, {channels} channels among them, are disconnected from the rest.",),
                 "Make it highly available, or separate what does not need to share it.",
             )
-
-
-def is_single_point(id_: str, channels: int) -> bool:
-    """Whether a vertex is reported that cuts off this many channels."""
-    return channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:"))

@@ -75,7 +75,7 @@ Engines = Annotated[
     EngineChoice,
     typer.Option(
         "--engine",
-        help="Graph engine: local (this process) or GraphFrames on Spark; auto: local up to 1,000,000 edges.",
+        help="Graph engine: local (this process) or GraphFrames on Spark; auto: local up to 10,000,000 edges.",
     ),
 ]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace, and what is connected to it.")]

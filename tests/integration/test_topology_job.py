@@ -1,20 +1,24 @@
-"""The topology by Spark: equal facts and findings as in one process, from values, from Kafka and from tables."""
+"""Traffic that Spark has added up is what one process adds up, from deltas and from tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from analytics.topology.build import build
+from analytics.spark.rows import frame_of, frame_of_table
 from analytics.topology.engines.graphframes import GraphFramesEngine, NoGraphFramesError, missing
-from analytics.topology.engines.local import LocalEngine
-from analytics.topology.model.document import to_json
-from analytics.topology.model.facts import facts_of, structure_of
-from tests.integration.topology_frames import contract, facts_by_spark
-from tests.support.planted_faults import World, faulty
+from analytics.topology.model.document import Window
+from analytics.topology.model.sums import Summing, Sums
+from analytics.topology.spark import sums
+from analytics.topology.spark.traffic import of_deltas, of_windows
+from analytics.traffic.windows import MINUTE_S, table_of
+from analytics.traffic.windows import Window as Row
+from knative.traffic.counts import Counts
+from knative.traffic.delta import Delta, encode
+from tests.support.planted_faults import NOW_S, World, faulty
 from tests.support.topology_worlds import worlds
 
 if TYPE_CHECKING:
@@ -23,74 +27,73 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
-def odd() -> World:
-    """Addresses and kinds that are easy to get wrong."""
-    world = faulty().channel("shop/main", kind="Broker").channel("shop/main").channel("shop/side", kind="Broker")
-    world.subscription("shop/t", "shop/broker:main", "http://x/", kind="Trigger")
-    world.subscription("shop/t", "shop/main", "http://y/").settled("shop/t", 7).settled("shop/trigger:t", 8)
-    world.sent("shop/broker:main", "/main", 20)
-    for number, uri in enumerate(
-        (
-            "http://any:8080/channels/test/orders",
-            "http://any/channels/test/orders/",
-            "http://any/channels/test/orders?x=1",
-            "http://any/channels/test/orders//",
-            "http://any/channels/test/nowhere",
-            "http://ORDERS-kn-channel.test.svc.cluster.local.:80",
-            "http://orders-kn-channel.test.svc.cluster.local/",
-            "http://orders-kn-channel.test.svc.cluster.local?q=/channels/test/ping",
-            "https://any/shop/side",
-            "http://any/shop/main/",
-            "http://any/brokers/shop/side",
-            "http://any/brokers/test/orders",
-            "http://any/hook?key=1",
-            "http://any/hook?key=2",
-            "http://any/hook?",
-            "http://me:secret@any/hook",
-            "http://[::1]:8080/channels/test/ping",
-            "http://[::1]",
-        )
-    ):
-        world.subscription(f"odd-{number}", "unheard", uri, reply=uri, sink=uri if number % 2 else "")
-    world.subscription("lost", "gone/away", "http://x")
-    world.sent("shop/main", "/main", 10).sent("no/channel", "/x", 5).sent("orders", "", 3).sent("ping", "/shop", 1)
-    return world
+def added_up(deltas: list[Delta]) -> Sums:
+    summing = Summing()
+    for delta in deltas:
+        summing.delta(delta)
+    return summing.sums()
 
 
-def test_spark_finds_the_same_facts_and_makes_the_same_document(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a world with every fault and every odd address, and with more sources than are kept apart."""
-    monkeypatch.setattr("analytics.topology.model.facts.SOURCES_MAX", 11)
-    monkeypatch.setattr("analytics.topology.spark.facts.SOURCES_MAX", 11)
-    inputs = odd().inputs()
+def by_spark(spark: SparkSession, deltas: list[Delta]) -> tuple[Sums, Window | None]:
+    """Every third record is there twice, and one is not a delta."""
+    values = [encode(delta) for number, delta in enumerate(deltas) for _ in range(1 + (number % 3 == 0))]
+    records = frame_of(spark, ((value,) for value in [*values, b"junk"]), pa.schema([("value", pa.binary())]))
+    spans: list[Window | None] = []
 
-    facts = facts_by_spark(spark, inputs)
+    def window(span: Window | None) -> Window:
+        spans.append(span)
+        return span or Window()
 
-    assert facts == facts_of(inputs)
-    assert facts.sources_left_out == 4
-    assert to_json(build(inputs, LocalEngine(), facts)) == to_json(build(inputs, LocalEngine()))
+    found, _ = sums.fetch(of_deltas(records, NOW_S - 60, NOW_S), window)
+    return found, spans[0]
 
 
-@given(world=worlds(), counted=st.booleans(), namespace=st.sampled_from(["", "", "a"]))
+def same(found: Sums, wanted: Sums) -> None:
+    assert found[0] == wanted[0]
+    assert list(found[1].rows()) == list(wanted[1].rows())
+
+
+@pytest.mark.parametrize("slice_rows", [sums.SLICE_ROWS, 3])
+def test_spark_adds_up_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, slice_rows: int) -> None:
+    """Fetched at once and in slices."""
+    monkeypatch.setattr(sums, "SLICE_ROWS", slice_rows)
+    deltas = faulty().sent("ping", "/game", 7).sent("ping", "", 1).settled("there", 3, dead=1).flows
+
+    found, span = by_spark(spark, deltas)
+
+    same(found, added_up(deltas))
+    assert span == Window(deltas[0].at, deltas[0].at)
+    assert len(found[1]) > 3, "there is more than one slice"
+
+
+@given(world=worlds())
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_spark_finds_the_same_facts_in_any_world(
-    spark: SparkSession, world: World, counted: bool, namespace: str
-) -> None:
-    inputs = world.inputs(counted, namespace)
+def test_spark_adds_up_the_same_in_any_world(spark: SparkSession, world: World) -> None:
+    found, span = by_spark(spark, world.flows)
 
-    assert facts_by_spark(spark, inputs) == facts_of(inputs)
+    same(found, added_up(world.flows))
+    assert (span is None) is (not world.flows)
 
 
-def test_spark_chooses_the_same_namespace(spark: SparkSession) -> None:
-    part = odd().inputs(namespace="shop")
-    frames = contract(spark, part)
+def test_spark_adds_up_windows_and_counts_what_is_stored_and_accepted_once(spark: SparkSession) -> None:
+    begin = int(NOW_S) // MINUTE_S * MINUTE_S
+    rows = [
+        Row(begin, MINUTE_S, "stored", "n", "c", "", "t", "/a", Counts(4, 40)),
+        Row(begin, MINUTE_S, "stored", "n", "c", "", "u", "/a", Counts(1, 10)),
+        Row(begin, MINUTE_S, "accepted", "n", "c", "", "t", "/a", Counts(5, 50)),
+        Row(begin, MINUTE_S, "accepted", "n", "d", "", "t", "", Counts(2, 20)),
+        Row(begin, MINUTE_S, "settled", "n", "c", "s", "t", "/a", Counts(4, 40, 2, 1, 1, 0, 1), 0, {5: 2}),
+    ]
+    summing = Summing()
+    for row in (*rows[:2], *rows[3:]):
+        summing.row(row)
 
-    channels, own, consumers = structure_of(part)
-    assert {row["id"] for row in frames.consumers.collect()} == {one.id for one in consumers}
-    found = frames.channels.collect()
-    assert {row["id"] for row in found if row["own"]} == own
-    assert {row["id"] for row in found} == channels.keys()
+    frame = of_windows(frame_of_table(spark, table_of(rows)), begin, begin + MINUTE_S)
+    found, span = sums.fetch(frame, lambda window: window or Window())
+
+    same(found, summing.sums())
+    assert span == Window(begin, begin + MINUTE_S)
+    assert list(found[1].rows()) == [("", ("n", "d"), 2, 20), ("/a", ("n", "c"), 5, 50)]
 
 
 def test_without_its_jars_graphframes_says_what_is_missing(spark: SparkSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -11,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionStats
-from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
+from knative.traffic.delta import encode, key_of
 from tables.contract_table import encode_entry
 from tables.status_parts import encode_status
 from tests.support.planted_faults import World
@@ -60,12 +61,8 @@ def deltas(bootstrap: str, instance: str, world: World, ago_s: float = 30.0) -> 
     at = int(time.time() - ago_s)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     topic = traffic_topic(instance)
-    for number, one in enumerate(world.flows):
-        kind = ACCEPTED if one.accepted else SETTLED
-        delta = Delta(
-            "w-1", number, at, kind, one.namespace, one.channel, one.subscription, "t", one.source,
-            one.counts, one.latency,
-        )  # fmt: skip
+    for number, flow in enumerate(world.flows):
+        delta = replace(flow, at=at)
         for _ in range(1 + (number % 3 == 0)):
             producer.produce(topic, encode(delta), key_of(delta))
     producer.produce(topic, b"junk", b"x")

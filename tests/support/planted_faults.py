@@ -13,15 +13,18 @@ from dataclasses import replace
 from typing import TypeVar
 
 from analytics.topology.model.document import Tier, Window
-from analytics.topology.model.inputs import Inputs, State, Traffic
+from analytics.topology.model.inputs import Inputs, State
+from analytics.topology.model.sums import Summing
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
 from knative.traffic.counts import Counts
+from knative.traffic.delta import ACCEPTED, SETTLED, Delta
 
 READY = State("True", lag=0)
 NOW_S = 1_790_000_000.0
 WINDOW_S = 60.0
+_AT_S = int(NOW_S) - 30
 T = TypeVar("T", Channel, Subscription)
 
 
@@ -32,7 +35,7 @@ class World:
         self.channels: list[Channel] = []
         self.subscriptions: list[Subscription] = []
         self.states: dict[str, State] = {}
-        self.flows: list[Traffic] = []
+        self.flows: list[Delta] = []
 
     def channel(self, label: str, kind: str = "KafkaChannel") -> World:
         """One more channel, or broker."""
@@ -104,7 +107,8 @@ class World:
         """A source sent so many events of 1 KiB. `channel`: its name, or its unique name."""
         place = _named(self.channels, channel)
         namespace, name = split(channel) if place is None else (place.namespace, place.unique_name)
-        self.flows.append(Traffic(True, namespace, name, source=source, counts=Counts(events, 1024 * events)))
+        counts = Counts(events, 1024 * events)
+        self.flows.append(Delta("w-1", len(self.flows), _AT_S, ACCEPTED, namespace, name, "", "t", source, counts))
         return self
 
     def settled(
@@ -115,11 +119,15 @@ class World:
         assert one is not None, label
         events = delivered + dead + ignored + filtered
         self.flows.append(
-            Traffic(
-                False,
+            Delta(
+                "w-1",
+                len(self.flows),
+                _AT_S,
+                SETTLED,
                 one.namespace,
                 one.unique_channel,
                 one.unique_name,
+                "t",
                 counts=Counts(events, 1024 * events, delivered, retried, dead, filtered, ignored),
                 latency={48: delivered} if delivered else {},
             )
@@ -128,19 +136,24 @@ class World:
 
     def inputs(self, counted: bool = True, namespace: str = "", workers: int = 1) -> Inputs:
         """All of it, with a window of a minute unless nothing is counted."""
+        summing = Summing()
+        for delta in self.flows:
+            summing.delta(delta)
+        traffic, arrivals = summing.sums()
         inputs = Inputs(
             instance="penstock",
             now=NOW_S,
             channels=tuple(self.channels),
             subscriptions=tuple(self.subscriptions),
             states=dict(self.states),
-            traffic=tuple(self.flows),
+            traffic=traffic,
+            arrivals=arrivals,
             window=Window(NOW_S - WINDOW_S, NOW_S),
             tier=Tier.DELTAS,
             namespace=namespace,
             workers=workers,
         )
-        return inputs if counted else replace(inputs, traffic=(), window=Window(), tier=Tier.NONE)
+        return inputs if counted else replace(inputs, traffic=(), arrivals=None, window=Window(), tier=Tier.NONE)
 
 
 def split(label: str) -> tuple[str, str]:

@@ -35,6 +35,15 @@ class Graph:
         given = np.ones(len(both)) if weights is None else np.array(weights, dtype=np.float64)
         return cls(size, both[:, 0].copy(), both[:, 1].copy(), given)
 
+    def with_edges(self, heads: Ints, tails: Ints, weights: Floats) -> Graph:
+        """The same vertices with more edges."""
+        return Graph(
+            self.size,
+            np.concatenate([self.heads, heads]),
+            np.concatenate([self.tails, tails]),
+            np.concatenate([self.weights, weights]),
+        )
+
     def only(self, kept: NDArray[np.bool_]) -> Graph:
         """The same vertices with only these edges."""
         return Graph(self.size, self.heads[kept], self.tails[kept], self.weights[kept])

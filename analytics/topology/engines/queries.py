@@ -8,14 +8,14 @@ Every limit that was met is a sentence in `notes`. Does not depend on which engi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from analytics.topology.engines.cycles import cycles, cycles_through
 from analytics.topology.engines.double_delivery import DoubleDeliveries, double_deliveries
-from analytics.topology.engines.graph_index import ALIVE, GraphIndex, number
+from analytics.topology.engines.graph_index import ALIVE, GraphIndex, Link, number
 from analytics.topology.engines.port import Engine, Ints
 from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.model.facts import Facts
@@ -27,9 +27,6 @@ ISLANDS_MAX = 100
 MEMBERS_MAX = 50  #: vertices listed of an island, or of what a source reaches
 CHANNELS = ("channel:", "broker:")  #: prefixes of the ids of channels
 OUTSIDE = ("uri:", "dlq:")  #: and of vertices where events leave the map: influence starts there
-
-
-Link = tuple[str, str, Flow]  #: an edge: from, to, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +75,11 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
         reach=reach,
         influence=_influence(numbered, facts, engine, window_s if counted else 0.0),
         articulation_points=articulation_points or {},
-        notes=(*meeting_notes, *reach_notes, *limits(count, len(islands), articulation_points is None)),
+        notes=(*meeting_notes, *reach_notes, *_limits(count, len(islands), articulation_points is None)),
     )
 
 
-def limits(islands: int, shown: int, no_cuts: bool) -> list[str]:
+def _limits(islands: int, shown: int, no_cuts: bool) -> list[str]:
     """Sentences on what was left out."""
     notes = [f"{islands} islands, of which the {shown} largest are shown."] if islands > shown else []
     if no_cuts:
@@ -110,7 +107,7 @@ def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, li
     inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
     found: dict[int, list[Link]] = defaultdict(list)
     for place in np.flatnonzero(inner).tolist():
-        found[int(labels[graph.heads[place]])].append(numbered.links[place])
+        found[int(labels[graph.heads[place]])].append(numbered.link(place))
     return found
 
 
@@ -123,18 +120,18 @@ def _ways(links: Iterable[Link]) -> dict[str, set[str]]:
 
 def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) -> tuple[Loop, ...]:
     inner = _inner(numbered, labels, alive)
-    loops = (live_loop(members, inner[label], facts.channels) for label, members in _members(numbered, labels).items())
+    loops = (_live_loop(members, inner[label], facts) for label, members in _members(numbered, labels).items())
     return tuple(sorted(loops, key=lambda one: one.members))
 
 
-def live_loop(members: Sequence[str], links: Iterable[Link], channels: Container[str]) -> Loop:
+def _live_loop(members: Sequence[str], links: Iterable[Link], facts: Facts) -> Loop:
     """`members`: sorted. `links`: the edges between them, without dead letters."""
     links = sorted(links)
-    found = cycles(members, _ways(links), (one for one in members if one in channels))
+    found = cycles(members, _ways(links), (id_ for id_ in members if id_ in facts.channels))
     return Loop(tuple(members), tuple(found), tuple(links))
 
 
-def dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
+def _dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
     """`links`: all edges between them. None if no dead letters go over any of them."""
     links = sorted(links)
     steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
@@ -146,18 +143,20 @@ def dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
 def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
     """Loops with dead letters. Only dead letter edges into channels can close one, and most maps have none."""
     dead = numbered.of_kind(Flow.DEAD_LETTERS)
-    into_channels = [place for place in np.flatnonzero(dead).tolist() if numbered.links[place][1].startswith(CHANNELS)]
-    if not into_channels:
+    ends = np.unique(numbered.graph.tails[dead]).tolist()
+    if not any(numbered.ids[end].startswith(CHANNELS) for end in ends):
         return ()
     labels = engine.loops(numbered.graph)
     members = _members(numbered, labels)
     inner = _inner(numbered, labels, np.ones(len(dead), dtype=np.bool_))
-    loops = (dead_loop(members[label], links) for label, links in inner.items())
+    loops = (_dead_loop(members[label], links) for label, links in inner.items())
     return tuple(sorted((one for one in loops if one is not None), key=lambda one: one.members))
 
 
 def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[str, int], tuple[Island, ...], int]:
-    labels = engine.islands(numbered.graph)
+    joined, sources, channels_of = numbered.joined()
+    labels = engine.islands(joined)
+    labels[sources] = labels[channels_of]  # an island's first vertex is not a source: ids of channels come before
     names, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     order = np.lexsort((names, -sizes))
     numbers = np.empty(len(names), dtype=np.int64)
@@ -178,53 +177,28 @@ def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[s
 
 
 def _reach(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[tuple[Reach, ...], list[str]]:
-    sent: dict[str, int] = defaultdict(int)
-    for (source, _), (events, _) in facts.published.items():
-        sent[source] += events
-    ranked = sorted(sent, key=lambda one: (-sent[one], one))
-    starts = [numbered.places[one] for one in ranked[:SOURCES_MAX]]
-    found = bounded(engine.hops(numbered.graph, starts))
-    return shown_reach(found, numbered.ids, len(sent))
-
-
-Names = Sequence[str] | Mapping[int, str]  #: of vertices, by number
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """What one start reaches: how many vertices, how far, and the nearest with the edges to each."""
-
-    start: int
-    count: int
-    hops_max: int
-    nearest: tuple[tuple[int, int], ...]
-
-
-def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[Reached]:
-    """The hops of an engine, until they exceed REACH_STEPS_MAX in total."""
-    found: list[Reached] = []
+    published = facts.published
+    if published is None or not len(published):
+        return (), []
+    sent, _ = published.of_sources()
+    busiest = np.argsort(-sent, kind="stable")[:SOURCES_MAX].tolist()  # of equal ones, the first by name
+    starts = [numbered.places[published.sources[place]] for place in busiest]
+    reaches: list[Reach] = []
     steps = 0
-    for start, vertices, depths in hops:
+    for start, vertices, depths in engine.hops(numbered.sent_by(starts), starts):
         near = zip(vertices[:MEMBERS_MAX].tolist(), depths[:MEMBERS_MAX].tolist(), strict=True)
-        found.append(Reached(start, len(vertices), int(depths[-1]) if len(depths) else 0, tuple(near)))
+        hops = {numbered.ids[vertex]: depth for vertex, depth in near}
+        reaches.append(Reach(numbered.ids[start], len(vertices), int(depths[-1]), hops))
         steps += len(vertices)
         if steps > REACH_STEPS_MAX:
             break
-    return found
-
-
-def shown_reach(found: Iterable[Reached], names: Names, sources: int) -> tuple[tuple[Reach, ...], list[str]]:
-    """In ids, with a sentence if `sources` exceeds what was found."""
-    shown = tuple(
-        Reach(names[one.start], one.count, one.hops_max, {names[vertex]: depth for vertex, depth in one.nearest})
-        for one in found
-    )
-    notes = [f"The reach of sources is shown for {len(shown)} of {sources} sources."] if len(shown) < sources else []
-    return shown, notes
+    if len(reaches) == len(sent):
+        return tuple(reaches), []
+    return tuple(reaches), [f"The reach of sources is shown for {len(reaches)} of {len(sent)} sources."]
 
 
 def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: float) -> tuple[tuple[str, float], ...]:
-    graph = numbered.graph
+    graph = numbered.fed()
     into = np.bincount(graph.tails, weights=graph.weights, minlength=graph.size)
     outside = np.fromiter((id_.startswith(OUTSIDE) for id_ in numbered.ids), np.bool_, graph.size)
     base = np.where(outside, into / window_s if window_s else 1.0, 0.0)
@@ -235,10 +209,10 @@ def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: flo
 
 def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
     """None if there are too many edges."""
-    if len(numbered.links) > CUT_EDGES_MAX:
+    if len(numbered.kinds) + len(numbered.source) > CUT_EDGES_MAX:
         return None
     values = np.fromiter((id_ in facts.channels for id_ in numbered.ids), np.int64, numbered.graph.size)
-    return {numbered.ids[vertex]: cut for vertex, cut in engine.articulation_points(numbered.graph, values).items()}
+    return {numbered.ids[vertex]: cut for vertex, cut in engine.articulation_points(numbered.whole(), values).items()}
 
 
 def listed(ids: Sequence[str], most: int = 10) -> str:

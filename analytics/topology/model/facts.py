@@ -2,8 +2,8 @@
 
     Inputs --facts_of--> Facts { channels, consumers, what was published and settled, Joins }
 
-`analytics/topology/spark/facts` computes the same from DataFrames. Both give equal Facts, and only `findings` decides
-what they mean. Questions that need a walk are in `engines/queries`.
+Only `findings` decides what they mean. Questions that need a walk are in `engines/queries`. Needs numpy only if the
+inputs say who sent.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 from analytics.topology.model.addresses import channel_id
 from analytics.topology.model.document import LISTED_MAX, Flow
-from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
+from analytics.topology.model.inputs import Inputs, Traffic
 from knative.contract.addresses import Addresses
 from knative.contract.records import TRIGGER, Channel, Subscription
 from knative.delivery.policy import OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS
 from knative.urls import shown_url
 
-OTHERS = "source:"  #: the sum of the sources beyond the limit
+if TYPE_CHECKING:
+    from analytics.topology.model.arrivals import Arrivals
 
 #: How much accepted and settled may differ: a share, seconds of traffic at the window's borders, or some events.
 SLACK_SHARE = 0.02
@@ -108,29 +109,23 @@ class Facts:
     channels: Mapping[str, Channel]
     own: frozenset[str]  #: the selected channels; others are joined to them
     consumers: Sequence[SubscriptionFacts]
-    published: Mapping[tuple[str, str], tuple[int, int]]  #: (source, channel) -> events, bytes
+    published: Arrivals[str] | None  #: by ids of sources and channels; None: not known
     accepted: Mapping[str, tuple[int, int]]  #: channel -> events, bytes
     settled: Mapping[str, Traffic]  #: by consumer
     joins: Joins = field(default_factory=Joins)
     sources_left_out: int = 0
-    consumers_count: int | None = None  #: of the whole map, if `consumers` are a part of it
-
-    def links(self) -> Iterator[tuple[str, str, Flow]]:
-        """All edges: (from, to, kind)."""
-        for source, channel in self.published:
-            yield source, channel, Flow.PUBLISHES
-        for consumer in self.consumers:
-            yield from consumer.links()
 
     def links_count(self) -> int:
         """The number of edges."""
-        return len(self.published) + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
+        pairs = 0 if self.published is None else len(self.published)
+        return pairs + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
 
 
 def facts_of(inputs: Inputs) -> Facts:
     """Facts from inputs."""
     channels, own, consumers = structure_of(inputs)
-    published, accepted, left_out = _published(inputs, channels)
+    names = {(one.namespace, one.unique_name): id_ for id_, one in channels.items()}
+    accepted = _accepted(inputs, names)
     settled = _settled(inputs, consumers)
     joins = Joins(
         unread=tuple(sorted(own - {one.channel for one in consumers})),
@@ -140,6 +135,7 @@ def facts_of(inputs: Inputs) -> Facts:
         chains=_chains(consumers),
         imbalances=_imbalances(inputs, consumers, accepted, settled),
     )
+    published, left_out = _published(inputs, names)
     return Facts(channels, own, consumers, published, accepted, settled, joins, left_out)
 
 
@@ -209,38 +205,18 @@ def _consumer(
     )
 
 
-def _published(
-    inputs: Inputs, channels: Mapping[str, Channel]
-) -> tuple[dict[tuple[str, str], tuple[int, int]], dict[str, tuple[int, int]], int]:
-    names = {(one.namespace, one.unique_name): id_ for id_, one in channels.items()}
-    pairs: dict[tuple[str, str], tuple[int, int]] = {}
-    accepted: dict[str, tuple[int, int]] = {}
-    of_source: dict[str, int] = defaultdict(int)
-    for one in inputs.traffic:
-        channel = names.get((one.namespace, one.channel)) if one.accepted and one.counts.events else None
-        if channel is None:
-            continue
-        source = f"source:{one.source}"
-        events, size = one.counts.events, one.counts.bytes
-        of_source[source] += events
-        _add(pairs, (source, channel), events, size)
-        _add(accepted, channel, events, size)
-    named = sorted((name for name in of_source if name != OTHERS), key=lambda name: (-of_source[name], name))
-    too_many = frozenset(named[SOURCES_MAX:])
-    if not too_many:
-        return dict(sorted(pairs.items())), accepted, 0
-    kept: dict[tuple[str, str], tuple[int, int]] = {}
-    for (source, channel), (events, size) in pairs.items():
-        _add(kept, (OTHERS if source in too_many else source, channel), events, size)
-    return dict(sorted(kept.items())), accepted, len(too_many)
+def _accepted(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> dict[str, tuple[int, int]]:
+    """Events and bytes that came into each channel."""
+    came = ((names.get((one.namespace, one.channel)), one.counts) for one in inputs.traffic if one.accepted)
+    return {id_: (counts.events, counts.bytes) for id_, counts in came if id_ is not None and counts.events}
 
 
-K = TypeVar("K")
+def _published(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> tuple[Arrivals[str] | None, int]:
+    if inputs.arrivals is None:
+        return None, 0
+    from analytics.topology.model.arrivals import published  # numpy is here if there are arrivals
 
-
-def _add(sums: dict[K, tuple[int, int]], key: K, events: int, size: int) -> None:
-    before = sums.get(key, (0, 0))
-    sums[key] = (before[0] + events, before[1] + size)
+    return published(inputs.arrivals, names)
 
 
 def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str, Traffic]:
@@ -308,16 +284,12 @@ def _imbalances(
     return tuple(sorted(found, key=lambda one: one.consumer))
 
 
-# Written with operators that both numbers and Spark's columns have, so that there is one rule for both. Columns have no
-# `or` and no `max`.
-
-
-def slack(events: Any, window_s: float) -> Any:
+def slack(events: int, window_s: float) -> float:
     """How much accepted and settled may differ; `events`: the greater of them."""
     return SLACK_EVENTS + events * (SLACK_SHARE + SLACK_S / window_s)
 
 
-def off_balance(accepted: Any, settled: Any, lag: Any, room: Any) -> Any:
+def off_balance(accepted: int, settled: int, lag: int, room: float) -> bool:
     """Whether events went missing (fewer were settled than came and do not wait), or more were settled than came.
     `room`: the slack."""
-    return (accepted - settled - lag > room) | (settled - accepted > room)
+    return accepted - settled - lag > room or settled - accepted > room

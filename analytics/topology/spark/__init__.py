@@ -1,1 +1,1 @@
-"""Inputs, facts and graph of a topology as Spark DataFrames, and the report that does not fetch all of them."""
+"""Traffic as a Spark DataFrame of sums, and the way of the sums to this process."""

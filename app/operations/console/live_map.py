@@ -46,8 +46,8 @@ def map_of(state: State) -> MapView:
     """The map of an installation."""
     inputs = inputs_of(state)
     facts = facts_of(inputs)
-    # Who sends is not known, and a minute is too short to say that nobody does or that events are missing.
-    facts = replace(facts, published={}, joins=replace(facts.joins, unsent=(), imbalances=()))
+    # A minute is too short to say that nobody sends or that events are missing.
+    facts = replace(facts, joins=replace(facts.joins, unsent=(), imbalances=()))
     findings, islands, note = _findings(inputs, facts)
     vertices, edges = DocumentBuilder(inputs, facts, islands).build()
     topology = Topology(
@@ -109,7 +109,7 @@ def _traffic(rows: HeldRows, end: int) -> list[Traffic]:
         whole = merged(window for start, window in line.windows.items() if end - LONG_S <= start < end)
         counts = whole.counts if not line.subscription else replace(whole.counts, events=whole.counts.settled)
         sums.append(
-            Traffic(not line.subscription, line.namespace, line.channel, line.subscription, "", counts, whole.latency)
+            Traffic(not line.subscription, line.namespace, line.channel, line.subscription, counts, whole.latency)
         )
     return sums
 
@@ -125,7 +125,7 @@ def _findings(inputs: Inputs, facts: Facts) -> tuple[tuple[Finding, ...], Mappin
     from analytics.topology.findings import findings_of
 
     walks = walk(facts, LocalEngine(), inputs.window.seconds, inputs.counted)
-    return findings_of(inputs, facts, walks), walks.island_of, None
+    return findings_of(inputs, facts, walks)[0], walks.island_of, None
 
 
 def _shown(finding: Finding) -> MapFinding:

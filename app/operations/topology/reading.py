@@ -9,13 +9,13 @@ It joins no group and sends no request to a worker, so it works while no worker 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from analytics.topology.model.document import Tier, Window
-from analytics.topology.model.inputs import Inputs, State, Summing, Traffic
+from analytics.topology.model.inputs import Inputs, State, Traffic
 from app.operations.contract_snapshot import Contract, check_known, read_contract
 from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
@@ -25,7 +25,12 @@ from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.status_table import FRESH_S, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
+if TYPE_CHECKING:
+    from analytics.topology.model.arrivals import Arrivals
+
 STALE_S = 300.0  #: tables that end earlier than this before the end of the window are not used
+MAKE_TABLES = "Create them: penstock job traffic."
+_TURN_ON = "Workers write it while PENSTOCK_TRAFFIC is on."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +47,48 @@ class TopologyQuery:
     tier: Tier | None = None
 
 
-def read_inputs(query: TopologyQuery) -> Inputs:
-    """Read everything for one report. Raises NotReadyError when Kafka does not answer, PenstockError for missing
-    data."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Traffic of a window, added up; `notes`: sentences on how it was read."""
+
+    traffic: Sequence[Traffic]
+    arrivals: Arrivals[tuple[str, str]] | None
+    window: Window
+    notes: tuple[str, ...] = ()
+
+
+class NoTrafficError(PenstockError):
+    """A source of traffic does not have the window."""
+
+
+class TrafficReader(Protocol):
+    """Adds up one source of traffic. `workers`: how many run. Raises NoTrafficError with the reason."""
+
+    def __call__(self, query: TopologyQuery, workers: int) -> Counted: ...
+
+
+def read_inputs(
+    query: TopologyQuery, windows: TrafficReader | None = None, deltas: TrafficReader | None = None
+) -> Inputs:
+    """Read everything for one report, traffic by other readers if they are given. Raises NotReadyError when Kafka does
+    not answer, PenstockError for missing data."""
     contract = read_contract(query.client, query.instance)
     check_namespace(contract, query.namespace)
     workers = sum(query.now - one.time <= FRESH_S for one in contract.workers)
-    traffic, window, tier, notes = _traffic(query, workers)
+    counted, tier = _traffic(query, workers, windows or windows_of_tables, deltas or deltas_of_topic)
     return Inputs(
         instance=query.instance,
         now=query.now,
         channels=contract.channels,
         subscriptions=contract.subscriptions,
         states=states_of(contract, query.now, query.since),
-        traffic=traffic,
-        window=window,
+        traffic=counted.traffic,
+        arrivals=counted.arrivals,
+        window=counted.window,
         tier=tier,
         namespace=query.namespace,
         workers=workers,
-        notes=tuple(notes),
+        notes=counted.notes,
     )
 
 
@@ -102,46 +130,49 @@ def state_of(one: SubscriberDetails, since: float) -> State:
     )
 
 
-Found = tuple[list[Traffic], Window, Tier, list[str]]
-
-
-def _traffic(query: TopologyQuery, workers: int) -> Found:
+def _traffic(query: TopologyQuery, workers: int, windows: TrafficReader, deltas: TrafficReader) -> tuple[Counted, Tier]:
     notes: list[str] = []
-    if query.tier in (None, Tier.WINDOWS):
-        found = _windows(query, notes)
-        if found is not None:
-            return found
-        if query.tier is Tier.WINDOWS:
-            raise PenstockError(" ".join(notes), "Create them: penstock job traffic.")
-    if query.tier in (None, Tier.DELTAS):
-        found = _deltas(query, workers, notes)
-        if found is not None:
-            return found
-        if query.tier is Tier.DELTAS:
-            raise PenstockError(" ".join(notes), "Workers write it while PENSTOCK_TRAFFIC is on.")
+    for tier, read in ((Tier.WINDOWS, windows), (Tier.DELTAS, deltas)):
+        if query.tier in (None, tier):
+            try:
+                counted = read(query, workers)
+            except NoTrafficError as problem:
+                if query.tier is tier:
+                    raise
+                notes.append(str(problem.what))
+                continue
+            return replace(counted, notes=(*notes, *counted.notes)), tier
     if query.tier is Tier.NONE or not workers:
-        return [], Window(), Tier.NONE, notes
-    return [], Window(query.now - 60.0, query.now), Tier.STATUS, notes
+        return Counted((), None, Window(), tuple(notes)), Tier.NONE
+    return Counted((), None, Window(query.now - 60.0, query.now), tuple(notes)), Tier.STATUS
 
 
-def _windows(query: TopologyQuery, notes: list[str]) -> Found | None:
+def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
+    """Of the tables of the traffic job, if they reach to the end of the window."""
     if not query.folder.is_dir():
-        notes.append(f"There are no traffic tables in {query.folder}.")
-        return None
+        raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
     from app.operations.topology.tables import read_tables
 
     try:
-        rows, window = read_tables(query.folder, query.since, query.until)
+        sums, window = read_tables(query.folder, query.since, query.until)
     except PenstockError as problem:
-        notes.append(str(problem))
-        return None
+        raise NoTrafficError(problem.what, problem.hint) from problem
+    return Counted(*sums, recent(query, window))
+
+
+def recent(query: TopologyQuery, window: Window | None) -> Window:
+    """The window of the tables. Raises NoTrafficError if they do not reach to the end of what was asked for."""
     if window is None or query.until - window.end > STALE_S:
-        notes.append(f"The traffic tables in {query.folder} do not reach to the end of the window.")
-        return None
-    return rows, window, Tier.WINDOWS, notes
+        raise NoTrafficError(
+            f"The traffic tables in {query.folder} do not reach to the end of the window.", MAKE_TABLES
+        )
+    return Window(window.start, min(window.end, query.until))
 
 
-def _deltas(query: TopologyQuery, workers: int, notes: list[str]) -> Found | None:
+def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
+    """Of the records that workers write, each counted once."""
+    from analytics.topology.model.sums import Summing  # needs numpy, which a worker that has the map need not have
+
     topic = traffic_topic(query.instance)
     summing = Summing()
     first = query.until
@@ -159,15 +190,28 @@ def _deltas(query: TopologyQuery, workers: int, notes: list[str]) -> Found | Non
                     count += new
                     repeated += not new
                     first = min(first, float(delta.at))
-    except NoSuchTopicError:
-        notes.append(f"There is no topic {topic}: no worker has counted traffic yet.")
-        return None
-    if not count and not workers:
-        notes.append(f"The topic {topic} has no record in the window, and no worker runs.")
-        return None
+    except NoSuchTopicError as problem:
+        raise no_topic(topic) from problem
+    window = window_of_deltas(query, workers, Window(first, query.until) if count else None)
+    notes = []
     if broken:
         notes.append(f"{broken} records of {topic} could not be read.")
     if repeated:
         notes.append(f"{repeated} records of {topic} were duplicates and are counted once.")
-    # If the records begin later than `since`, so does the window. Otherwise rates would be too low.
-    return summing.sums(), Window(first if count else query.since, query.until), Tier.DELTAS, notes
+    return Counted(*summing.sums(), window, tuple(notes))
+
+
+def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None) -> Window:
+    """The window of records that have this span; None: there are none. Raises NoTrafficError if no worker runs either.
+
+    If the records begin later than `since`, so does the window. Otherwise rates would be too low.
+    """
+    if span is None and not workers:
+        topic = traffic_topic(query.instance)
+        raise NoTrafficError(f"The topic {topic} has no record in the window, and no worker runs.", _TURN_ON)
+    return Window(query.since if span is None else span.start, query.until)
+
+
+def no_topic(topic: str) -> NoTrafficError:
+    """The error for a topic of traffic that does not exist."""
+    return NoTrafficError(f"There is no topic {topic}: no worker has counted traffic yet.", _TURN_ON)

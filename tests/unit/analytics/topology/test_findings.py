@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
+from analytics.topology.model.arrivals import SOURCES_MAX
 from analytics.topology.model.document import (
     LISTED_MAX,
     Finding,
@@ -21,7 +22,7 @@ from analytics.topology.model.document import (
     from_json,
     to_json,
 )
-from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
+from analytics.topology.model.inputs import Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 from knative.filters.dialects import ALL_EVENTS, Exact

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.topology.spark.facts import TRAFFIC_SCHEMA
 from analytics.traffic import windows
 from knative.traffic.counters import TrafficCounters
 from knative.traffic.counts import NAMES, OF_SUBSCRIPTIONS, SETTLED, Counts, column, read
@@ -38,7 +37,6 @@ def test_columns_of_tables_and_frames_follow_from_the_names() -> None:
     assert windows.COUNTS == (
         "events", "bytes", "delivered", "retried", "dead_lettered", "filtered", "ignored", "late",
     )  # fmt: skip
-    assert all(TRAFFIC_SCHEMA.field(name).type == "int64" for name in NAMES)
     assert [column(name) for name in NAMES] == list(windows.COUNTS[:-1])
 
 

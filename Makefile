@@ -155,7 +155,7 @@ wheel: $(STAMP) ## Build the wheel into dist
 image: $(STAMP) ## Build the image of workers and the controller with buildah, podman or docker (BASE=, IMAGE=)
 	@images/build worker
 
-image-spark: $(STAMP) ## Build the image of the jobs on Spark, likewise
+image-spark: $(STAMP) ## Build the image of the jobs on Spark, likewise; JARS= is a folder of more jars, as those of GraphFrames
 	@images/build spark
 
 IMAGE_KAFKA ?=

@@ -47,11 +47,10 @@ FEW = 100_000
 def is_small(query: TopologyQuery) -> bool:
     """Whether there is so little traffic that one task can read it. Called before Spark takes its seconds to start.
 
-    Raises PenstockError when Kafka does not answer, or when there are no tables and only they are wanted.
+    Raises PenstockError when Kafka does not answer, no worker has run, or there are no tables and only they are wanted.
     """
     count = 0
-    with suppress(NoSuchTopicError), TopicReader(contract_topic(query.instance), query.client):
-        pass  # without Kafka there is no report
+    TopicReader(contract_topic(query.instance), query.client).close()
     if query.tier in (None, Tier.WINDOWS):
         count += with_window_files(query.folder, partial(_rows, query))
     if query.tier in (None, Tier.DELTAS):

@@ -41,7 +41,7 @@ _COMMANDS = (
     Entry("traffic", "app.cli.traffic:traffic", "Show the traffic of channels and subscriptions.", "Send and look"),
     Entry(
         "topology",
-        "app.cli.topology:topology",
+        "app.cli.topology:group",
         "Show who sends what to whom, and what is wrong with it.",
         "Send and look",
     ),

@@ -197,7 +197,7 @@ class Commands(typer.Typer):
         """`entries`: commands in other modules, in addition to those registered here."""
         # A class attribute, because Typer creates the group and passes it nothing of ours.
         own = type(cls.__name__, (cls,), {"entries": tuple(entries)})
-        super().__init__(cls=own, no_args_is_help=True, **options)
+        super().__init__(cls=own, **{"no_args_is_help": True, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
         """As Typer's."""

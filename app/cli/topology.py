@@ -1,4 +1,5 @@
-"""`penstock topology`: who sends what to whom, and what is wrong with it, as a report.
+"""`penstock topology`: who sends what to whom, and what is wrong with it, as a report. Questions about it are commands
+of their own in `app/cli/topology_questions`.
 
 Uses Spark only for `--engine graphframes`, and with `auto` for the largest maps. `analytics/topology` finds everything.
 """
@@ -20,8 +21,9 @@ from analytics.spark.session import spark_session
 from analytics.topology import exports
 from analytics.topology.compare import compare
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
-from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, from_json, to_json
+from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, to_json
 from analytics.topology.model.facts import facts_of
+from app.cli.commands import Commands, Entry
 from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, chosen_namespace
@@ -30,6 +32,7 @@ from app.cli.output.format import note, print_json
 from app.cli.output.topology import show_difference, show_topology
 from app.operations.spark_jars import spark_options
 from app.operations.times import read_time
+from app.operations.topology.asking import read_document
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from app.settings import load_settings
@@ -99,7 +102,24 @@ Shapes = Annotated[
 ]
 
 
+group = Commands(
+    (
+        Entry("impact", "app.cli.topology_questions:impact", "Show everything upstream and downstream of a vertex."),
+        Entry(
+            "path",
+            "app.cli.topology_questions:path",
+            "Show the paths that events can take from one vertex to another, the shortest first.",
+        ),
+    ),
+    invoke_without_command=True,
+    no_args_is_help=False,
+    subcommand_metavar="[COMMAND] [ARGS]...",
+)
+
+
+@group.callback()
 def topology(
+    call: typer.Context,
     engine: Engines = EngineChoice.AUTO,
     namespace: Namespace = "",
     everywhere: AllNamespaces = False,
@@ -127,7 +147,11 @@ def topology(
       penstock topology --namespace default -o mermaid
       penstock topology --diff report/topology.json --fail-on warning
       penstock topology --engine graphframes --jars ~/graphframes-jars
+      penstock topology impact quickstart
     """
+    if call.invoked_subcommand is not None:
+        _refuse_options(call)
+        return
     graphframes = engine is EngineChoice.GRAPHFRAMES
     need_or_install(ANALYTICS if graphframes else REPORT, "`penstock topology`")
     with interruptible():
@@ -147,6 +171,18 @@ def topology(
         with _engine(chosen, jars or [], memory) as walking:
             found = build(inputs, walking, facts, [why] if why else [])
         finish(found, old, out, fail_on, output)
+
+
+def _refuse_options(call: typer.Context) -> None:
+    """Raises UsageError if there are options before the name of a question, which would be without effect."""
+    sources = {param.opts[0]: call.get_parameter_source(param.name or "") for param in call.command.params}
+    given = [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        option, name = given[0], call.invoked_subcommand
+        raise UsageError(
+            f"{option} stands before {name}, where it has no effect.",
+            f"Write it after {name}; `penstock topology {name} --help` lists the options.",
+        )
 
 
 def _places(jars: list[Path]) -> list[Path]:
@@ -183,15 +219,7 @@ def make_query(kafka: str, since: str, namespace: str, folder: Path | None, traf
 
 def read_old(path: Path | None) -> Topology | None:
     """The document of `--diff`. Raises PenstockError if the file is not one."""
-    if path is None:
-        return None
-
-    try:
-        return from_json(path.read_bytes())
-    except OSError as problem:
-        raise UsageError(
-            f"--diff {path} cannot be read: {problem.strerror or problem}.", "Give the topology.json of an earlier run."
-        ) from problem
+    return None if path is None else read_document(path, "--diff")
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from analytics.topology.model.document import Topology
+from analytics.topology.questions import impact
 from analytics.topology.report import render
 from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.tables import ROWS_MAX, tables
@@ -103,6 +104,15 @@ def test_the_map_shows_everything_and_links_of_findings_light_whole_paths(shop: 
     assert "Whole path lit: fed by 3 sources" in panel(page)
     assert "orders/reprice" in panel(page)
     assert 0 < canvas(page, "lit") < len(topology.vertices)
+    answer = impact(topology, next(vertex for vertex in topology.vertices if vertex.id == "channel:orders/priced"))
+    for title, rows in (("Upstream", answer.upstream), ("Downstream", answer.downstream)):
+        listed = page.evaluate(
+            f"[...panel.querySelectorAll('.reached')].find(e => e.textContent.startsWith('{title}')).textContent"
+        )
+        assert listed.startswith(f"{title}: {len(rows)} vertices, {max(row.hops for row in rows)} hops at most")
+        assert all(row.label in listed for row in rows)
+    assert "shipping/print-labels3 hops · subscription · failed · 0/s · lag 41,320" in listed
+    assert canvas(page, "lit") == 1 + len({row.id for row in (*answer.upstream, *answer.downstream)})
     page.evaluate("document.querySelectorAll('[data-finding]')[1].click()")
     assert "Events go in a loop" in panel(page)
     assert canvas(page, "lit") == 4

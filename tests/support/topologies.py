@@ -57,7 +57,8 @@ class Maker:
         """A vertex; its id."""
         place = f"{namespace}/{name}" if namespace else name
         prefix = kind if namespace else "source" if kind is Kind.SOURCE else "uri"
-        vertex = Vertex(f"{prefix}:{place}", kind, namespace, name, place, health, **more)  # type: ignore[arg-type]
+        label = f"{place}.dlq" if kind is Kind.DLQ else place
+        vertex = Vertex(f"{prefix}:{place}", kind, namespace, name, label, health, **more)  # type: ignore[arg-type]
         self.vertices.setdefault(vertex.id, vertex)
         return vertex.id
 

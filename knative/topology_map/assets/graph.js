@@ -43,37 +43,37 @@ const isIdle = (edge) => edge.rate === 0 || edge.health === "idle";
 const sum = (one, other) => (one == null ? other : other == null ? one : one + other);
 const text = (vertex) => vertex.short ?? vertex.label;
 
-// Everything that an event on its way to or from this vertex passes: places of vertices and edges, and how far it goes.
+// Everything that an event on its way to or from this vertex passes: places of vertices and edges, and how many hops it
+// is to each vertex upstream and downstream.
 function wholePath(start) {
-  const path = { vertices: new Set([start]), edges: new Set(), sources: 0, ends: 0, hops: 0 };
-  const up = walk(start, entering, (edge) => edge.source, path);
-  const down = walk(start, leaving, (edge) => edge.target, path);
-  path.sources = up.reached.filter((place) => vertices[place].kind === "source").length;
-  path.ends = down.reached.filter((place) => leaving[place].length === 0).length;
-  path.hops = down.hops;
+  const path = { vertices: new Set([start]), edges: new Set() };
+  path.upstream = walk(start, entering, (edge) => edge.source, path);
+  path.downstream = walk(start, leaving, (edge) => edge.target, path);
+  path.sources = [...path.upstream.keys()].filter((place) => vertices[place].kind === "source").length;
+  path.ends = [...path.downstream.keys()].filter((place) => leaving[place].length === 0).length;
   return path;
 }
 
+// Places of vertices -> hops, the nearest first; without the start.
 function walk(start, steps, end, path) {
-  const seen = new Set([start]);
-  let hops = 0;
+  const hops = new Map();
   let frontier = [start];
-  while (frontier.length) {
+  for (let far = 1; frontier.length; far += 1) {
     const next = [];
     for (const place of frontier) {
       for (const step of steps[place]) {
         path.edges.add(step);
         const other = end(edges[step]);
-        if (!seen.has(other)) {
-          seen.add(other);
+        if (other !== start && !hops.has(other)) {
+          hops.set(other, far);
           next.push(other);
         }
       }
     }
-    if (next.length) hops += 1;
     frontier = next;
   }
-  seen.forEach((place) => path.vertices.add(place));
-  seen.delete(start);
-  return { reached: [...seen], hops };
+  for (const place of hops.keys()) path.vertices.add(place);
+  return hops;
 }
+
+const farthest = (hops) => Math.max(0, ...hops.values());

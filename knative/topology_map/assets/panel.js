@@ -77,7 +77,7 @@ function vertexPanel(place, path) {
   const vertex = vertices[place];
   const reaches = [
     path.sources ? `fed by ${words.plural(path.sources, "source")}` : null,
-    path.hops ? `ends in ${words.plural(path.ends, "place")}, ${words.plural(path.hops, "hop")} at most` : null,
+    path.downstream.size ? `ends in ${words.plural(path.ends, "place")}, ${words.plural(farthest(path.downstream), "hop")} at most` : null,
   ].filter(Boolean);
   return [
     ...heading(vertex.label, vertex.kind, vertex.roles ? vertex.roles.join(", ") : data.words.kinds[vertex.kind]),
@@ -96,7 +96,25 @@ function vertexPanel(place, path) {
     ...findingLinks(vertex.findings),
     ...neighbours("From", entering[place], (edge) => edge.source),
     ...neighbours("To", leaving[place], (edge) => edge.target),
+    reached("Upstream", path.upstream),
+    reached("Downstream", path.downstream),
   ];
+}
+
+// Everything in one direction, the nearest first and the busiest of these: what `penstock topology impact` prints.
+function reached(title, hops) {
+  if (!hops.size) return null;
+  const places = [...hops.keys()].sort((one, other) => hops.get(one) - hops.get(other) || (vertices[other].rate ?? 0) - (vertices[one].rate ?? 0));
+  const items = places.slice(0, LISTED_MAX).map((place) => {
+    const { kind, health, rate, lag } = vertices[place];
+    const about = [words.plural(hops.get(place), "hop"), data.words.kinds[kind], data.words.healths[health], words.rate(rate)];
+    if (lag) about.push(`lag ${words.count(lag)}`);
+    const go = element("button", { type: "button", onclick: () => choose({ vertex: place }) }, isolated(vertices[place].label));
+    return element("li", {}, go, muted(about.join(" · ")));
+  });
+  if (places.length > items.length) items.push(element("li", {}, muted(`and ${words.count(places.length - items.length)} more`)));
+  const about = `${title}: ${words.plural(places.length, "vertex", "vertices")}, ${words.plural(farthest(hops), "hop")} at most`;
+  return element("details", { class: "reached" }, element("summary", {}, about), element("ul", {}, ...items));
 }
 
 function groupPanel(node) {

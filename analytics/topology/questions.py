@@ -1,0 +1,215 @@
+"""Questions about vertices of a document: what is upstream and downstream of one, and which paths lead to another.
+
+    impact   every vertex that events on their way to or from this one can pass, with the fewest hops to it
+    paths    the paths from one to another, the shortest first, with the latency of their deliveries
+
+A hop is one edge. What is measured is a delivery, from stored to answered: publishing and subscribing take no time of
+their own. A reply leaves with the answer, so it has the latency of its delivery. What the retries of a dead letter take
+is not known. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from analytics.topology.model.document import LISTED_MAX, Edge, Flow, Health, Kind, Topology, Vertex
+
+Edges = Mapping[str, Sequence[Edge]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A vertex upstream or downstream. Rates are its own, per second; `flow`: of the last edge of a shortest way."""
+
+    id: str
+    kind: Kind
+    label: str
+    hops: int
+    flow: Flow
+    health: Health
+    rate: float | None
+    bytes_rate: float | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Both directions, the nearest first. The vertex itself is in neither, also if it is on a loop."""
+
+    vertex: Vertex
+    upstream: tuple[Reached, ...]
+    downstream: tuple[Reached, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An edge of a path. Latencies in seconds; None = not measured."""
+
+    id: str
+    source: str
+    target: str
+    flow: Flow
+    health: Health
+    rate: float | None
+    failures: int | None
+    latency_p50_s: float | None
+    latency_p99_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Latencies are sums over deliveries and replies, None if one is not known, or if a dead letter is among the steps.
+    A sum of p99s is an upper estimate of the p99 of the whole."""
+
+    steps: tuple[Step, ...]
+    latency_p50_s: float | None
+    latency_p99_s: float | None
+    slowest: str | None  #: id of the edge with the highest p99; None = none is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """`complete`: there are no others."""
+
+    source: str
+    target: str
+    paths: tuple[Path, ...]
+    complete: bool
+
+
+def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
+    """The vertices that `wish` names, by the first of these that names any: id, KIND/NAMESPACE/NAME, label, name."""
+    kind, _, rest = wish.partition("/")
+    titled = f"{kind.lower().removeprefix('kafka')}/{rest}"
+    rules: tuple[tuple[str, Callable[[Vertex], str]], ...] = (
+        (wish, lambda vertex: vertex.id),
+        (titled, kind_and_label),
+        (wish, lambda vertex: vertex.label),
+        (wish, short_name),
+    )
+    for text, name_of in rules:
+        if named := tuple(vertex for vertex in topology.vertices if name_of(vertex) == text):
+            return named
+    return ()
+
+
+def kind_and_label(vertex: Vertex) -> str:
+    """`channel/default/orders`, as other commands write it; the id if it has no namespace."""
+    return f"{vertex.kind}/{vertex.label}" if vertex.namespace else vertex.id
+
+
+def short_name(vertex: Vertex) -> str:
+    """The name without its namespace. A DLQ topic is `orders.dlq`: its own name is that of its channel."""
+    return vertex.label.rpartition("/")[2] if vertex.namespace else vertex.name
+
+
+def impact(topology: Topology, vertex: Vertex) -> Impact:
+    """What is upstream and downstream of it."""
+    leaving, entering = _by_end(topology.edges)
+    of = {vertex.id: vertex for vertex in topology.vertices}
+    return Impact(
+        vertex,
+        _reached(of, vertex.id, entering, lambda edge: edge.source),
+        _reached(of, vertex.id, leaving, lambda edge: edge.target),
+    )
+
+
+def paths(topology: Topology, source: str, target: str, paths_max: int = LISTED_MAX, steps_max: int = 100_000) -> Paths:
+    """Paths between two ids that pass no vertex twice, the shortest first. From a vertex to itself: its loops.
+
+    `steps_max` bounds the search: a map with many rings has more ways than can be tried.
+    """
+    leaving, entering = _by_end(topology.edges)
+    left = _hops(target, entering, lambda edge: edge.source)  # from a vertex to the target
+    # Length at least, then the nearest to the end first (or a map of many equal paths has no path within the limit).
+    queue: list[tuple[int, int, int, tuple[Edge, ...]]] = []
+    pushed = 0
+
+    def push(way: tuple[Edge, ...], end: str) -> None:
+        nonlocal pushed
+        passed = {end, *(edge.source for edge in way)}
+        for edge in leaving.get(end, ()):
+            if edge.target in left and (edge.target == target or edge.target not in passed):
+                pushed += 1
+                heappush(queue, (len(way) + 1 + left[edge.target], left[edge.target], pushed, (*way, edge)))
+
+    push((), source)
+    ways: list[tuple[Edge, ...]] = []
+    while queue and len(ways) < paths_max and pushed < steps_max:
+        *_, way = heappop(queue)
+        if way[-1].target == target:
+            ways.append(way)
+        else:
+            push(way, way[-1].target)
+    return Paths(source, target, tuple(_path(way, leaving) for way in ways), not queue)
+
+
+def _by_end(edges: Iterable[Edge]) -> tuple[Edges, Edges]:
+    """(by source, by target)."""
+    leaving: dict[str, list[Edge]] = defaultdict(list)
+    entering: dict[str, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        leaving[edge.source].append(edge)
+        entering[edge.target].append(edge)
+    return dict(leaving), dict(entering)
+
+
+def _walk(start: str, steps: Edges, end: Callable[[Edge], str]) -> dict[str, tuple[int, Edge]]:
+    """Id -> (hops, last edge) of everything that can be reached, the nearest first."""
+    reached: dict[str, tuple[int, Edge]] = {}
+    frontier, hops = [start], 0
+    while frontier:
+        hops += 1
+        following = []
+        for id_ in frontier:
+            for edge in steps.get(id_, ()):
+                other = end(edge)
+                if other != start and other not in reached:
+                    reached[other] = hops, edge
+                    following.append(other)
+        frontier = following
+    return reached
+
+
+def _hops(start: str, steps: Edges, end: Callable[[Edge], str]) -> dict[str, int]:
+    return {start: 0, **{id_: hops for id_, (hops, _) in _walk(start, steps, end).items()}}
+
+
+def _reached(of: Mapping[str, Vertex], start: str, steps: Edges, end: Callable[[Edge], str]) -> tuple[Reached, ...]:
+    rows = (
+        Reached(id_, one.kind, one.label, hops, edge.kind, one.health, one.rate, one.bytes_rate, one.lag)
+        for id_, (hops, edge) in _walk(start, steps, end).items()
+        if (one := of.get(id_)) is not None
+    )
+    return tuple(sorted(rows, key=lambda row: (row.hops, -(row.rate or 0.0), row.id)))
+
+
+def _path(way: Sequence[Edge], leaving: Edges) -> Path:
+    steps = tuple(_step(edge, leaving) for edge in way)
+    timed = [step for step in steps if step.flow not in (Flow.PUBLISHES, Flow.SUBSCRIBES)]
+    measured = [step for step in timed if step.latency_p99_s is not None]
+    slowest = max(measured, key=lambda step: step.latency_p99_s or 0.0, default=None)
+    return Path(
+        steps,
+        _sum(step.latency_p50_s for step in timed),
+        _sum(step.latency_p99_s for step in timed),
+        slowest.id if slowest is not None else None,
+    )
+
+
+def _step(edge: Edge, leaving: Edges) -> Step:
+    timed: Edge | None = edge
+    if edge.kind is Flow.REPLIES:
+        timed = next((other for other in leaving[edge.source] if other.kind is Flow.DELIVERS), None)
+    p50, p99 = (timed.latency_p50_s, timed.latency_p99_s) if timed is not None else (None, None)
+    return Step(edge.id, edge.source, edge.target, edge.kind, edge.health, edge.rate, edge.failures, p50, p99)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """None if there is none, or one is not known."""
+    parts = list(values)
+    numbers = [value for value in parts if value is not None]
+    return round(sum(numbers), 6) if numbers and len(numbers) == len(parts) else None

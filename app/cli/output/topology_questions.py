@@ -1,0 +1,95 @@
+"""The terminal output of `penstock topology impact` and `penstock topology path`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analytics.topology.model.document import Topology, Vertex
+from analytics.topology.questions import Impact, Path, Paths, Reached, Step, kind_and_label
+from app.cli.output.format import escaped, print_table
+from knative import shown
+
+_REACHED = {
+    "hops": "HOPS",
+    "kind": "KIND",
+    "name": "NAME",
+    "by": "BY",
+    "health": "HEALTH",
+    "rate": "EVENTS",
+    "bytes": "BYTES",
+    "lag": "LAG",
+}
+_STEPS = {
+    "by": "BY",
+    "name": "TO",
+    "health": "HEALTH",
+    "rate": "EVENTS",
+    "failures": "FAILURES",
+    "p50": "P50",
+    "p99": "P99",
+    "slowest": "",
+}
+
+
+def show_impact(impact: Impact) -> None:
+    """Print the vertex, then what is upstream, then what is downstream."""
+    vertex = impact.vertex
+    about = [vertex.health.value, shown.rate(vertex.rate), vertex.message]
+    print(escaped(f"{kind_and_label(vertex)}: {', '.join(part for part in about if part and part != shown.UNKNOWN)}"))
+    for title, rows in (("Upstream", impact.upstream), ("Downstream", impact.downstream)):
+        size, far = len(rows), max((row.hops for row in rows), default=0)
+        print(
+            f"\n{title}: {shown.plural(size, 'vertex', 'vertices')}, {shown.plural(far, 'hop')} at most" if rows else ""
+        )
+        print_table(_REACHED, [_reached(row) for row in rows], f"{title}: nothing.")
+
+
+def _reached(row: Reached) -> Mapping[str, object]:
+    return {
+        "hops": row.hops,
+        "kind": row.kind.value,
+        "name": row.label,
+        "by": row.flow.value,
+        "health": row.health.value,
+        "rate": shown.rate(row.rate),
+        "bytes": shown.bytes_rate(row.bytes_rate),
+        "lag": shown.count(row.lag),
+    }
+
+
+def show_paths(topology: Topology, paths: Paths) -> None:
+    """Print each path with its latency and the latencies of its steps."""
+    of = {vertex.id: vertex for vertex in topology.vertices}
+    source, target = (kind_and_label(of[id_]) for id_ in (paths.source, paths.target))
+    if not paths.paths:
+        print(escaped(f"No path leads from {source} to {target}."))
+        return
+    for number, path in enumerate(paths.paths, start=1):
+        print(escaped(f"Path {number}: {shown.plural(len(path.steps), 'hop')} from {source}, {_latency(path)}"))
+        print_table(_STEPS, _steps(path, of), "")
+        print()
+    size = shown.plural(len(paths.paths), "path")
+    print(f"{size}." if paths.complete else f"The {size} with the fewest hops; there are more.")
+
+
+def _latency(path: Path) -> str:
+    if path.latency_p99_s is None:
+        return "latency not known"
+    return f"p50 {shown.seconds(path.latency_p50_s)}, p99 {shown.seconds(path.latency_p99_s)}"
+
+
+def _steps(path: Path, of: Mapping[str, Vertex]) -> Sequence[Mapping[str, object]]:
+    return [_step(step, of[step.target], step.id == path.slowest) for step in path.steps]
+
+
+def _step(step: Step, target: Vertex, slowest: bool) -> Mapping[str, object]:
+    return {
+        "by": step.flow.value,
+        "name": kind_and_label(target),
+        "health": step.health.value,
+        "rate": shown.rate(step.rate),
+        "failures": shown.count(step.failures),
+        "p50": shown.seconds(step.latency_p50_s),
+        "p99": shown.seconds(step.latency_p99_s),
+        "slowest": "slowest" if slowest else "",
+    }

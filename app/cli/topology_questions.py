@@ -1,0 +1,94 @@
+"""`penstock topology impact` and `penstock topology path`: questions about the map, of now or of a file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analytics.topology.model.document import Topology
+from analytics.topology.questions import impact as impact_of
+from analytics.topology.questions import paths as paths_of
+from app.cli.options.extras import need_or_install
+from app.cli.options.kafka import Kafka
+from app.cli.output.format import Format, Output, print_json
+from app.cli.output.topology_questions import show_impact, show_paths
+from app.cli.topology import Folder, Since, TrafficName, TrafficOption, make_query
+from app.operations.topology.asking import choose_vertex, read_document
+from app.operations.topology.reading import read_inputs
+from app.settings.extras import REPORT
+
+From = Annotated[
+    Path | None, typer.Option("--from", help="topology.json of an earlier run, instead of what Kafka has now.")
+]
+_NAME = "Id, NAMESPACE/NAME, KIND/NAMESPACE/NAME or name of a channel, subscription, subscriber, source ..."
+
+
+def impact(
+    vertex: Annotated[str, typer.Argument(metavar="VERTEX", help=_NAME)],
+    saved: From = None,
+    since: Since = "10m",
+    traffic: TrafficOption = TrafficName.AUTO,
+    folder: Folder = None,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show everything upstream and downstream of a vertex.
+
+    Each with the fewest hops to it, the kind of the last connection, health and rates. It says what VERTEX depends on,
+    and what is affected if VERTEX stops.
+
+    \b
+    Examples:
+      penstock topology impact quickstart
+      penstock topology impact subscription/default/good --since 1h -o json
+      penstock topology impact default/quickstart --from report/topology.json
+    """
+    topology = _document(saved, since, traffic, folder, kafka)
+    answer = impact_of(topology, choose_vertex(topology, vertex))
+    if output is Format.JSON:
+        print_json(asdict(answer))
+    else:
+        show_impact(answer)
+
+
+def path(
+    start: Annotated[str, typer.Argument(metavar="FROM", help=_NAME)],
+    end: Annotated[str, typer.Argument(metavar="TO", help="The same, of the end of the path.")],
+    saved: From = None,
+    since: Since = "10m",
+    traffic: TrafficOption = TrafficName.AUTO,
+    folder: Folder = None,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the paths that events can take from one vertex to another, the shortest first.
+
+    With p50 and p99 summed along each path, and the connection that takes the most. A sum of p99s is an upper estimate.
+    At most 20 paths. From a vertex to itself: the loops that it is on.
+
+    \b
+    Examples:
+      penstock topology path quickstart good
+      penstock topology path channel/default/quickstart subscription/default/picky -o json
+      penstock topology path quickstart quickstart --from report/topology.json
+    """
+    topology = _document(saved, since, traffic, folder, kafka)
+    answer = paths_of(topology, choose_vertex(topology, start).id, choose_vertex(topology, end).id)
+    if output is Format.JSON:
+        print_json(asdict(answer))
+    else:
+        show_paths(topology, answer)
+
+
+def _document(saved: Path | None, since: str, traffic: TrafficName, folder: Path | None, kafka: str) -> Topology:
+    """The document of a file, or of now."""
+    if saved is not None:
+        return read_document(saved, "--from")
+    need_or_install(REPORT, "`penstock topology`")
+    from analytics.topology.build import build
+    from analytics.topology.engines.local import LocalEngine
+
+    return build(read_inputs(make_query(kafka, since, "", folder, traffic)), LocalEngine())

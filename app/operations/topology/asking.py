@@ -1,0 +1,38 @@
+"""Which vertex of a document a question is about, and documents in files. Errors name what there is instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analytics.topology.model.document import Topology, Vertex, from_json
+from analytics.topology.questions import kind_and_label, short_name, vertices_named
+from app.operations.unknown_name import known_names, meant
+from knative.errors import PenstockError, UsageError
+
+
+def read_document(path: Path, option: str) -> Topology:
+    """The document in a file. Raises PenstockError if there is none in it; `option` is what named the file."""
+    try:
+        return from_json(path.read_bytes())
+    except OSError as problem:
+        raise UsageError(
+            f"{option} {path} cannot be read: {problem.strerror or problem}.",
+            "Give the topology.json of an earlier run.",
+        ) from problem
+
+
+def choose_vertex(topology: Topology, wish: str) -> Vertex:
+    """The vertex with this id, NAMESPACE/NAME or name. Raises PenstockError if there is none, UsageError if several."""
+    named = vertices_named(topology, wish)
+    if len(named) == 1:
+        return named[0]
+    if named:
+        titles = [kind_and_label(vertex) for vertex in named]
+        listed = " or ".join(titles[:10]) if len(titles) <= 10 else f"one of {', '.join(titles[:10])}, ..."
+        raise UsageError(f"{len(named)} vertices have the name {wish}.", f"Write {listed}.")
+    names = [kind_and_label(vertex) for vertex in topology.vertices]
+    similar = dict.fromkeys(
+        (*(vertex.label for vertex in topology.vertices), *map(short_name, topology.vertices), *names)
+    )
+    hint = meant(wish, similar, "`penstock topology -o csv` lists them all.")
+    raise PenstockError(f"There is no vertex {wish} in the topology; {known_names(names)}", hint)

@@ -1,0 +1,96 @@
+"""The vertex that a question names, and the commands that ask, from a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analytics.topology.model.document import Kind, Vertex, to_json
+from app.cli import cli
+from app.operations.topology.asking import choose_vertex
+from knative.errors import PenstockError, UsageError
+from knative.shown import UNKNOWN
+from tests.support import topologies
+from tests.support.topology_examples import SHOP, small
+
+
+def test_an_unknown_name_is_answered_with_a_similar_one() -> None:
+    with pytest.raises(PenstockError, match=r"There is no vertex oders .*Did you mean orders\?"):
+        choose_vertex(small(), "oders")
+    with pytest.raises(PenstockError, match=r"no vertex zzz .*known: broker/shop/main.* lists them all"):
+        choose_vertex(small(), "zzz")
+
+
+def test_a_name_of_several_is_answered_with_what_to_write() -> None:
+    twin = Vertex("subscription:shop/orders", Kind.SUBSCRIPTION, "shop", "orders", "shop/orders")
+    topology = replace(small(), vertices=(*small().vertices, twin))
+
+    with pytest.raises(
+        UsageError, match=r"2 vertices have the name orders\. Write channel/shop/orders or subscription/"
+    ):
+        choose_vertex(topology, "orders")
+    assert choose_vertex(topology, "channel/shop/orders").id == SHOP
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    path = tmp_path / "topology.json"
+    path.write_bytes(to_json(topologies.shop()))
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    cli(["topology", *words], standalone_mode=False)
+    return capsys.readouterr().out
+
+
+def test_impact_of_a_saved_document(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "impact", "parcels", "--from", saved).splitlines()
+
+    assert lines[0] == "channel/shipping/parcels: ok, 562/s"
+    assert "Downstream: 5 vertices, 2 hops at most" in lines
+    row = next(line.split() for line in lines if "http://labels.shipping.svc/print" in line)
+    assert row == [
+        "2",
+        "subscriber",
+        "http://labels.shipping.svc/print",
+        "delivers",
+        "failed",
+        "0/s",
+        "0",
+        "B/s",
+        UNKNOWN,
+    ]
+    answer = json.loads(run(capsys, "impact", "parcels", "--from", saved, "-o", "json"))
+    assert answer["vertex"]["id"] == "channel:shipping/parcels"
+    assert {(row["hops"], row["health"]) for row in answer["downstream"] if row["id"].endswith("/print")} == {
+        (2, "failed")
+    }
+
+
+def test_paths_of_a_saved_document(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "path", "/web/checkout", "priced", "--from", saved)
+
+    assert "Path 1: 3 hops from source:/web/checkout, p50 4.2 ms, p99 118 ms" in text
+    assert [line.split()[-1] for line in text.splitlines() if "channel/orders/priced" in line] == ["slowest"]
+    assert "No path leads from channel/orders/priced to source:/web/checkout." in run(
+        capsys, "path", "priced", "/web/checkout", "--from", saved
+    )
+    (path,) = json.loads(run(capsys, "path", "/web/checkout", "priced", "--from", saved, "-o", "json"))["paths"]
+    assert (path["latency_p99_s"], len(path["steps"])) == (0.118, 3)
+
+
+def test_a_name_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topology.json"
+    path.write_bytes(to_json(replace(topologies.hostile(["evil\x1b[2J"]), instance="i")))
+    assert "\x1b" not in run(capsys, "impact", "evil\x1b[2J", "--from", str(path))
+
+
+def test_options_before_a_question_are_refused(saved: str) -> None:
+    with pytest.raises(UsageError, match="--since stands before impact, where it has no effect"):
+        cli(["topology", "--since", "1h", "impact", "parcels", "--from", saved], standalone_mode=False)
+    with pytest.raises(UsageError, match=r"--from missing\.json cannot be read: No such file"):
+        cli(["topology", "impact", "parcels", "--from", "missing.json"], standalone_mode=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +21,10 @@ from analytics.spark.session import spark_session
 from analytics.topology import exports
 from analytics.topology.compare import compare
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
+from analytics.topology.formats.asyncapi import asyncapi
+from analytics.topology.formats.backstage import backstage
+from analytics.topology.formats.graphml import graphml
+from analytics.topology.formats.openlineage import openlineage
 from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, to_json
 from analytics.topology.model.facts import facts_of
 from app.cli.commands import Commands, Entry
@@ -37,7 +41,7 @@ from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from app.settings import load_settings
 from app.settings.extras import ANALYTICS, REPORT
-from knative.errors import PenstockError, UsageError
+from knative.errors import UsageError
 
 if TYPE_CHECKING:
     from analytics.topology.engines.port import Engine
@@ -64,6 +68,10 @@ class Shape(StrEnum):
     DOT = "dot"
     CSV = "csv"
     HTML = "html"
+    GRAPHML = "graphml"
+    ASYNCAPI = "asyncapi"
+    OPENLINEAGE = "openlineage"
+    BACKSTAGE = "backstage"
 
 
 class Level(StrEnum):
@@ -98,7 +106,8 @@ Jars = Annotated[
     list[Path] | None, typer.Option("--jars", help="Folder with the jars of GraphFrames; may be repeated.")
 ]
 Shapes = Annotated[
-    Shape, typer.Option("--output", "-o", help="table for people; the others print the document or a picture.")
+    Shape,
+    typer.Option("--output", "-o", help="table for people; the others print the document, a picture or a catalogue."),
 ]
 
 
@@ -170,7 +179,7 @@ def topology(
         chosen, why = choose(engine, edges, missing_in(_places(jars or [])) if large else "")
         with _engine(chosen, jars or [], memory) as walking:
             found = build(inputs, walking, facts, [why] if why else [])
-        finish(found, old, out, fail_on, output)
+        finish(found, old, out, fail_on, output, query)
 
 
 def _refuse_options(call: typer.Context) -> None:
@@ -239,11 +248,13 @@ def _engine(name: EngineChoice, jars: list[Path], memory: str) -> Iterator[Engin
         yield GraphFramesEngine(spark)
 
 
-def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape) -> None:
+def finish(
+    found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape, query: TopologyQuery
+) -> None:
     """Print and write the document. Ends with 1 if a finding has at least the severity of `fail_on`."""
     difference = None if old is None else compare(old, found)
     if difference is None:
-        show(found, output)
+        show(found, output, query)
     elif output is Shape.JSON:
         print_json(difference.as_dict())
     elif output is Shape.TABLE:
@@ -257,30 +268,35 @@ def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Lev
         raise typer.Exit(1)
 
 
-def show(found: Topology, output: Shape) -> None:
+def show(found: Topology, output: Shape, query: TopologyQuery) -> None:
     """Print to stdout."""
     if output is Shape.TABLE:
         show_topology(found)
         return
-    sys.stdout.write(text_of(found, output))
+    sys.stdout.write(text_of(found, output, str(query.client["bootstrap.servers"])))
     sys.stdout.flush()
 
 
-def text_of(found: Topology, output: Shape) -> str:
-    """The document in one of the formats for programs. CSV: the edges."""
-    if output is Shape.JSON:
-        return to_json(found).decode() + "\n"
-    if output is Shape.MERMAID:
-        return exports.mermaid(found)
-    if output is Shape.DOT:
-        return exports.dot(found)
-    if output is Shape.CSV:
-        return exports.csv_text(found, "edges")
+def text_of(found: Topology, output: Shape, kafka: str) -> str:
+    """The document in one of the formats for programs. CSV: the edges. `kafka`: the bootstrap servers that it is of."""
     if output is Shape.HTML:
         from analytics.topology.report import render
 
         return render(found)
-    raise PenstockError(f"Output {output.value} is not supported here.")
+    if output is Shape.OPENLINEAGE:
+        return openlineage(found, kafka.partition(",")[0])
+    return _TEXTS[output](found)
+
+
+_TEXTS: Mapping[Shape, Callable[[Topology], str]] = {
+    Shape.JSON: lambda found: to_json(found).decode() + "\n",
+    Shape.MERMAID: exports.mermaid,
+    Shape.DOT: exports.dot,
+    Shape.CSV: lambda found: exports.csv_text(found, "edges"),
+    Shape.GRAPHML: graphml,
+    Shape.ASYNCAPI: asyncapi,
+    Shape.BACKSTAGE: backstage,
+}
 
 
 def bad_enough(found: Topology, level: Level) -> bool:

@@ -138,6 +138,15 @@ def test_invalid_input_is_a_readable_error(
         code, words = fails(*arguments)
         assert (code, reported in words) == (wanted, True), words
     capsys.readouterr()
-    for shape, begin in (("mermaid", "flowchart LR"), ("dot", "digraph"), ("csv", "id,source"), ("html", "<!")):
+    for shape, begin in (
+        ("mermaid", "flowchart LR"),
+        ("dot", "digraph"),
+        ("csv", "id,source"),
+        ("html", "<!"),
+        ("graphml", "<?xml"),
+        ("asyncapi", '{\n  "asyncapi": "3.0.0"'),
+        ("backstage", "apiVersion: backstage.io/v1alpha1\nkind: System"),
+        ("openlineage", '{"eventTime"'),
+    ):
         cli(["topology", "--namespace", "test", "-o", shape], standalone_mode=False)
         assert capsys.readouterr().out.startswith(begin)

@@ -79,7 +79,7 @@ def topology(
         options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
         with session("penstock job topology", options) as spark:
             found = run(spark, query, partial(_engine, spark, engine), small)
-        finish(found, old, out, fail_on, output)
+        finish(found, old, out, fail_on, output, query)
 
 
 def _check_jars(engine: EngineChoice, remote: str, jars: list[Path]) -> None:

@@ -1,23 +1,25 @@
-"""Compares two runs by their stable ids: what was added, what was removed, and what changed much.
+"""Compares two runs by their stable ids: what was added, what was removed, and what changed much; and their totals.
 
-Rates are compared only if both runs know them; small changes are ignored. Does not judge which run is better.
+Figures are compared only if both runs know them; small changes are ignored. Failures are counts, so they are compared
+per second of the window. Does not judge which run is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from analytics.topology.model.document import Edge, Finding, Health, Topology, Vertex
+from analytics.topology.model.totals import totals_of
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A vertex or edge that is in both runs."""
+    """A vertex, an edge or a total that is in both runs."""
 
-    id: str
-    what: str  #: health | rate | lag
+    id: str  #: of a total: its namespace, "" = the whole map
+    what: str  #: health | rate | failures (per second) | latency_p50_s | latency_p99_s; of a total: a field of Totals
     before: str | float | None
     after: str | float | None
 
@@ -35,10 +37,11 @@ class Difference:
     edges_new: tuple[str, ...]
     edges_gone: tuple[str, ...]
     changes: tuple[Change, ...]
+    totals: tuple[Change, ...]  #: every figure of the whole map, and what changed much in a namespace
 
     @property
     def empty(self) -> bool:
-        """Whether nothing differs."""
+        """Whether nothing differs much. The whole map's totals are there in any case."""
         return not any(
             (
                 self.findings_new,
@@ -48,6 +51,7 @@ class Difference:
                 self.edges_new,
                 self.edges_gone,
                 self.changes,
+                [change for change in self.totals if change.id],
             )
         )
 
@@ -62,6 +66,7 @@ def compare(old: Topology, new: Topology) -> Difference:
     vertices, edges = (_by_id(old.vertices), _by_id(new.vertices)), (_by_id(old.edges), _by_id(new.edges))
     vertices_new, vertices_gone = _apart(*vertices)
     edges_new, edges_gone = _apart(*edges)
+    spans = old.window.seconds, new.window.seconds
     return Difference(
         old.generated_at,
         new.generated_at,
@@ -71,7 +76,8 @@ def compare(old: Topology, new: Topology) -> Difference:
         vertices_gone,
         edges_new,
         edges_gone,
-        (*_changes(*vertices), *_changes(*edges)),
+        (*_changes(*vertices, *spans), *_changes(*edges, *spans)),
+        tuple(_totals(old, new)),
     )
 
 
@@ -83,15 +89,45 @@ def _apart(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[tuple[
     return tuple(sorted(new.keys() - old.keys())), tuple(sorted(old.keys() - new.keys()))
 
 
-def _changes(old: Mapping[str, Vertex | Edge], new: Mapping[str, Vertex | Edge]) -> list[Change]:
-    found = []
+Figures = Mapping[str, float | None]
+#: Of a namespace, what is compared.
+_OF_A_NAMESPACE = ("events", "deliveries", "failures", "dead_letters", "fan_out")
+
+
+def _changes(
+    old: Mapping[str, Vertex | Edge], new: Mapping[str, Vertex | Edge], old_s: float, new_s: float
+) -> Iterator[Change]:
+    """`old_s` and `new_s`: lengths of the windows."""
     for id_ in sorted(old.keys() & new.keys()):
-        one, other = old[id_], new[id_]
-        if _health(one.health) != _health(other.health):
-            found.append(Change(id_, "health", one.health.value, other.health.value))
-        if _much(one.rate, other.rate):
-            found.append(Change(id_, "rate", one.rate, other.rate))
-    return found
+        before, after = old[id_], new[id_]
+        if _health(before.health) != _health(after.health):
+            yield Change(id_, "health", before.health.value, after.health.value)
+        yield from _much_changed(id_, _figures(before, old_s), _figures(after, new_s))
+
+
+def _figures(item: Vertex | Edge, seconds: float) -> Figures:
+    if isinstance(item, Vertex):
+        return {"rate": item.rate}
+    failures = item.failures / seconds if item.failures is not None and seconds > 0 else None
+    return {
+        "rate": item.rate,
+        "failures": failures,
+        "latency_p50_s": item.latency_p50_s,
+        "latency_p99_s": item.latency_p99_s,
+    }
+
+
+def _much_changed(id_: str, old: Figures, new: Figures) -> Iterator[Change]:
+    return (Change(id_, what, old[what], new[what]) for what in old if _much(what, old[what], new[what]))
+
+
+def _totals(old: Topology, new: Topology) -> Iterator[Change]:
+    older, newer = ({part.namespace: asdict(part) for part in totals_of(run)} for run in (old, new))
+    for what in list(older[""])[1:]:
+        yield Change("", what, older[""][what], newer[""][what])
+    for namespace in sorted(older.keys() & newer.keys() - {""}):
+        before, after = ({what: part[namespace][what] for what in _OF_A_NAMESPACE} for part in (older, newer))
+        yield from _much_changed(namespace, before, after)
 
 
 def _health(health: Health) -> Health:
@@ -99,8 +135,8 @@ def _health(health: Health) -> Health:
     return Health.OK if health is Health.IDLE else health
 
 
-def _much(old: float | None, new: float | None) -> bool:
-    """Half as much again, unless both are so few events a second that it is noise."""
-    if old is None or new is None or max(old, new) < 0.1:
-        return False
-    return max(old, new) > 1.5 * min(old, new)
+def _much(what: str, old: float | None, new: float | None) -> bool:
+    """Half as much again, unless both are so little that it is noise: an event in ten seconds, a failure in a hundred,
+    10 ms."""
+    least = 0.01 if what.startswith(("latency", "failures", "dead_letters")) else 0.1
+    return old is not None and new is not None and max(old, new) >= least and max(old, new) > 1.5 * min(old, new)

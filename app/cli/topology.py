@@ -19,7 +19,7 @@ import typer
 
 from analytics.spark.session import spark_session
 from analytics.topology import exports
-from analytics.topology.compare import compare
+from analytics.topology.compare import Difference, compare
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from analytics.topology.formats.asyncapi import asyncapi
 from analytics.topology.formats.backstage import backstage
@@ -253,36 +253,37 @@ def finish(
 ) -> None:
     """Print and write the document. Ends with 1 if a finding has at least the severity of `fail_on`."""
     difference = None if old is None else compare(old, found)
-    if difference is None:
-        show(found, output, query)
+    if difference is None or output is Shape.HTML:
+        show(found, output, query, difference)
     elif output is Shape.JSON:
         print_json(difference.as_dict())
     elif output is Shape.TABLE:
         show_difference(difference)
     else:
-        raise UsageError(f"--diff does not support -o {output.value}.", "Use -o table or -o json.")
+        raise UsageError(f"--diff does not support -o {output.value}.", "Use -o table, -o json or -o html.")
     if out is not None:
-        write_report(found, out)
+        write_report(found, out, difference)
         note(f"Wrote the report to {out / PAGE}.")
     if fail_on is not None and bad_enough(found, fail_on):
         raise typer.Exit(1)
 
 
-def show(found: Topology, output: Shape, query: TopologyQuery) -> None:
+def show(found: Topology, output: Shape, query: TopologyQuery, difference: Difference | None = None) -> None:
     """Print to stdout."""
     if output is Shape.TABLE:
         show_topology(found)
         return
-    sys.stdout.write(text_of(found, output, str(query.client["bootstrap.servers"])))
+    sys.stdout.write(text_of(found, output, str(query.client["bootstrap.servers"]), difference))
     sys.stdout.flush()
 
 
-def text_of(found: Topology, output: Shape, kafka: str) -> str:
-    """The document in one of the formats for programs. CSV: the edges. `kafka`: the bootstrap servers that it is of."""
+def text_of(found: Topology, output: Shape, kafka: str, difference: Difference | None = None) -> str:
+    """The document in one of the formats for programs. CSV: the edges. `kafka`: the bootstrap servers that it is of.
+    `difference`: to an earlier run, for the page."""
     if output is Shape.HTML:
         from analytics.topology.report import render
 
-        return render(found)
+        return render(found, difference)
     if output is Shape.OPENLINEAGE:
         return openlineage(found, kafka.partition(",")[0])
     return _TEXTS[output](found)

@@ -23,11 +23,13 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from analytics.topology.compare import Difference
 from analytics.topology.model.document import SEVERITIES, Finding, Flow, Kind, Topology
+from analytics.topology.model.totals import total
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagedata import page_data
-from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather, total
+from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather
 from analytics.topology.report.picture import picture
 from analytics.topology.report.tables import ROWS_MAX, tables
 from knative.topology_map import BASE, STYLE, TEMPLATES, VENDORED, in_scope
@@ -87,8 +89,8 @@ class Fact:
     value: str
 
 
-def render(topology: Topology) -> str:
-    """The page of a topology, as the text of one HTML file (UTF-8)."""
+def render(topology: Topology, difference: Difference | None = None) -> str:
+    """The page of a topology, as the text of one HTML file (UTF-8). `difference`: to an earlier run."""
     graph = gather(topology)
     findings = _shown(topology, graph)
     return (
@@ -105,7 +107,8 @@ def render(topology: Topology) -> str:
             severities=_severities(topology),
             facts=_facts(topology),
             picture=picture(graph),
-            tables=tables(topology, graph),
+            tables=tables(topology, graph, difference),
+            compared=difference is not None,
             healths=[health.value for health in HEALTHS],
             loops=any(line.loop for line in graph.lines),
             kinds=legend(graph),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from analytics.topology.model.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex
+from analytics.topology.model.totals import total
 from analytics.topology.report import words
 
 ITEMS_MAX = 6_000
@@ -221,12 +222,6 @@ def _rest(group: int, of: Group, members: Sequence[Vertex]) -> Item:
         lag=total(one.lag for one in members),
         stands_for=len(members),
     )
-
-
-def total(values: Iterable[N | None]) -> N | None:
-    """The sum of the known values; None if there are none."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _lines(

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analytics.topology.model.document import SEVERITIES, Health
+from analytics.topology.model.totals import total
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.layers import Box, Link
-from analytics.topology.report.pagegraph import HEALTHS, Item, Line, PageGraph, total, worst
+from analytics.topology.report.pagegraph import HEALTHS, Item, Line, PageGraph, worst
 from analytics.topology.report.placing import Arrangement, Point, Route, arrange
 from analytics.topology.report.style import STYLE
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from analytics.topology.compare import Difference
 from analytics.topology.model.document import Ranking, Topology
+from analytics.topology.model.figures import FIGURES, figure
 from analytics.topology.report import words
 from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
 
@@ -64,16 +66,62 @@ class Table:
     of: int
 
 
-def tables(topology: Topology, graph: PageGraph) -> list[Table]:
-    """All tables, in the order of the page."""
+def tables(topology: Topology, graph: PageGraph, difference: Difference | None = None) -> list[Table]:
+    """All tables, in the order of the page. `difference`: to an earlier run."""
     labels = {one: (graph.items[place].label, graph.items[place].anchor) for one, place in graph.places.items()}
     return [
+        *([] if difference is None else [_changes(difference, labels)]),
         _vertices(graph),
         _edges(graph),
         *(_ranking(one, labels) for one in topology.rankings),
         *_reach(topology, labels),
         *_islands(topology, labels),
     ]
+
+
+def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> Table:
+    """What is new, what is gone, and what changed much; then the totals of the whole map."""
+    columns = (
+        Column("Where", long=True),
+        Column("What"),
+        Column("Before", numeric=True),
+        Column("After", numeric=True),
+    )
+    alone = [
+        *(
+            (finding.title, "", f"new finding, {words.SEVERITIES[finding.severity]}")
+            for finding in difference.findings_new
+        ),
+        *(
+            (finding.title, "", f"gone finding, {words.SEVERITIES[finding.severity]}")
+            for finding in difference.findings_gone
+        ),
+        *((id_, id_, "new") for id_ in (*difference.vertices_new, *difference.edges_new)),
+        *((id_, id_, "gone") for id_ in (*difference.vertices_gone, *difference.edges_gone)),
+    ]
+    rows = [
+        Row(
+            (
+                Cell(labels.get(id_, (words.visible(text), ""))[0], link=labels.get(id_, ("", ""))[1]),
+                Cell(what),
+                Cell(""),
+                Cell(""),
+            )
+        )
+        for text, id_, what in alone
+    ]
+    for change in (*difference.changes, *sorted(difference.totals, key=lambda change: not change.id)):
+        label, link = labels.get(change.id, (words.visible(change.id) or "all", ""))
+        cells = (_changed(change.what, change.before), _changed(change.what, change.after))
+        rows.append(Row((Cell(label, link=link), Cell(FIGURES[change.what]), *cells)))
+    note = (
+        f"Since {words.moment(difference.before)}. Rates, failures and latencies that grew or shrank by half or more."
+    )
+    return Table("changes", "Changes", note, columns, tuple(rows[:ROWS_MAX]), len(rows))
+
+
+def _changed(what: str, value: str | float | None) -> Cell:
+    return Cell(figure(what, value), sort=-1.0 if value is None or isinstance(value, str) else float(value))
 
 
 def _vertices(graph: PageGraph) -> Table:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from analytics.topology.compare import Difference
+from analytics.topology.compare import Change, Difference
 from analytics.topology.exports import plain
 from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Kind, Severity, Topology
+from analytics.topology.model.figures import FIGURES, figure
 from app.cli.output.time import show_time
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def show_difference(difference: Difference) -> None:
     """Print what was added and removed since the older run."""
     console = _console()
     _print(console, f"Since {show_time(difference.before)}:")
+    for change in difference.totals:
+        _print(console, _change(change, f"namespace {change.id}" if change.id else "all"))
+    console.print()
     if difference.empty:
         _print(console, "Nothing differs.")
         return
@@ -77,13 +81,17 @@ def show_difference(difference: Difference) -> None:
         _print(console, f"gone: {finding.severity.value} {finding.title}", "green")
     _names(console, "new", difference.vertices_new)
     _names(console, "gone", difference.vertices_gone)
-    _names(console, "new edge", difference.edges_new)
-    _names(console, "gone edge", difference.edges_gone)
+    _names(console, "new connection", difference.edges_new)
+    _names(console, "gone connection", difference.edges_gone)
     for change in difference.changes[: 3 * LISTED_MAX]:
-        values = (f"{one:.3g}/s" if isinstance(one, float) else str(one) for one in (change.before, change.after))
-        _print(console, f"{change.what}: {change.id}: {' → '.join(values)}")
+        _print(console, _change(change, change.id))
     if len(difference.changes) > 3 * LISTED_MAX:
         _print(console, f"... and {len(difference.changes) - 3 * LISTED_MAX} more changes; -o json shows all.")
+
+
+def _change(change: Change, where: str) -> str:
+    before, after = (figure(change.what, value) for value in (change.before, change.after))
+    return f"{FIGURES[change.what]}: {where}: {before}" + (f" → {after}" if before != after else "")
 
 
 def _names(console: Console, word: str, ids: tuple[str, ...]) -> None:

@@ -18,11 +18,12 @@ from analytics.topology.document_builder import DocumentBuilder
 from analytics.topology.model.document import Finding, Flow, Kind, Tier, Topology, Window
 from analytics.topology.model.facts import Facts, facts_of
 from analytics.topology.model.inputs import Inputs, Traffic
+from analytics.topology.model.totals import total
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.page import legend
 from analytics.topology.report.pagedata import as_text, page_values
-from analytics.topology.report.pagegraph import HEALTHS, PageGraph, gather, total
+from analytics.topology.report.pagegraph import HEALTHS, PageGraph, gather
 from app.operations.topology.reading import state_of
 from app.settings.extras import REPORT, need
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from analytics.topology.compare import Difference
 from analytics.topology.exports import COLUMNS, csv_text, dot, mermaid, write_parquet
 from analytics.topology.model.document import Topology, to_json
 from knative.errors import PenstockError, os_reason
@@ -16,12 +17,13 @@ from knative.errors import PenstockError, os_reason
 PAGE = "report.html"
 
 
-def write_report(topology: Topology, folder: Path) -> list[Path]:
-    """Write all formats to `folder`, which is created if needed. Raises PenstockError when that fails."""
+def write_report(topology: Topology, folder: Path, difference: Difference | None = None) -> list[Path]:
+    """Write all formats to `folder`, which is created if needed. `difference`: to an earlier run, for the page. Raises
+    PenstockError when that fails."""
     from analytics.topology.report import render
 
     made: list[tuple[str, Callable[[Path], object]]] = [
-        (PAGE, lambda path: path.write_text(render(topology), encoding="utf-8")),
+        (PAGE, lambda path: path.write_text(render(topology, difference), encoding="utf-8")),
         ("topology.json", lambda path: path.write_bytes(to_json(topology))),
         ("topology.mmd", lambda path: path.write_text(mermaid(topology), encoding="utf-8")),
         ("topology.dot", lambda path: path.write_text(dot(topology), encoding="utf-8")),

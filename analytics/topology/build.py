@@ -20,6 +20,7 @@ from analytics.topology.model.arrivals import SOURCES_MAX
 from analytics.topology.model.document import LISTED_MAX, Rank, Ranking, Tier, Topology
 from analytics.topology.model.facts import Facts, facts_of
 from analytics.topology.model.inputs import Inputs
+from analytics.topology.model.totals import sums
 from analytics.topology.selection import WHOLE_EDGES_MAX, part_of
 
 _TIERS = {
@@ -81,6 +82,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], w
         rankings=rankings,
         reach=walks.reach,
         islands=walks.islands,
+        totals=sums(vertices, edges, inputs.window.seconds),
     )
 
 

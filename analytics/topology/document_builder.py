@@ -231,6 +231,7 @@ class DocumentBuilder:
             detail={
                 "topic": channel.topic,
                 "partitions": channel.partitions,
+                "replicas": self._inputs.replicas.get(channel.topic),
                 "dlq_topic": channel.dlq_topic,
                 "host": channel.hosts[0] if channel.hosts else None,
             },

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from analytics.topology.model.document import Edge, Finding, Flow, Health, Kind, Topology, Vertex
+from analytics.topology.model.document import Edge, Finding, Flow, Health, Kind, Topology, Totals, Vertex
 
 MERMAID_EDGES_MAX = 450  #: Mermaid's own limit is 500
 LABEL_CHARS_MAX = 120
@@ -94,11 +94,12 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "vertices": tuple(Vertex.__dataclass_fields__),
     "edges": tuple(Edge.__dataclass_fields__),
     "findings": tuple(Finding.__dataclass_fields__),
+    "totals": tuple(Totals.__dataclass_fields__),
 }
 
 
 def rows(topology: Topology, table: str) -> Iterable[list[Any]]:
-    """Rows of `vertices`, `edges` or `findings`, in the order of COLUMNS: text, numbers and None."""
+    """Rows of `vertices`, `edges`, `findings` or `totals`, in the order of COLUMNS: text, numbers and None."""
     for one in getattr(topology, table):
         yield [_cell(getattr(one, name)) for name in COLUMNS[table]]
 
@@ -131,9 +132,10 @@ def write_parquet(topology: Topology, table: str, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    numbers = {"rate": pa.float64(), "bytes_rate": pa.float64(), "latency_p50_s": pa.float64()}
-    numbers |= {"latency_p99_s": pa.float64()}
-    numbers |= dict.fromkeys(("lag", "island", "events", "failures"), pa.int64())
+    numbers = dict.fromkeys(("lag", "island", "events", "failures", "channels", "subscriptions"), pa.int64())
+    if table == "totals":
+        numbers |= dict.fromkeys(COLUMNS[table][3:], pa.float64()) | {"lag": pa.int64()}
+    numbers |= dict.fromkeys(("rate", "bytes_rate", "latency_p50_s", "latency_p99_s"), pa.float64())
     schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS[table]])
     cells = list(rows(topology, table))
     arrays = [pa.array([row[place] for row in cells], type=field.type) for place, field in enumerate(schema)]

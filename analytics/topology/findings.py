@@ -12,11 +12,14 @@
 | `double-delivery` | warning | one destination gets the same event from two subscriptions |
 | `lost-channel` | warning | a subscription to a channel that is not in the contract |
 | `dead-lettering` | warning | events became dead letters, or were dropped, in the window |
+| `one-replica` | warning | Kafka has several brokers, and only one has the events of a channel |
 | `unread` | warning; info without events | a channel has no subscription |
 | `unsent` | info | no sender and no edge leads to a channel |
 | `surplus` | info | more events settled than accepted |
 | `twice-on-path` | info | a destination gets an event and the reply to it |
 | `single-point` | info | several channels are connected only by one vertex |
+| `one-partition` | info | several workers, and a channel that only one of them can serve |
+| `one-worker` | info | Kafka has several brokers, and one worker delivers everything |
 
 `penstock topology` sorts them by severity.
 """
@@ -32,6 +35,7 @@ from analytics.topology.engines.queries import GraphAnswers, Loop, listed
 from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Flow, Severity, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
+from analytics.topology.single_points import alone
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 
 FINDINGS_MAX = 10_000  #: of one rule; each takes some kB in the document and its page
@@ -54,6 +58,7 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
         _lost(facts),
         _twice(walks),
         _cuts(walks),
+        alone(inputs, facts),
     )
     counts: Counter[str] = Counter()
     found: list[Finding] = []
@@ -68,7 +73,7 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
 
 
 def _concerns(finding: Finding, namespace: str) -> bool:
-    return finding.rule == "no-worker" or any(f":{namespace}/" in id_[:300] for id_ in finding.objects)
+    return not finding.objects or any(f":{namespace}/" in id_[:300] for id_ in finding.objects)
 
 
 def name(id_: str) -> str:

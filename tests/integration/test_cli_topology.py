@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 FILES = {
     "report.html", "topology.json", "topology.mmd", "topology.dot",
     "vertices.csv", "vertices.parquet", "edges.csv", "edges.parquet", "findings.csv", "findings.parquet",
+    "totals.csv", "totals.parquet",
 }  # fmt: skip
 
 

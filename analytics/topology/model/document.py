@@ -188,6 +188,24 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Rates are per second, None if not known. A delivery belongs to the namespace of its subscription."""
+
+    namespace: str  #: "" = the whole map
+    channels: int  #: and brokers
+    subscriptions: int  #: and triggers
+    events: float | None  #: accepted, replies too
+    bytes_rate: float | None
+    deliveries: float | None
+    delivered_bytes: float | None
+    failures: float | None  #: attempts of deliveries
+    dead_letters: float | None
+    lag: int | None
+    fan_out: float | None  #: deliveries per accepted event
+    fan_out_bytes: float | None  #: delivered bytes per accepted event
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """One run. Vertices and edges are sorted by id, findings by severity, then id."""
 
@@ -204,6 +222,7 @@ class Topology:
     rankings: tuple[Ranking, ...] = ()
     reach: tuple[Reach, ...] = ()
     islands: tuple[Island, ...] = ()
+    totals: tuple[Totals, ...] = ()  #: of the whole map, then of each namespace
     schema_version: int = SCHEMA_VERSION
 
 
@@ -258,6 +277,7 @@ def _topology(row: Mapping[str, Any]) -> Topology:
         ),
         reach=tuple(_make(Reach, one) for one in row["reach"]),
         islands=tuple(_make(Island, one, members=tuple(one["members"])) for one in row["islands"]),
+        totals=tuple(_make(Totals, part) for part in row.get("totals", ())),
     )
 
 

@@ -58,6 +58,8 @@ class Inputs:
     tier: Tier = Tier.NONE
     namespace: str = ""  #: only this one and its neighbours; "" = all
     workers: int = 0  #: workers that report to be running
+    brokers: int = 0  #: of Kafka; 0 = not known
+    replicas: Mapping[str, int] = field(default_factory=dict)  #: by topic, of the partition that has the fewest
     notes: tuple[str, ...] = ()  #: sentences on how the inputs were read, for the report
 
     @property

@@ -4,46 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
-from analytics.topology.model.document import Edge, Flow, Kind, Topology, Vertex
+from analytics.topology.model.document import Edge, Flow, Kind, Topology, Totals, Vertex
 
 _CHANNELS = (Kind.CHANNEL, Kind.BROKER)
 _CONSUMERS = (Kind.SUBSCRIPTION, Kind.TRIGGER)
 N = TypeVar("N", int, float)
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Rates are per second, None if not known. A delivery belongs to the namespace of its subscription."""
-
-    namespace: str  #: "" = the whole map
-    channels: int  #: and brokers
-    subscriptions: int  #: and triggers
-    events: float | None  #: accepted, replies too
-    bytes_rate: float | None
-    deliveries: float | None
-    delivered_bytes: float | None
-    failures: float | None  #: attempts of deliveries
-    dead_letters: float | None
-    lag: int | None
-    fan_out: float | None  #: deliveries per accepted event
-    fan_out_bytes: float | None  #: delivered bytes per accepted event
-
-
 def totals_of(topology: Topology) -> tuple[Totals, ...]:
-    """The whole map, then each namespace, the busiest first."""
+    """Those of the document; of one that an earlier version wrote, the sums over what is in it."""
+    return topology.totals or sums(topology.vertices, topology.edges, topology.window.seconds)
+
+
+def sums(all_vertices: Sequence[Vertex], all_edges: Sequence[Edge], seconds: float) -> tuple[Totals, ...]:
+    """The whole map, then each namespace, the busiest first. `seconds`: the length of the window."""
     vertices: dict[str, list[Vertex]] = defaultdict(list)
     edges: dict[str, list[Edge]] = defaultdict(list)
-    home = {vertex.id: vertex.namespace for vertex in topology.vertices}
-    for vertex in topology.vertices:
+    home = {vertex.id: vertex.namespace for vertex in all_vertices}
+    for vertex in all_vertices:
         if vertex.namespace:
             vertices[vertex.namespace].append(vertex)
-    for edge in topology.edges:
+    for edge in all_edges:
         edges[home.get(edge.source, "")].append(edge)
-    whole = _totals("", topology.vertices, topology.edges, topology.window.seconds)
-    parts = [_totals(name, some, edges[name], topology.window.seconds) for name, some in vertices.items()]
+    whole = _totals("", all_vertices, all_edges, seconds)
+    parts = [_totals(name, some, edges[name], seconds) for name, some in vertices.items()]
     return (whole, *sorted(parts, key=lambda part: (-(part.events or 0.0), part.namespace)))
 
 

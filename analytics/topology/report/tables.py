@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analytics.topology.compare import Difference
-from analytics.topology.model.document import Ranking, Topology
+from analytics.topology.model.document import Ranking, Topology, Totals
 from analytics.topology.model.figures import FIGURES, figure
+from analytics.topology.model.totals import totals_of
 from analytics.topology.report import words
 from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
 
@@ -71,6 +72,7 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
     labels = {one: (graph.items[place].label, graph.items[place].anchor) for one, place in graph.places.items()}
     return [
         *([] if difference is None else [_changes(difference, labels)]),
+        *_totals(totals_of(topology)),
         _vertices(graph),
         _edges(graph),
         *(_ranking(one, labels) for one in topology.rankings),
@@ -112,7 +114,7 @@ def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> T
     ]
     for change in (*difference.changes, *sorted(difference.totals, key=lambda change: not change.id)):
         label, link = labels.get(change.id, (words.visible(change.id) or "all", ""))
-        cells = (_changed(change.what, change.before), _changed(change.what, change.after))
+        cells = (_value(change.what, change.before), _value(change.what, change.after))
         rows.append(Row((Cell(label, link=link), Cell(FIGURES[change.what]), *cells)))
     note = (
         f"Since {words.moment(difference.before)}. Rates, failures and latencies that grew or shrank by half or more."
@@ -120,8 +122,22 @@ def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> T
     return Table("changes", "Changes", note, columns, tuple(rows[:ROWS_MAX]), len(rows))
 
 
-def _changed(what: str, value: str | float | None) -> Cell:
+def _value(what: str, value: str | float | None) -> Cell:
     return Cell(figure(what, value), sort=-1.0 if value is None or isinstance(value, str) else float(value))
+
+
+def _totals(parts: Sequence[Totals]) -> list[Table]:
+    """None without a namespace: the head of the page says that there is nothing."""
+    if len(parts) < 2:
+        return []
+    names = [name for name in Totals.__dataclass_fields__ if name != "namespace"]
+    columns = (Column("Namespace"), *(Column(FIGURES[name].capitalize(), numeric=True) for name in names))
+    rows = tuple(
+        Row((Cell(words.visible(part.namespace) or "all"), *(_value(name, getattr(part, name)) for name in names)))
+        for part in parts[:ROWS_MAX]
+    )
+    note = "Deliveries per event: how many deliveries one accepted event becomes (fan-out), replies and retries aside."
+    return [Table("totals", "Totals and fan-out", note, columns, rows, len(parts))]
 
 
 def _vertices(graph: PageGraph) -> Table:

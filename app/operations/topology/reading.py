@@ -21,6 +21,7 @@ from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
 from knative.errors import SHOWN_CHARS, PenstockError
 from knative.traffic.delta import BadDeltaError, decode
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.status_table import FRESH_S, subscriber_details
 from tables.subscriber_details import SubscriberDetails
@@ -76,6 +77,7 @@ def read_inputs(
     check_namespace(contract, query.namespace)
     workers = sum(query.now - one.time <= FRESH_S for one in contract.workers)
     counted, tier = _traffic(query, workers, windows or windows_of_tables, deltas or deltas_of_topic)
+    cluster = KafkaAdmin(query.client).cluster()
     return Inputs(
         instance=query.instance,
         now=query.now,
@@ -88,6 +90,8 @@ def read_inputs(
         tier=tier,
         namespace=query.namespace,
         workers=workers,
+        brokers=cluster.brokers,
+        replicas=cluster.replicas,
         notes=counted.notes,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
 
@@ -12,12 +12,14 @@ TopicAndPartition = tuple[str, int]  #: topic, partition
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions. `addresses`: `host:port` of each broker."""
+    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions. `addresses`: `host:port` of each broker.
+    `replicas`: name -> how many the partition with the fewest has."""
 
     id: str
     brokers: int
     topics: Mapping[str, Collection[int]]
     addresses: tuple[str, ...] = ()
+    replicas: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,12 @@ class KafkaAdmin:
         addresses = tuple(
             f"[{b.host}]:{b.port}" if ":" in str(b.host) else f"{b.host}:{b.port}" for b in found.brokers.values()
         )
-        return ClusterInfo(found.cluster_id or "", len(addresses), topics, addresses)
+        replicas = {
+            name: min(len(part.replicas) for part in about.partitions.values())
+            for name, about in found.topics.items()
+            if about.partitions
+        }
+        return ClusterInfo(found.cluster_id or "", len(addresses), topics, addresses, replicas)
 
     def broker_setting(self, name: str) -> str | None:
         """The value of a setting of a broker; None if it has no such setting."""

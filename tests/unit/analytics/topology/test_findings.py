@@ -311,3 +311,59 @@ def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatc
     kept = {one.id for one in whole.findings if one.rule != "single-point"}
     assert {one.id for one in found.findings} == kept
     assert not any("Single points" in line for line in whole.method)
+
+
+def alone(brokers: int, workers: int, replicas: int | None, partitions: int = 2) -> dict[str, Finding]:
+    """What is said about copies, workers and partitions, in a world without faults."""
+    inputs = healthy().inputs(workers=workers)
+    channels = [replace(channel, partitions=partitions) for channel in inputs.channels]
+    copies = {} if replicas is None else {channel.topic: replicas for channel in channels}
+    inputs = replace(inputs, brokers=brokers, replicas=copies, channels=channels)
+    return {finding.rule: finding for finding in built(inputs).findings}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "workers", "replicas", "partitions", "rules"),
+    [
+        (3, 2, 3, 2, set()),
+        (3, 2, 1, 2, {"one-replica"}),
+        (3, 2, None, 2, set()),  # Kafka did not say
+        (0, 1, None, 1, set()),
+        (1, 1, 1, 1, set()),  # on a laptop there is one of everything
+        (3, 1, 3, 1, {"one-worker"}),
+        (3, 2, 3, 1, {"one-partition"}),
+        (3, 1, 1, 1, {"one-worker", "one-replica"}),
+    ],
+)
+def test_what_there_is_one_of_is_reported_where_there_could_be_more(
+    brokers: int, workers: int, replicas: int | None, partitions: int, rules: set[str]
+) -> None:
+    assert alone(brokers, workers, replicas, partitions).keys() == rules
+
+
+def test_a_single_copy_names_the_channels_and_the_remedy() -> None:
+    finding = alone(3, 2, 1)["one-replica"]
+
+    assert finding.severity is Severity.WARNING
+    assert set(finding.objects) == {
+        vertex.id for vertex in built(healthy().inputs()).vertices if vertex.kind is Kind.CHANNEL
+    }
+    assert "kafka-reassign-partitions" in finding.remedy
+
+
+def test_channels_of_other_namespaces_are_not_reported() -> None:
+    inputs = faulty().inputs(namespace="test")
+    inputs = replace(inputs, brokers=3, replicas={channel.topic: 1 for channel in inputs.channels})
+    objects = {id_ for finding in built(inputs).findings if finding.rule == "one-replica" for id_ in finding.objects}
+    assert objects
+    assert all(id_.startswith("channel:test/") for id_ in objects)
+
+
+def test_the_document_has_totals_that_survive_the_file() -> None:
+    topology = built(faulty().inputs())
+
+    assert topology.totals[0].namespace == ""
+    assert topology.totals[0].deliveries == pytest.approx(
+        sum(edge.rate or 0.0 for edge in topology.edges if edge.kind is Flow.DELIVERS)
+    )
+    assert from_json(to_json(topology)) == topology

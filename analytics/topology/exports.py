@@ -46,7 +46,7 @@ def mermaid(topology: Topology) -> str:
     lines = ["flowchart LR"]
     if len(edges) > MERMAID_EDGES_MAX:
         edges = sorted(edges, key=lambda one: (-(one.rate or 0.0), one.id))[:MERMAID_EDGES_MAX]
-        lines.append(f"  %% the {MERMAID_EDGES_MAX} busiest of {len(topology.edges)} edges")
+        lines.append(f"  %% the {MERMAID_EDGES_MAX} busiest of {len(topology.edges)} connections")
     shown = {one.source for one in edges} | {one.target for one in edges}
     whole = len(edges) == len(topology.edges)
     names = {one.id: f"v{number}" for number, one in enumerate(topology.vertices) if whole or one.id in shown}

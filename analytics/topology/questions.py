@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from analytics.topology.model.document import LISTED_MAX, Edge, Flow, Health, Kind, Topology, Vertex
+from analytics.topology.model.names import delivered_by
 
 Edges = Mapping[str, Sequence[Edge]]
 
@@ -109,7 +110,9 @@ def short_name(vertex: Vertex) -> str:
 def impact(topology: Topology, vertex: Vertex) -> Impact:
     """What is upstream and downstream of it."""
     leaving, entering = _by_end(topology.edges)
+    names = delivered_by(topology)
     of = {vertex.id: vertex for vertex in topology.vertices}
+    of |= {id_: replace(of[id_], label=f"{name}, {of[id_].label}") for id_, name in names.items()}
     return Impact(
         vertex,
         _reached(of, vertex.id, entering, lambda edge: edge.source),

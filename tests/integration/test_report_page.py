@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Topology
 from analytics.topology.questions import impact
 from analytics.topology.report import render
@@ -18,6 +20,7 @@ from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.tables import ROWS_MAX, tables
 from tests.support import topologies
 from tests.support.chromium import Chromium, Page
+from tests.support.planted_faults import faulty
 
 Open = Callable[..., Page]
 _LIMIT_S = 180.0
@@ -129,7 +132,7 @@ def test_it_can_be_used_by_keyboard_alone(shop: Page) -> None:
     page.press("Enter", 13)
     assert "orders/priced" in panel(page)
     assert "DLQ topic" in panel(page)
-    assert page.evaluate("said.textContent") == "orders/priced, DLQ topic"
+    assert page.evaluate("said.textContent") == "orders/priced.dlq, DLQ topic"
     page.evaluate("canvas.focus()")
     for key, code in (("ArrowLeft", 37), ("+", 187), ("-", 189), ("0", 48), ("Escape", 27)):
         page.press(key, code)
@@ -157,6 +160,20 @@ def test_the_first_view_can_be_read_without_zoom(load: Open) -> None:
             page.evaluate("document.getElementById('fit').click()")
             inside = "(b => b.x1 >= 0 && b.y1 >= 0 && b.x2 <= canvas.clientWidth && b.y2 <= canvas.clientHeight)"
             assert page.evaluate(f"{inside}(canvas._cyreg.cy.elements().renderedBoundingBox())")
+
+
+def test_a_wide_window_opens_with_the_whole_map(load: Open) -> None:
+    """Also a map that is taller than the window; the panel of what is chosen at its end stays in sight."""
+    inside = "(b => b.x1 >= 0 && b.y1 >= 0 && b.x2 <= canvas.clientWidth && b.y2 <= canvas.clientHeight)"
+    tall = build(faulty().inputs(), LocalEngine())
+    for topology in (topologies.quickstart(), topologies.shop(), tall):
+        page = load(topology, width=1280, height=800)
+        assert page.evaluate(f"{inside}(canvas._cyreg.cy.elements().renderedBoundingBox())")
+    assert page.evaluate("canvas.clientHeight > innerHeight")
+    page.evaluate("scrollTo({top: canvas.getBoundingClientRect().bottom + scrollY - innerHeight, behavior: 'instant'})")
+    page.evaluate("void (cy => cy.nodes('[image]').max(n => n.position('y')).ele.emit('tap'))(canvas._cyreg.cy)")
+    wait(page, "!panel.hidden")
+    assert page.evaluate("(b => b.top >= 0 && b.top < innerHeight / 2)(panel.getBoundingClientRect())")
 
 
 def test_a_critical_loop_is_red(shop: Page) -> None:

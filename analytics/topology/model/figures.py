@@ -10,7 +10,7 @@ from knative.shown import UNKNOWN, bytes_rate, count, quantity, rate, seconds
 FIGURES: Mapping[str, str] = {
     "health": "health",
     "rate": "events",
-    "failures": "failed attempts",
+    "failures": "failures",
     "latency_p50_s": "p50",
     "latency_p99_s": "p99",
     "channels": "channels",
@@ -20,9 +20,9 @@ FIGURES: Mapping[str, str] = {
     "deliveries": "deliveries",
     "delivered_bytes": "bytes out",
     "dead_letters": "dead letters",
-    "lag": "events waiting",
-    "fan_out": "deliveries per event",
-    "fan_out_bytes": "bytes out per event",
+    "lag": "waiting",
+    "fan_out": "fan-out",
+    "fan_out_bytes": "bytes per event",
 }
 
 

@@ -35,7 +35,12 @@ def page_values(graph: PageGraph, findings: Sequence[Finding]) -> dict[str, Any]
             {"title": words.visible(one.title), "severity": one.severity.value, "rule": words.visible(one.rule, 60)}
             for one in findings
         ],
-        "words": {"kinds": dict(words.KINDS), "flows": dict(words.FLOWS), "healths": dict(words.HEALTHS)},
+        "words": {
+            "kinds": dict(words.KINDS),
+            "flows": dict(words.FLOWS),
+            "healths": dict(words.HEALTHS),
+            "severities": dict(words.SEVERITIES),
+        },
         "icons": dict(ICONS),
     }
 

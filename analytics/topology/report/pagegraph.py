@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from analytics.topology.model.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex
+from analytics.topology.model.names import delivered_by
 from analytics.topology.model.totals import total
 from analytics.topology.report import words
 
@@ -29,7 +30,7 @@ DETAILS_MAX = 16
 LOOP_RULES = frozenset({"self-reply", "reply-loop", "reply-chain", "dead-letter-loop"})
 
 #: The worst first; a sum of several shows the worst.
-HEALTHS = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.OK, Health.IDLE)
+HEALTHS = tuple(map(Health, words.HEALTHS))
 _WORST = {health: place for place, health in enumerate(HEALTHS)}
 
 #: Groups of vertices without a namespace: keys that no namespace can have, and their titles in the page.
@@ -121,9 +122,10 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
     numbers = {key: number for number, key in enumerate(keys)}
     groups = tuple(Group(words.visible(_SHARED.get(key, key), 80), key in _SHARED, sizes[key]) for key in keys)
     found = _findings_by_object(topology)
+    names = delivered_by(topology)
     ordered = sorted(topology.vertices, key=lambda one: _importance(one, topology, found))
     kept, left = ordered[:items_max], ordered[items_max:]
-    items = [_item(one, numbers[homes[one.id]], found.get(one.id, ()), topology) for one in kept]
+    items = [_item(one, numbers[homes[one.id]], found.get(one.id, ()), topology, names.get(one.id)) for one in kept]
     places = {one.id: place for place, one in enumerate(kept)}
     rests: dict[str, int] = {}
     by_group: dict[int, list[Vertex]] = defaultdict(list)
@@ -186,15 +188,17 @@ def _said(value: object) -> str:
     return words.quantity(value) if isinstance(value, float) else str(value)
 
 
-def _item(vertex: Vertex, group: int, found: Sequence[int], topology: Topology) -> Item:
+def _item(vertex: Vertex, group: int, found: Sequence[int], topology: Topology, given: str | None) -> Item:
+    """`given`: a name that says more than its own."""
     name = vertex.name if vertex.namespace else vertex.label or vertex.name
     if vertex.kind is Kind.DLQ:
         name = f"{name} (DLQ)"  # it has the name of its channel
+    label = vertex.label or vertex.id
     return Item(
         anchor=anchor(vertex.id),
         kind=vertex.kind.value,
-        label=words.visible(vertex.label or vertex.id),
-        short=words.short(name or vertex.label or vertex.id),
+        label=words.visible(label if given is None else f"{given}, {label}"),
+        short=words.short(given or name or label),
         group=group,
         health=vertex.health,
         message=words.visible(vertex.message),

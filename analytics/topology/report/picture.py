@@ -99,7 +99,8 @@ def picture(graph: PageGraph) -> Picture:
     """Draw the whole graph, or its namespaces if it is too large to be readable."""
     total_size = sum(group.size for group in graph.groups)
     if len(graph.items) <= BOXES_MAX and len(graph.lines) <= ARROWS_MAX:
-        title = f"Map of {words.plural(total_size, 'vertex', 'vertices')} and {words.plural(len(graph.lines), 'edge')}"
+        joined = words.plural(len(graph.lines), "connection")
+        title = f"Map of {words.plural(total_size, 'vertex', 'vertices')} and {joined}"
         return _drawn(*_vertices(graph), [group.label for group in graph.groups], title, "")
     parts, lines, left = _groups(graph)
     note = f"{words.count(total_size)} vertices are grouped by namespace; the tables list each of them."

@@ -72,9 +72,9 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
     labels = {one: (graph.items[place].label, graph.items[place].anchor) for one, place in graph.places.items()}
     return [
         *([] if difference is None else [_changes(difference, labels)]),
-        *_totals(totals_of(topology)),
         _vertices(graph),
         _edges(graph),
+        *_totals(totals_of(topology)),
         *(_ranking(one, labels) for one in topology.rankings),
         *_reach(topology, labels),
         *_islands(topology, labels),
@@ -136,7 +136,7 @@ def _totals(parts: Sequence[Totals]) -> list[Table]:
         Row((Cell(words.visible(part.namespace) or "all"), *(_value(name, getattr(part, name)) for name in names)))
         for part in parts[:ROWS_MAX]
     )
-    note = "Deliveries per event: how many deliveries one accepted event becomes (fan-out), replies and retries aside."
+    note = "Fan-out: deliveries per accepted event. Bytes per event: delivered bytes per accepted event."
     return [Table("totals", "Totals and fan-out", note, columns, rows, len(parts))]
 
 
@@ -188,12 +188,12 @@ def _edges(graph: PageGraph) -> Table:
     # In the order of the source vertices, so the most important ones are first here too.
     ordered = sorted(graph.lines, key=lambda one: (one.source, one.target, one.kind))
     rows = tuple(Row(_edge_cells(line, graph)) for line in ordered[:ROWS_MAX])
-    return Table("edges", "Edges", note, columns, rows, len(graph.lines))
+    return Table("edges", "Connections", note, columns, rows, len(graph.lines))
 
 
 def _edge_cells(line: Line, graph: PageGraph) -> tuple[Cell, ...]:
     source, target = graph.items[line.source], graph.items[line.target]
-    many = f"{words.count(line.stands_for)} edges" if line.stands_for > 1 else ""
+    many = f"{words.count(line.stands_for)} connections" if line.stands_for > 1 else ""
     return (
         Cell(source.label, link=source.anchor),
         Cell(target.label, link=target.anchor),
@@ -281,7 +281,7 @@ def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
         )
         for one in ordered[:ROWS_MAX]
     )
-    note = "Everything that an event of the source can reach, and the largest number of edges to it."
+    note = "Everything that an event of the source can reach, and the largest number of connections to it."
     return [Table("reach", "What sources reach", note, columns, rows, len(ordered))]
 
 
@@ -307,5 +307,5 @@ def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[
         )
         for one in topology.islands[:ROWS_MAX]
     )
-    note = "Parts of the topology that no edge connects."
+    note = "Parts of the topology that no connection joins."
     return [Table("islands", "Islands", note, columns, rows, len(topology.islands))]

@@ -45,9 +45,9 @@ __all__ = [
 
 
 def tally(severity: str, number: int) -> str:
-    """The word after a number of findings: `critical`, `warnings`, `note`."""
+    """The word after a number of findings: `critical`, `warnings`, `info`."""
     word = SEVERITIES[severity].lower()
-    return word if number == 1 or severity == "critical" else f"{word}s"
+    return f"{word}s" if severity == "warning" and number != 1 else word
 
 
 #: Labels for people: kinds of vertices, flows, health, tiers.
@@ -70,14 +70,15 @@ FLOWS: Mapping[str, str] = {
     "replies": "replies",
     "dead-letters": "dead letters",
 }
+#: The worst first: the scripts take their order from here.
 HEALTHS: Mapping[str, str] = {
+    "failed": "failed",
+    "degraded": "degraded",
+    "unknown": "unknown",
     "ok": "ok",
     "idle": "idle",
-    "degraded": "degraded",
-    "failed": "failed",
-    "unknown": "unknown",
 }
-SEVERITIES: Mapping[str, str] = {"critical": "Critical", "warning": "Warning", "info": "Note"}
+SEVERITIES: Mapping[str, str] = {"critical": "Critical", "warning": "Warning", "info": "Info"}
 TIERS: Mapping[str, str] = {
     "windows": "windows of the traffic job (Parquet)",
     "deltas": "the workers' traffic records, one per second",

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 #: Cells with these texts have a colour.
 STYLES = {
     **dict.fromkeys(("True", "up", "ok"), "green"),
-    **dict.fromkeys(("False", "down", "problem"), "red"),
-    **dict.fromkeys(("Unknown", "warning"), "yellow"),
+    **dict.fromkeys(("False", "down", "problem", "failed"), "red"),
+    **dict.fromkeys(("Unknown", "warning", "degraded"), "yellow"),
+    "idle": "dim",
 }
 
 

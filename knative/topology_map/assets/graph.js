@@ -4,13 +4,14 @@
 
 let data = null;
 let vertices, edges, groups, findings, leaving, entering, byAnchor;
-const WORST = ["failed", "degraded", "unknown", "ok", "idle"];
-const SEVERITIES = ["critical", "warning", "info"];
+let WORST, SEVERITIES; // healths and severities, the worst first
 
 // Take this data as the graph. It is completed in place.
 function load(given) {
   data = given;
   ({ vertices, edges, groups, findings } = data);
+  WORST = Object.keys(data.words.healths);
+  SEVERITIES = Object.keys(data.words.severities);
   leaving = vertices.map(() => []);
   entering = vertices.map(() => []);
   edges.forEach((edge, place) => {

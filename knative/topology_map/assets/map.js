@@ -7,7 +7,7 @@ const FONT_PX = 13;
 const ZOOM_MIN = 0.08;
 const ZOOM_MAX = 2.5;
 const READABLE = 0.76; // smaller than this, names are guessed rather than read
-const SIDE = 18; // room around the whole
+const SIDE = 16; // room around the whole
 const HEIGHT_MIN = 340; // there is the panel beside it
 const HINT = 40; // under it, for the line of help that lies over the map of a wide window
 let map = null;
@@ -246,7 +246,7 @@ function recolour() {
 
 // The part of the canvas that the panel does not cover.
 function freeWidth() {
-  const over = !panel.hidden && getComputedStyle(panel).position === "absolute";
+  const over = !panel.hidden && getComputedStyle(panel).position === "sticky";
   return canvas.clientWidth - (over ? panel.offsetWidth : 0);
 }
 
@@ -255,12 +255,15 @@ function stage() {
   return [freeWidth() - 2 * SIDE, canvas.clientHeight - SIDE - (canvas.clientWidth < 600 ? SIDE : HINT)];
 }
 
-// A small map needs no tall canvas: what comes after it is nearer then.
+// As tall as the whole map needs, so that it opens fitted: what comes after a small map is nearer then, and a tall one can
+// be read without dragging it. If that takes more than two windows, the canvas stays as it is, and shows a part.
 function shrink() {
   canvas.style.height = "";
   const at = map.elements().boundingBox();
-  const need = at.h * Math.min(stage()[0] / at.w, 1.1) + 2 * SIDE + HINT;
-  if (need < canvas.clientHeight) canvas.style.height = `${Math.max(Math.ceil(need), HEIGHT_MIN)}px`;
+  const [width, height] = stage();
+  const zoom = Math.min(width / at.w, Math.max(READABLE, height / at.h), 1.1);
+  const need = Math.ceil(at.h * zoom + canvas.clientHeight - height);
+  if (need < canvas.clientHeight || (zoom >= READABLE && need <= 2 * innerHeight)) canvas.style.height = `${Math.max(need, HEIGHT_MIN)}px`;
   map.resize();
 }
 

@@ -148,7 +148,7 @@ function flows(title, node, other) {
     const end = shown.nodes.get(other(link));
     const name = end.own ? vertices[end.place].label : end.group === null ? "other namespaces" : groups[end.group].label;
     const go = element("button", { type: "button", onclick: () => choose(end.own ? { vertex: end.place } : { node: end.id }) }, isolated(name));
-    return element("li", {}, go, muted([words.rate(link.rate), words.plural(link.members.length, "edge")].join(" · ")));
+    return element("li", {}, go, muted([words.rate(link.rate), words.plural(link.members.length, "connection")].join(" · ")));
   });
   return [element("h4", {}, title), element("ul", {}, ...items)];
 }
@@ -175,7 +175,7 @@ function linkPanel(link) {
         ["Failures", words.count(edge.failures)],
         ["p50", words.seconds(edge.p50)],
         ["p99", words.seconds(edge.p99)],
-        ["Stands for", edge.count && words.plural(edge.count, "edge")],
+        ["Stands for", edge.count && words.plural(edge.count, "connection")],
         ...(edge.details ?? []),
       ]),
       element("h4", {}, "Between"),
@@ -183,7 +183,7 @@ function linkPanel(link) {
     ];
   }
   return [
-    element("p", { class: "kind" }, `${words.plural(own.length, "edge")} as one`),
+    element("p", { class: "kind" }, `${words.plural(own.length, "connection")} as one`),
     element("h3", { id: "panel-title" }, words.rate(link.rate)),
     healthLine(link),
     ...neighbours("From here", link.members, (one) => one.source),

@@ -78,7 +78,7 @@ def test_the_terminal_and_the_page_say_the_same(capsys: pytest.CaptureFixture[st
     show_difference(difference)
     printed = capsys.readouterr().out
     assert "events in: all: 25/s\n" in printed
-    assert "failed attempts: namespace shop: 0.05/s → 1/s" in printed
+    assert "failures: namespace shop: 0.05/s → 1/s" in printed
     assert f"p99: {DELIVERY}: 120 ms → 500 ms" in printed
     page = read_page(render(new, difference))
     assert "Since 2026-" in "".join(page.text)

@@ -1,0 +1,23 @@
+"""What to call a destination whose URL says little: by the subscription that delivers to it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+
+from analytics.topology.model.document import Flow, Topology
+
+_WITH_PORT = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*:\d+(?:[/?#]|$)", re.IGNORECASE)
+
+
+def delivered_by(topology: Topology) -> Mapping[str, str]:
+    """Id -> name, of each destination with a port in its URL: the first subscription or trigger that delivers, replies
+    or sends dead letters there, and how many others do."""
+    names = {vertex.id: vertex.name for vertex in topology.vertices if vertex.namespace}
+    ends = {vertex.id for vertex in topology.vertices if not vertex.namespace and _WITH_PORT.match(vertex.name)}
+    callers: dict[str, set[str]] = defaultdict(set)
+    for edge in topology.edges:
+        if edge.target in ends and edge.kind is not Flow.PUBLISHES:
+            callers[edge.target].add(names[edge.source])
+    return {id_: min(some) + (f" +{len(some) - 1}" if len(some) > 1 else "") for id_, some in callers.items()}

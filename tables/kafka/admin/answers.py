@@ -25,7 +25,8 @@ class ClusterInfo:
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
     """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`, `in_sync`: how many each
-    partition has. `operations`: what the user may do with it, by Kafka's names; empty if it was not asked for."""
+    partition has. `operations`: what the user may do with it, by Kafka's names; empty if it was not asked for.
+    `leaders`: host:port of the broker that leads each partition, None where there is none now."""
 
     name: str
     id: str
@@ -33,6 +34,7 @@ class TopicInfo:
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...] = ()
     operations: frozenset[str] = frozenset()
+    leaders: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

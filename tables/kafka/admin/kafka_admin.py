@@ -290,4 +290,9 @@ def _topic_info(name: str, about: Any) -> TopicInfo:
         tuple(len(one.replicas) for one in partitions),
         tuple(len(one.isr) for one in partitions),
         frozenset(one.name for one in about.authorized_operations or ()),
+        tuple(_address(partition.leader) for partition in partitions),
     )
+
+
+def _address(leader: Any) -> str | None:
+    return None if leader is None else f"{leader.host}:{leader.port}"

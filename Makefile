@@ -47,7 +47,7 @@ demo-console: $(ANALYTICS) ## Serve the console over a topology with faults and 
 	@$(BIN)/python -m app.cli.demos.console
 
 demo-census: $(ANALYTICS) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
-	@$(BIN)/penstock census demo
+	@$(BIN)/python -m examples.census demo
 
 ##@ Develop
 dev: $(STAMP) ## Install all that tests and checks need (640 MB); the other targets do it themselves

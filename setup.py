@@ -11,6 +11,8 @@ from setuptools.command.build_py import build_py
 
 #: Folder -> what is taken of it.
 BESIDE = {"examples": "*", "docs": "*.md"}
+#: Folders in them that are not: decisions are for those who change the code, and the census is a project of its own.
+NOT_TAKEN = {"decisions", "census"}
 
 
 class BuildWithFiles(build_py):
@@ -31,7 +33,7 @@ class BuildWithFiles(build_py):
 
     def _files(self) -> dict[str, str]:
         files = [file for folder, names in BESIDE.items() for file in sorted(Path(folder).rglob(names))]
-        files = [file for file in files if file.is_file() and file.suffix != ".pyc" and "decisions" not in file.parts]
+        files = [file for file in files if file.is_file() and file.suffix != ".pyc" and not NOT_TAKEN & set(file.parts)]
         return {str(file): str(Path(self.build_lib) / "app" / file) for file in files}
 
 

@@ -59,7 +59,6 @@ _COMMANDS = (
     Entry("job", "app.cli.job.group:group", "Run a Spark job: traffic or topology.", "Operate"),
     Entry("docs", "app.cli.docs:docs", "Show the page of the documentation about some words.", "Operate"),
     Entry("demo", "app.cli.demo:demo", "Send 1,000 events through everything, and count them.", "Demos"),
-    Entry("census", "app.cli.census.group:group", "Count census files with Kafka, Spark and Faust.", "Demos"),
 )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from analytics.census import model
 from knative.contract import kafka_names
 from knative.delivery.policy import parse_duration_s
 from knative.resources import destination
@@ -169,7 +168,6 @@ PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "backoff_default": message_of(parse_duration_s),
     "bind": message_of(ipaddress.ip_address),
     "admin_bind": message_of(ipaddress.ip_address),
-    "census_url": model.url_problem,
     "tokens": file_problem,
     "own_token": file_problem,
     "console_tokens": file_problem,

@@ -15,7 +15,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from analytics.census import model
 from app.settings.checks import PROBLEM_OF, contradictions, namespaces_of
 from knative.contract import kafka_names
 from knative.delivery.policy import DURATION_MAX_S
@@ -290,9 +289,6 @@ class Settings(BaseSettings):
     )
     traffic_dir: Path = _setting(
         Path(".penstock/traffic"), "path", "Tables of `penstock job traffic`, and its position in the topics."
-    )
-    census_url: str = _setting(
-        model.URL_TEMPLATE, "URL template", "For `penstock census read`; {year}, {yy} and {month} are replaced."
     )
 
     traffic: bool = _setting(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def _names(documents: list[dict[str, Any]], kind: str) -> set[str]:
     return {one["metadata"]["name"] for one in documents if one["kind"] == kind}
 
 
-def _templates(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _templates(documents: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for one in documents:
         spec = one.get("spec") or {}
         spec = spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec
@@ -96,6 +96,29 @@ def test_api_server_accepts_each_overlay(
     for name, template in _templates(documents):
         pod = _pod(namespace, name, template["spec"])
         answer = admin.create(pod, dryRun="All")
+        assert answer.ok, f"the pod of {name}: {answer.message}"
+
+
+def test_api_server_accepts_the_census(with_foreign_crds: KubeCluster) -> None:
+    """Objects and pods, the pods in a restricted namespace; every object that kafka-scale has."""
+    admin = with_foreign_crds.admin
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kafka", "labels": labels}}).must()
+    admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "kafka", "name": "default"}})
+    census = [
+        document
+        for path in sorted((REPOSITORY / "examples" / "census" / "manifests").rglob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+    assert sorted(document["kind"] for document in census) == [
+        "Deployment", "Deployment", "Job", "KafkaTopic", "KafkaTopic", "Pod", "PodMonitor", "Role", "RoleBinding",
+        "Service",
+    ]  # fmt: skip
+    for document in census:
+        answer = admin.apply(document, dryRun="All")
+        assert answer.ok, f"{document['kind']} {document['metadata']['name']}: {answer.message}"
+    for name, template in _templates(document for document in census if document["kind"] != "Pod"):
+        answer = admin.create(_pod("kafka", name, template["spec"]), dryRun="All")
         assert answer.ok, f"the pod of {name}: {answer.message}"
 
 

@@ -1,29 +1,30 @@
-"""The census commands against a real Kafka: topics, junk in them, topics that go away (Spark: see the system test)."""
+"""The census example against a real Kafka: topics, junk in them, topics that go away. Its read has the system test."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from analytics.census.generator import Recipe, write
-from analytics.census.plain import count_files, same
-from app.census.topics import Topics
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.topic_reader import TopicReader
+from examples.census import topics
+from examples.census.read import FileRow, records_of
+from examples.census.samples import plain_count, write
+from examples.census.totals import tally
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.processes import Child, free_port, get, run, wait_until
 
 pytestmark = pytest.mark.integration
 
 _LIMIT_S = 300.0
-_CENSUS = [sys.executable, "-m", "app.cli", "census"]
-_CHUNKS = "kafka_scale_chunks_written"
+_CENSUS = [sys.executable, "-m", "examples.census"]
 
 
 class Census:
@@ -33,7 +34,7 @@ class Census:
         self.kafka, self.folder = kafka.bootstrap, folder
         self.compute, self.results = f"{name}-compute", f"{name}-results"
         self.port = free_port()
-        self.topics = ["--compute-topic", self.compute]
+        self.admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """To its end, which must be `code`; its output, or what it complained of."""
@@ -41,163 +42,134 @@ class Census:
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 
-    def read(self, path: Path, *more: str, code: int = 0) -> str:
-        """A file of 2019."""
-        return self.run("read", "--years", "2019", "--from-file", str(path), *self.topics, *more, code=code)
+    def put(self, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
+        """Records, as anybody may write them, by the partitioner of Java."""
+        producer = Producer({"bootstrap.servers": self.kafka, "partitioner": "murmur2_random"})
+        for key, value in records:
+            producer.produce(topic, value, key)
+        assert producer.flush(180) == 0
+
+    def put_chunks(self, path: Path) -> None:
+        """Those of a file of 2019, as `read` writes them."""
+        topics.ensure(self.admin, self.compute, 3, 1)
+        self.put(self.compute, *(r for r in records_of(2019, path.as_uri()) if not isinstance(r, FileRow)))
 
     def start(self, *arguments: str) -> Child:
         """In the background."""
-        given = [*arguments, "--results-topic", self.results, "--kafka", self.kafka]
-        return Child("census", [*_CENSUS, *given], self.folder)
-
-    def start_compute(self) -> Child:
-        """With Faust."""
-        return self.start("compute", "--engine", "faust", *self.topics)
-
-    def start_results(self, *more: str) -> Child:
-        """At `port`."""
-        return self.start("results", "--port", str(self.port), *more)
-
-    def wide(self) -> dict[str, Any]:
-        """The current totals; empty while there is no answer."""
-        status, body = get(self.port, "/results?wide")
-        found: dict[str, Any] = json.loads(body) if status == 200 else {}
-        return found
+        given = ["--compute-topic", self.compute, "--results-topic", self.results, "--results-port", str(self.port)]
+        return Child("census", [*_CENSUS, *arguments, *given, "--kafka", self.kafka], self.folder)
 
     def wait(self, what: str, holds: Callable[[dict[str, Any]], bool], *children: Child) -> dict[str, Any]:
         """Until it holds of the totals."""
-        found: dict[str, Any] = {}
+        page: dict[str, Any] = {}
 
         def look() -> bool:
             assert all(child.running for child in children), [child.tail() for child in children]
-            found.clear()
-            found.update(self.wide())
-            return bool(found) and holds(found)
+            status, body = get(self.port, "/results?wide")
+            page.clear()
+            page.update(json.loads(body) if status == 200 else {})
+            return bool(page) and holds(page)
 
         wait_until(what, look, _LIMIT_S)
-        return found
+        return page
 
-    def put(self, topic: str, key: bytes | None, value: bytes | None) -> None:
-        """One record, as anybody may write it."""
-        producer = Producer({"bootstrap.servers": self.kafka})
-        producer.produce(topic, value, key)
-        assert producer.flush(180) == 0
+
+def _read_of(metrics: bytes) -> int:
+    return int(metrics.decode().rpartition("kafka_scale_result_messages_read ")[2] or 0)
+
+
+def _has(chunks: int, page: dict[str, Any]) -> bool:
+    return bool(page["chunks"] >= chunks)
 
 
 @pytest.fixture
-def census(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> Census:
-    return Census(kafka, topic_name(), tmp_path)
+def census(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Census]:
+    census = Census(kafka, topic_name(), tmp_path)
+    yield census
+    census.admin.close()
 
 
 def test_topics(census: Census, tmp_path: Path) -> None:
-    """Made by read, with the partitions asked for, listed, measured, removed; nothing is removed without a yes."""
-    file = write(tmp_path, 2019, "jan", Recipe(43)).path
+    """Listed with their leaders, measured, removed; nothing is removed without --force."""
     assert "no topic" in census.run("compute", "--compute-topic", census.compute, code=1)
-    census.read(file, "--partitions", "3")
-    census.read(file)  # again: it is there
-    rows = json.loads(census.run("topiclist", "-o", "json"))
-    assert [(row["partitions"], row["replicas"]) for row in rows if row["topic"] == census.compute] == [(3, 1)]
-    rows = json.loads(census.run("offsets", "--topic", census.compute, "-o", "json"))
-    assert [row["partition"] for row in rows] == [0, 1, 2]
-    assert sum(row["lag"] for row in rows) == 10
-    with TopicReader(census.compute, {"bootstrap.servers": census.kafka}) as reader:
-        records = list(reader.stored())
-    assert len({record.key for record in records}) == 5
-    assert {dict(record.headers)["year"] for record in records} == {b"2019"}
-    assert sum((record.value or b"").count(b"\n") + 1 for record in records) == 86
+    census.put_chunks(write(tmp_path, 2019, "jan", 43))
+    assert topics.ensure(census.admin, census.compute, 7, 1).partitions == (0, 1, 2)  # it is there
+    rows = [line.split() for line in census.run("topiclist").splitlines()]
+    assert [row for row in rows if row[0] == census.compute] == [
+        [census.compute, str(number), census.kafka] for number in range(3)
+    ]
+    rows = [line.split() for line in census.run("--topic", census.compute, "offsets").splitlines()]
+    assert rows[0] == ["TOPIC", "PARTITION", "COMMITTED", "LAST", "GROUP"]
+    assert [row[:2] for row in rows[1:]] == [[census.compute, str(number)] for number in range(3)]
+    assert sum(int(row[-1]) for row in rows[1:]) == 5
     assert "--force" in census.run("rmtopics", "--topic", census.compute, code=2)
-    assert "internal topic" in census.run("rmtopics", "--topic", "__consumer_offsets", "--force", code=2)
-    assert census.compute in census.run("rmtopics", "--topic", census.compute, "--dry-run")
-    assert census.compute in census.run("topiclist", "-o", "name").splitlines()
     assert f"Removed {census.compute}" in census.run("rmtopics", "--topic", census.compute, "--force")
-    wait_until("it is gone", lambda: census.compute not in census.run("topiclist", "-o", "name").splitlines(), 180)
-    census.run("rmtopics", "--topic", census.compute, "--force")  # nothing to do is no failure
+    wait_until("it is gone", lambda: census.compute not in topics.names(census.admin), 180)
+    census.run("rmtopics", "--topic", f"{census.compute},__consumer_offsets", "--force")  # nothing to do is no failure
     assert "no topic" in census.run("offsets", "--topic", census.compute, code=1)
 
 
-def test_a_topic_that_goes_while_all_are_listed_is_left_out(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
-) -> None:
-    class Listing(Topics):
-        def names(self) -> list[str]:
-            return [*super().names(), "has-gone"]
-
-    topic = make_topic(2)
-    found = {one.name: one.partitions for one in Listing({"bootstrap.servers": kafka.bootstrap}).all()}
-    assert found[topic] == 2
-    assert "has-gone" not in found
-
-
-def test_read_shows_its_metrics_while_it_runs(census: Census, tmp_path: Path) -> None:
-    """What it has downloaded, from a real server, and what Kafka has acknowledged so far."""
-    write(tmp_path / "site", 2019, "jan", Recipe(2_000))
-    site, port = free_port(), free_port()
-    command = [sys.executable, "-m", "http.server", str(site), "--bind", "127.0.0.1", "--directory"]
-    url = {"PENSTOCK_CENSUS_URL": f"http://127.0.0.1:{site}/{{year}}/{{month}}{{yy}}pub.dat.gz"}
-    shown = ("--with-metrics", "--metrics-port", str(port))
-    read = ["read", "--years", "2019", "--months", "jan", "--delay", "1000", *census.topics, *shown]
-
-    def counts() -> dict[str, float]:
-        lines = get(port, "/metrics")[1].decode().splitlines()
-        return {name: float(count) for name, count in (line.split() for line in lines if not line.startswith("#"))}
-
-    with Child("site", [*command, str(tmp_path / "site")], tmp_path):
-        wait_until("the site answers", lambda: get(site, "/")[0] == 200, _LIMIT_S)
-        with Child("read", [*_CENSUS, *read, "--kafka", census.kafka], tmp_path, url) as reading:
-
-            def counted(more_than: float) -> bool:
-                assert reading.running, reading.tail()
-                return counts().get(_CHUNKS, 0) > more_than
-
-            wait_until("chunks are counted", lambda: counted(0), _LIMIT_S)
-            first = counts()
-            assert first["kafka_scale_downloaded_gzips"] == 1
-            wait_until("more are", lambda: counted(first[_CHUNKS]), _LIMIT_S)
-    assert get(port, "/metrics")[0] == 0  # they end with the command
-
-
-def test_read_without_kafka_is_not_ready(tmp_path: Path) -> None:
-    file = write(tmp_path, 2019, "jan", Recipe(3)).path
-    command = [*_CENSUS, "read", "--years", "2019", "--from-file", str(file)]
-    command += ["--kafka", f"127.0.0.1:{free_port()}"]
-    done = run(command, os.environ, _LIMIT_S)
+def test_without_kafka_a_command_is_not_ready() -> None:
+    done = run([*_CENSUS, "topiclist", "--kafka", f"127.0.0.1:{free_port()}"], os.environ, _LIMIT_S)
     assert done.returncode == 3
     assert "penstock kafka up" in done.stderr
 
 
-def test_junk_is_reported_and_changes_no_total(census: Census, tmp_path: Path) -> None:
+def test_a_limited_compute_prints_the_same_results_again(census: Census, tmp_path: Path) -> None:
+    census.put_chunks(write(tmp_path, 2019, "jan", 43))
+    for _ in range(2):
+        printed = census.run("compute", "--compute-topic", census.compute, "--write-to", "stdout", "--chunks", "5")
+        assert {line.split("/")[3].split()[0] for line in printed.splitlines()} == {"0", "1", "2", "3", "4"}
+    assert census.results not in topics.names(census.admin)
+
+
+def test_junk_changes_no_total(census: Census, tmp_path: Path) -> None:
     """In both topics; then a restart of the totals; then their topic is removed under them."""
-    file = write(tmp_path, 2019, "jan", Recipe(1_001, 3, 0.01, 0.01, 0.01)).path
-    census.read(file)
-    census.put(census.compute, b"junk", b"junk")
-    census.put(census.compute, None, None)
-    plain = count_files([(2019, file)])
+    path = write(tmp_path, 2019, "jan", 1_001, 0.03)
+    census.put_chunks(path)
+    census.put(census.compute, (b"junk", b"junk"), (None, None))
     metrics_port = free_port()
     with (
-        census.start_compute() as compute,
-        census.start_results("--with-metrics", "--metrics-port", str(metrics_port)) as results,
+        census.start("compute") as compute,
+        census.start("results", "--with-metrics", "--metrics-port", str(metrics_port)) as results,
     ):
-        found = census.wait(
-            "all is counted", lambda now: now["chunks"] == 101 and len(now["refused"]) == 2, compute, results
-        )
-        census.put(census.results, b"junk", b"junk")
-        census.put(census.results, None, None)
-        found = census.wait("the junk is noticed", lambda now: now["unreadable"] == 2, compute, results)
-        wait_until(
-            "the metric counts",
-            lambda: b"kafka_scale_result_messages_read 105.0" in get(metrics_port, "/metrics")[1],
-            20,
-        )
+        census.wait("all is counted", lambda page: page["chunks"] == 101, compute, results)
+        census.put(census.results, (b"junk", b"junk"), (None, None))
+        page = census.wait("the junk was read", lambda page: page["records"] >= 103, compute, results)
+        wait_until("the metric counts", lambda: _read_of(get(metrics_port, "/metrics")[1]) >= 103, 60)
         assert get(census.port, "/readyz")[0] == 200
-        assert json.loads(get(census.port, "/results")[1])["2019"]["1"]["count"] == plain.years[2019][1]
+        counted = json.loads(get(census.port, "/results")[1])["2019"]
+        assert counted["1"]["Count"] == plain_count([(2019, path)])[2019]["1"]
         assert compute.terminate() == 0
         assert results.terminate() == 0
-    assert same(plain.years, {int(year): {int(c): n for c, n in one.items()} for year, one in found["years"].items()})
-    assert {name: count for name, count in found["problems"].items() if count} == plain.problems
-    assert (found["lines"], found["complete"], found["repeats"]) == (1_001, False, 0)
-    with census.start_results() as results:
-        again = census.wait("totals are back", lambda now: True, results)
-        assert again == found
-        census.run("rmtopics", "--topic", census.results, "--force")
+    assert {key: page[key] for key in ("years", "problems", "lines")} == tally(plain_count([(2019, path)]))
+    assert (page["lines"], page["complete"], page["behind"]) == (1_001, True, 0)
+    with census.start("results") as results:
+        again = census.wait("totals are back", lambda page: not page["behind"] and page["records"] >= 103, results)
+        assert {**again, "records": page["records"]} == page
+        removed = census.run("rmtopics", "--topic", census.results, "--force").splitlines()
+        assert len(removed) == 2  # and the changelog
         assert results.wait(180) == 1
-        assert "no topic" in results.tail()
+        assert census.results in results.tail()
+
+
+def test_a_group_that_is_killed_loses_and_repeats_nothing(census: Census, tmp_path: Path) -> None:
+    """Two processes count, and are killed by turns with the totals in between; every chunk counts once."""
+    path = write(tmp_path, 2019, "jan", 3_003, 0.03)
+    census.put_chunks(path)
+    killed = 0
+    children = {
+        name: census.start(name.partition("-")[0], "--delay", "10") for name in ("compute-1", "compute-2", "results")
+    }
+    try:
+        for name, least in (("compute-1", 20), ("results", 60), ("compute-2", 120)):
+            census.wait(f"{least} chunks are counted", partial(_has, least))
+            children[name].kill()
+            killed += 1
+            children[name] = census.start(name.partition("-")[0], "--delay", "10")
+        page = census.wait("all is counted", lambda page: bool(page["complete"]) and page["chunks"] == 301)
+    finally:
+        for child in children.values():
+            child.kill()
+    assert killed == 3
+    assert {key: page[key] for key in ("years", "problems", "lines")} == tally(plain_count([(2019, path)]))

@@ -30,10 +30,7 @@ from typing import Any
 
 from app.local.kafka.processes import die_with_parent
 
-_COMMANDS = (
-    "census.compute census.read census.results census.topics configuration dlq doctor explain lag remove seek"
-    " send status tail topology traffic validate"
-)
+_COMMANDS = "configuration dlq doctor explain lag remove seek send status tail topology traffic validate"
 #: What each of these modules imports when it runs, or most of it.
 _IMPORTS: Mapping[str, tuple[str, ...]] = {
     "faust": ("faust.cli.faust", "app.compose"),

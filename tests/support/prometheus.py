@@ -17,11 +17,12 @@ import yaml
 
 from tests.support.kube.kustomize import COMPONENTS
 from tests.support.kube.manifests import documents
-from tests.support.processes import Child, free_port, get, wait_until
+from tests.support.processes import REPOSITORY, Child, free_port, get, wait_until
 
 PROGRAMS = ("prometheus", "promtool")
 ALERTS = COMPONENTS / "alerts" / "prometheus-rule.yaml"
 DASHBOARDS = COMPONENTS / "dashboards"
+CENSUS = "examples/census/dashboard.json"
 _LIMIT_S = 120.0
 ALERTS_LIMIT_S = 300.0
 Alert = tuple[str, str]  #: its name, and its subscription or ""
@@ -49,8 +50,9 @@ class Query:
 
 
 def dashboards() -> dict[str, dict[str, Any]]:
-    """The dashboards of the manifests by file name."""
-    return {path.name: json.loads(path.read_text()) for path in sorted(DASHBOARDS.glob("*.json"))}
+    """The dashboards of the manifests by file name, and that of the census by its path."""
+    paths = {path.name: path for path in sorted(DASHBOARDS.glob("*.json"))} | {CENSUS: REPOSITORY / CENSUS}
+    return {name: json.loads(path.read_text()) for name, path in paths.items()}
 
 
 def queries(dashboard: dict[str, Any]) -> list[Query]:

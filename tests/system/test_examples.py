@@ -37,7 +37,6 @@ ELSEWHERE = {
     "penstock kafka up": "it starts a Kafka: test_cli_kafka",
     "penstock kafka down": "it stops a Kafka: test_cli_kafka",
     "penstock kafka status": "it shows the Kafka of `kafka up`: test_cli_kafka",
-    "penstock census": "it needs files, topics and several processes at a time: test_census",
     "penstock job": "each starts a Spark: test_traffic_job, test_topology_job",
     "penstock controller --kafka": "it needs a Kubernetes API server: tests/cluster",
     "penstock controller --resources": "it needs a Kubernetes API server: tests/cluster",

@@ -1,5 +1,5 @@
-"""The jobs on a master and two workers: traffic, killed and started again, counts the same; so does the census, and
-the topology is the same.
+"""The jobs on a master and two workers: traffic, killed and started again, counts the same; the census is
+read, and the topology is the same.
 
 The tables that the traffic job leaves behind are what the topology gets its rates and latencies from: by Spark on the
 cluster, by Spark here, and without Spark.
@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +21,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from analytics.census.generator import Recipe, write
-from analytics.census.model import Result, decode
-from analytics.census.plain import count_files, same
 from analytics.spark.session import SMALL_SETTINGS
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
@@ -34,14 +30,17 @@ from app.cli import cli
 from app.local.kafka import EmbeddedKafka
 from app.operations.topology.job import run
 from app.operations.topology.reading import TopologyQuery, read_inputs
+from examples.census.model import count
+from examples.census.samples import plain_count, write
+from examples.census.totals import Totals
 from knative.traffic import latency_sketch
+from tables.kafka.topic_reader import TopicReader
 from tests.integration.cli_fixture import Looked
 from tests.integration.topology_inputs import deltas, publish, status
 from tests.support.planted_faults import faulty
 from tests.support.processes import REPOSITORY, wait_until
 from tests.support.spark_cluster import CONF, QUICK, cluster
 from tests.support.traffic import Sent, shown
-from tests.system.census_demo import check_totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +57,6 @@ _SECOND_RUN = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from analytics.census.spark import SparkConfig, start
 from analytics.spark.session import spark_session
 from analytics.topology.model.document import to_json
 from analytics.topology.engines.local import LocalEngine
@@ -72,20 +70,16 @@ def ask(rows):
     import knative.traffic.latency_sketch
     yield knative.traffic.latency_sketch.__file__
 
-master, kafka, instance, folder, now, since, compute, conf = sys.argv[1:]
+master, kafka, instance, folder, now, since, conf = sys.argv[1:]
 client = {"bootstrap.servers": kafka}
 plan = plan_traffic(client, Path(folder)).traffic
 with spark_session(spark_options("second", master, jars=jar_places(), conf=json.loads(conf))) as spark:
     summary = TrafficJob(spark, replace(plan, records_max=3000)).run()
     query = TopologyQuery(client, instance, float(now), float(since), float(now), folder=Path(folder))
     found = run(spark, query, lambda _: (LocalEngine(), ""))
-    results = []
-    checkpoint = Path(folder).with_name("census")
-    config = SparkConfig({"bootstrap.servers": kafka}, compute, "", checkpoint, once=True, take=results.extend)
-    start(spark, config).awaitTermination()
     places = spark.sparkContext.parallelize(range(2), 2).mapPartitions(ask).collect()
 drawn = json.loads(to_json(found))
-print(json.dumps([summary.counters, summary.stopped, places, drawn, [value.decode() for _, value in results]]))
+print(json.dumps([summary.counters, summary.stopped, places, drawn]))
 """
 
 
@@ -95,9 +89,24 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def test_census_totals_are_exact_after_kills(kafka: EmbeddedKafka, master: str) -> None:
-    """`make demo-census` runs the same in one process of Spark."""
-    check_totals(kafka, "--master", master, *_CONF_OPTIONS)
+def test_census_is_read_by_workers_that_do_not_have_it(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str], master: str, tmp_path: Path
+) -> None:
+    """Each chunk once, and together what a plain loop over the files counts. test_census has the kills."""
+    files = [write(tmp_path, 2019, month, 1_003, 0.03) for month in ("jan", "feb")]
+    topic, totals = topic_name(), Totals()
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.census", "read", "--years", "2019", *(f"--from-file={path}" for path in files),
+         "--compute-topic", topic, "--kafka", kafka.bootstrap, "--master", master, *_CONF_OPTIONS],
+        capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "202 chunks of 2006 lines; 0 of 2 files gave a problem" in done.stderr
+    with TopicReader(topic, {"bootstrap.servers": kafka.bootstrap}) as reader:
+        for record in reader.stored():
+            totals.add(*count(record.key, record.value))
+    assert totals.words() == plain_count([(2019, path) for path in files])
+    assert totals.complete
 
 
 def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
@@ -110,10 +119,6 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     looked, sent = _world(kafka, topic_name())
-    compute = topic_name()
-    census = write(tmp_path, 2019, "jan", Recipe(1_003, 1, 0.01, 0.01, 0.01)).path
-    read = ["census", "read", "--years", "2019", "--from-file", str(census), "--compute-topic", compute]
-    cli([*read, "--partitions", "2", "--kafka", kafka.bootstrap], standalone_mode=False)
     folder = tmp_path / "traffic"
     now = time.time()
     client = {"bootstrap.servers": kafka.bootstrap}
@@ -121,7 +126,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     counted = _killed(looked, master, folder, tmp_path / "first.log")
     second = subprocess.run(
         [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
-         str(_BEGIN_S), compute, json.dumps(CONF)],
+         str(_BEGIN_S), json.dumps(CONF)],
         capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
         timeout=_LIMIT_S,
     )  # fmt: skip
@@ -129,11 +134,10 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     assert second.returncode == 0, second.stderr
     assert second.stderr == ""
     assert shown(one for one in read_windows(folder) if one.namespace == "ns") == sent.expected()
-    counters, stopped, places, drawn, results = json.loads(second.stdout)
+    counters, stopped, places, drawn = json.loads(second.stdout)
     assert not stopped
     assert counters["records.records"] + counted >= _RECORDS  # what the kill left half done came again
     assert all("penstock-modules.zip" in place for place in places)
-    _check_census(results, census)
 
     plain = build(read_inputs(wish), LocalEngine())
     assert _facts(from_json(json.dumps(drawn).encode())) == _facts(plain)
@@ -184,20 +188,6 @@ def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
     counted = sum(one.counts.events for one in read_windows(folder) if one.kind == "stored")
     assert 0 < counted < _RECORDS
     return counted
-
-
-def _check_census(values: list[str], file: Path) -> None:
-    """Each chunk once, and together what a plain loop over the file counts."""
-    results = [one for one in (decode(value.encode()) for value in values) if isinstance(one, Result)]
-    assert len({one.place for one in results}) == len(values) == 101
-    plain = count_files([(2019, file)])
-    codes: Counter[int] = Counter()
-    problems: Counter[str] = Counter()
-    for one in results:
-        codes.update(one.codes)
-        problems.update(one.problems)
-    assert same(plain.years, {2019: codes})
-    assert problems == plain.problems
 
 
 def _facts(found: Topology) -> dict[str, Any]:

@@ -34,7 +34,6 @@ def _imported(*arguments: str) -> set[str]:
     ("arguments", "own"),
     [
         (["--help"], set()),
-        (["census", "--help"], {"app.cli.census.group"}),
         (["dlq", "--help"], {"app.cli.dlq.group"}),
         (["kafka", "--help"], {"app.cli.kafka"}),
         (["send", "--help"], {"app.cli.send"}),

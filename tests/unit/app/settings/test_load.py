@@ -206,7 +206,6 @@ def _most(name: str) -> int:
         ("KAFKA", "user:hunter2@h:9092"),
         ("KAFKA", "a:1,user:hun,ter2@h:9092"),
         ("KAFKA", "sasl://user:hunter2/@h:9092"),
-        ("CENSUS_URL", "ftp://user:hunter2@h/{year}"),
         ("HTTP_PORT", "user:hunter2@h"),
     ],
 )
@@ -221,10 +220,10 @@ def test_no_refusal_shows_a_password(name: str, text: str, monkeypatch: pytest.M
 
 
 def test_no_row_shows_a_password() -> None:
-    url = "https://user:hunt@er2@h.example/~a@b/{year}/{month}"
-    rows = {row.name: row.value for row in describe(Settings(census_url=url, state_dir=Path("/home/a@b")))}
+    url = "https://user:hunt@er2@h.example/~a@b"
+    rows = {row.name: row.value for row in describe(Settings(spark_master=url, state_dir=Path("/home/a@b")))}
 
-    assert rows["PENSTOCK_CENSUS_URL"] == f"https://{MASK}@h.example/~a@b/{{year}}/{{month}}"
+    assert rows["PENSTOCK_SPARK_MASTER"] == f"https://{MASK}@h.example/~a@b"
     assert rows["PENSTOCK_STATE_DIR"] == "/home/a@b"
 
 

@@ -1,1 +1,0 @@
-"""`penstock census`."""

@@ -1,1 +1,0 @@
-"""Tests with processes of `app.census`."""

@@ -1,0 +1,70 @@
+"""Census files from an HTTP server; metrics on a port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from examples.census.metrics import served
+from examples.census.read import FileRow, records_of
+from examples.census.samples import write
+from knative.errors import PenstockError
+from tests.support.processes import free_port, get
+from tests.support.serving import serving
+
+
+class _Site(BaseHTTPRequestHandler):
+    """Serves one file as `good`, and as `short`, which ends too early."""
+
+    def do_GET(self) -> None:
+        content: bytes = self.server.content  # type: ignore[attr-defined]
+        name = self.path.rpartition("/")[2]
+        self.send_response(200 if name in ("good", "short") else 404)
+        self.send_header("content-length", str(len(content) + 10 * (name == "short")))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), _Site)
+    server.content = write(tmp_path, 2019, "jan", 35).read_bytes()  # type: ignore[attr-defined]
+    with serving(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+def test_downloads(site: str) -> None:
+    *records, row = records_of(2019, f"{site}/good")
+    assert row == FileRow(f"{site}/good", 4, 35)
+    assert len(records) == 4
+    for url, says in (
+        (f"{site}/short", "bytes arrived"),
+        (f"{site}/missing", "404"),
+        ("http://127.0.0.1:1/x", "could not be read (Connection refused)"),
+    ):
+        (bad,) = records_of(2019, url)
+        assert isinstance(bad, FileRow)
+        assert bad.problem is not None
+        assert says in bad.problem
+
+
+def test_metrics_are_counters_with_the_names_of_kafka_scale() -> None:
+    counts, port = {"downloaded_gzips": 0, "chunks_written": 0}, free_port()
+    with served(port, "127.0.0.1", lambda: counts):
+        counts["chunks_written"] = 3
+        lines = get(port, "/metrics")[1].decode().splitlines()
+        with pytest.raises(PenstockError, match="--metrics-port"), served(port, "127.0.0.1", lambda: counts):
+            pass
+    assert lines == [
+        "# TYPE kafka_scale_downloaded_gzips counter",
+        "kafka_scale_downloaded_gzips 0",
+        "# TYPE kafka_scale_chunks_written counter",
+        "kafka_scale_chunks_written 3",
+    ]
+    assert get(port, "/metrics")[0] == 0

@@ -14,6 +14,7 @@ from app.local.kafka.jars import jar_names
 from tests.support.image import MIB, Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
+from tests.support.processes import REPOSITORY
 
 LIMIT_S = 300.0
 EVENTS = 500
@@ -32,6 +33,9 @@ def test_jars_are_those_of_this_version(spark_image: Image) -> None:
     site = next((spark_image.rootfs / "opt" / "penstock" / "lib").glob("python3.*/site-packages"))
     assert (site / "graphframes").is_dir()
     assert not (site / "nose").exists()
+    modules = {path.name for path in (REPOSITORY / "examples" / "census").glob("*.py")}
+    census = spark_image.rootfs / "opt" / "penstock" / "share" / "examples" / "census"
+    assert {path.name for path in census.glob("*.py")} == modules
 
 
 def test_traffic_job_counts_events_as_its_cron_job_runs_it(

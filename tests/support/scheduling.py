@@ -11,6 +11,7 @@ from pathlib import Path
 _GROUPS: Mapping[str, Sequence[str]] = {
     "spark": (
         "test_jobs_on_a_cluster",
+        "test_census_read",
         "test_topology_job",
         "test_topology_engines",
         "test_topology_frames",

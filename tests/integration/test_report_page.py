@@ -160,6 +160,7 @@ def test_the_first_view_can_be_read_without_zoom(load: Open) -> None:
             page.evaluate("document.getElementById('fit').click()")
             inside = "(b => b.x1 >= 0 && b.y1 >= 0 && b.x2 <= canvas.clientWidth && b.y2 <= canvas.clientHeight)"
             assert page.evaluate(f"{inside}(canvas._cyreg.cy.elements().renderedBoundingBox())")
+            assert "is a part of the map" not in page.evaluate("hint.textContent")
 
 
 def test_a_wide_window_opens_with_the_whole_map(load: Open) -> None:

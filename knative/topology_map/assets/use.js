@@ -79,7 +79,7 @@ function showControls() {
   const parts = [];
   if (hidden) parts.push(`${words.plural(hidden, "idle vertex", "idle vertices")} hidden`);
   if (state.open.size < groups.length) parts.push("Click a namespace for its figures, double click to open it");
-  if (zoomOfAll() < READABLE) parts.push("This is a part of the map: drag it, or press Fit to see all of it");
+  if (map.zoom() > 1.01 * zoomOfAll()) parts.push("This is a part of the map: drag it, or press Fit to see all of it");
   hint.textContent = parts.join(" · ") || "Click a box or a line to see its path and figures. Drag to move the map; after a click, the wheel zooms.";
 }
 
@@ -97,9 +97,14 @@ function startControls() {
     state.rates = controls.rates.checked;
     redraw();
   });
-  controls.fit.addEventListener("click", () => fit());
+  controls.fit.addEventListener("click", fitAll);
   controls["zoom-in"].addEventListener("click", () => zoomBy(1.3));
   controls["zoom-out"].addEventListener("click", () => zoomBy(1 / 1.3));
+}
+
+function fitAll() {
+  fit();
+  showControls();
 }
 
 function zoomBy(factor) {
@@ -128,7 +133,7 @@ function startMap() {
   canvas.addEventListener("keydown", onKey);
   panel.addEventListener("keydown", (event) => event.key === "Escape" && choose(null));
   const pan = { ArrowLeft: [PAN_PX, 0], ArrowRight: [-PAN_PX, 0], ArrowUp: [0, PAN_PX], ArrowDown: [0, -PAN_PX] };
-  const keys = { "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: () => fit(), Escape: () => choose(null) };
+  const keys = { "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: fitAll, Escape: () => choose(null) };
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (pan[event.key]) map.panBy({ x: pan[event.key][0], y: pan[event.key][1] });

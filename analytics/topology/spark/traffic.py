@@ -1,6 +1,6 @@
 """Traffic as a DataFrame of sums, from the workers' deltas in Kafka or from the tables of the traffic job.
 
-    topic records --from_json, each (by, n) once--> rows in the window --> spark_facts
+    topic records --from_json, each (by, n) once--> rows in the window --> sums.fetch
     Parquet windows of a size, `stored` or else `accepted` of a channel --> the same rows
 
 The caller chooses between the two.
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 _KEYS = ("accepted", "namespace", "channel", "subscription", "source")
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
-
-
-def latest(records: DataFrame) -> DataFrame:
-    """The last value of each key of a compacted topic, as text in column `value`; without removed keys."""
-    from pyspark.sql import functions as f
-
-    last = records.groupBy("key").agg(f.max_by(f.col("value").cast("string"), f.col("offset")).alias("value"))
-    return last.where("value is not null").select("value")
 
 
 def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:

@@ -1,8 +1,7 @@
 """One suite for the engines that walk the topology: planted graphs with answers by hand, and random ones by an oracle.
 
 The local engine always runs. GraphFrames runs wherever PENSTOCK_SPARK_JARS names a folder with its two jars; elsewhere
-its part says NOT RUN HERE, and why, in the summary of the run. It runs twice: as it is, which finishes a small graph in
-this process, and with next to nothing finished here.
+its part says NOT RUN HERE, and why, in the summary of the run.
 All random graphs are walked as one: their parts do not touch, and a Spark job for each would take an hour.
 """
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 GRAPHS = 200
 
 
-@pytest.fixture(scope="module", params=["local", "graphframes", "graphframes, all on Spark"])
+@pytest.fixture(scope="module", params=["local", "graphframes"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each engine in turn."""
     if request.param == "local":
@@ -40,10 +39,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if why:
         pytest.skip(f"NOT RUN HERE: {why}")
     spark = request.getfixturevalue("spark")
-    from analytics.topology.engines.graphframes import NEAR_EDGES, GraphFramesEngine
+    from analytics.topology.engines.graphframes import GraphFramesEngine
 
     before = kept(spark)
-    yield GraphFramesEngine(spark, NEAR_EDGES if request.param == "graphframes" else 200)
+    yield GraphFramesEngine(spark)
     assert kept(spark) == before, "everything that was kept in Spark has been let go of"
 
 

@@ -3,14 +3,16 @@
 Its Python half is a dependency. Its JVM half is two jars, with which the Spark session must start. `missing` says in
 one sentence whether they are absent or of another release, and how to add them.
 
-    islands    by contraction, in rounds of joins           loops      trimmed on Spark, the core finished here
-    influence  rounds of joins, as long as something comes  hops       what starts reach is fetched, and walked here
+    islands    GraphFrames' connectedComponents      loops, hops, articulation points    in this process
+    influence  GraphFrames' pregel
 
-GraphFrames has no articulation points: those are computed in this process too.
+What GraphFrames has for loops and hops goes one hop of the graph per round, and a chain of 80 takes minutes (decision
+50). Articulation points it does not have.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
@@ -18,15 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from analytics.spark.rows import frame_of_table
 from analytics.spark.session import find_jar
-from analytics.topology.engines import frames
-from analytics.topology.engines.frames import Keeper
 from analytics.topology.engines.local import LocalEngine
-from analytics.topology.engines.port import DAMPING, ROUNDS, Floats, Graph, Ints, shares
+from analytics.topology.engines.port import DAMPING, ROUNDS, Floats, Graph, Ints, shares, smallest_label
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
+    from graphframes import GraphFrame
     from pyspark.sql import DataFrame, SparkSession
 
 VERSION = version("graphframes-py")  #: the jars must have the same release (decision 14)
@@ -34,8 +38,8 @@ COORDINATES = (
     f"io.graphframes:graphframes-spark4_2.13:{VERSION}",
     f"io.graphframes:graphframes-graphx-spark4_2.13:{VERSION}",
 )
+_ROUNDS_MAX = 2**31 - 1  #: the default of graphframes-py is 2 ^ 31 - 2, which Python reads as 31
 _CLASSES = ("org.graphframes.GraphFramePythonAPI", "org.apache.spark.graphframes.graphx.Graph")  # one of each jar
-NEAR_EDGES = 500_000  #: a graph of so few edges is not trimmed further: this process walks it in a second
 
 
 class NoGraphFramesError(PenstockError):
@@ -87,77 +91,91 @@ def _problem(jars: Sequence[str | None]) -> str:
 
 
 class GraphFramesEngine:
-    """Releases what Spark persists for it, but does not own the session. `near`: this process finishes a graph of no
-    more edges.
-    """
+    """Releases what Spark persists for it, but does not own the session."""
 
     name = "graphframes"
 
-    def __init__(self, spark: SparkSession, near: int = NEAR_EDGES) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         """Raises NoGraphFramesError when the jars are missing."""
         why = missing(spark)
         if why:
             raise NoGraphFramesError(why, "--engine local needs no jars.")
         self._spark = spark
-        self._near = near
         self._local = LocalEngine()
 
     def islands(self, graph: Graph) -> Ints:
         """See `Engine`."""
         if not len(graph.heads):
             return np.arange(graph.size, dtype=np.int64)
-        with Keeper(self._spark) as keeper:
-            labels = self._spark.range(graph.size).selectExpr("id", "id as island")
-            for to in frames.islands(keeper, self._edges(keeper, graph), self._near):
-                labels = frames.moved(labels, "island", to)
-            found = frames.fetch(labels.select("id", "island"))
-        assert len(found) == graph.size, "an answer for every vertex"
-        labelled: Ints = found[np.argsort(found[:, 0]), 1]
-        return labelled
-
-    def loops(self, graph: Graph) -> Ints:
-        """See `Engine`. Fetches only the core of the graph."""
-        if not len(graph.heads):
-            return np.arange(graph.size, dtype=np.int64)
-        found: Ints = np.arange(graph.size, dtype=np.int64)
-        with Keeper(self._spark) as keeper:
-            ids, labels = frames.loops(keeper, self._edges(keeper, graph), self._near)
-        found[ids] = labels
-        return found
-
-    def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """See `Engine`. Fetches only what a batch of starts reaches; ends before a start that reaches too much."""
-        if len(graph.heads) <= self._near:
-            yield from self._local.hops(graph, starts)
-            return
-        with Keeper(self._spark) as keeper:
-            yield from frames.hops(self._spark, self._edges(keeper, graph), starts, near=False)
+        with _released(self._spark):
+            found = self._graph(graph, np.zeros(graph.size), graph.weights).connectedComponents(
+                algorithm="graphframes",
+                checkpointInterval=1,
+                use_local_checkpoints=True,
+                max_iter=_ROUNDS_MAX,
+            )
+            labels = _column(found, "component", graph.size)
+        return smallest_label(labels.astype(np.int64))
 
     def influence(self, graph: Graph, base: Floats) -> Floats:
-        """See `Engine`."""
-        import pandas as pd
+        """See `Engine`. A round passes on what the one before has brought, so the rounds end with the longest path."""
+        from graphframes.lib import Pregel
+        from pyspark.sql import functions as f
 
         if not len(graph.heads):
             return base
-        share = Graph(graph.size, graph.heads, graph.tails, shares(graph) * DAMPING)
-        rows = pd.DataFrame({"id": np.arange(graph.size, dtype=np.int64), "value": base})
-        with Keeper(self._spark) as keeper:
-            edges = self._edges(keeper, share).withColumnRenamed("weight", "share")
-            values = self._spark.createDataFrame(rows, "id long, value double")
-            found: Any = frames.influence(keeper, edges, values, ROUNDS).toPandas()
-        value = np.zeros(graph.size)
-        value[found["id"].to_numpy()] = found["value"].to_numpy()
-        return value
+        came = f.coalesce(Pregel.msg(), f.lit(0.0))
+        with _released(self._spark):
+            pregel = self._graph(graph, base, shares(graph) * DAMPING).pregel
+            found = (
+                pregel.setMaxIter(ROUNDS)
+                .setUseLocalCheckpoints(True)
+                .setEarlyStopping(True)
+                .withVertexColumn("value", f.col("base"), f.col("value") + came)
+                .withVertexColumn("came", f.col("base"), came)
+                .sendMsgToSrc(f.when(Pregel.dst("came") != 0, Pregel.dst("came") * Pregel.edge("weight")))
+                .aggMsgs(f.sum(Pregel.msg()))
+                .run()
+            )
+            return _column(found, "value", graph.size).astype(np.float64)
+
+    def loops(self, graph: Graph) -> Ints:
+        """See `Engine`."""
+        return self._local.loops(graph)
+
+    def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
+        """See `Engine`."""
+        yield from self._local.hops(graph, starts)
 
     def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
-        """See `Engine`. Computed in this process, as GraphFrames does not have it."""
+        """See `Engine`."""
         return self._local.articulation_points(graph, values)
 
     def close(self) -> None:
         """Nothing to release between two questions."""
 
-    def _edges(self, keeper: Keeper, graph: Graph) -> DataFrame:
-        import pandas as pd
+    def _graph(self, graph: Graph, base: Floats, weights: Floats) -> GraphFrame:
+        from graphframes import GraphFrame
 
-        rows = pd.DataFrame({"src": graph.heads, "dst": graph.tails, "weight": graph.weights})
-        return keeper.cut(self._spark.createDataFrame(rows, "src long, dst long, weight double"))
+        vertices = pa.table({"id": np.arange(graph.size, dtype=np.int64), "base": base})
+        edges = pa.table({"src": graph.heads, "dst": graph.tails, "weight": weights})
+        return GraphFrame(frame_of_table(self._spark, vertices), frame_of_table(self._spark, edges))
+
+
+def _column(frame: DataFrame, name: str, size: int) -> NDArray[Any]:
+    """The values of a column by vertex."""
+    table = frame.select("id", name).toArrow()
+    assert table.num_rows == size, "an answer for every vertex"
+    values: NDArray[Any] = table[name].to_numpy()
+    return values[np.argsort(table["id"].to_numpy())]
+
+
+@contextlib.contextmanager
+def _released(spark: SparkSession) -> Iterator[None]:
+    """Lets go of everything that Spark has persisted inside: GraphFrames persists frames that it does not return."""
+    jsc: Any = spark.sparkContext._jsc
+    before = set(jsc.getPersistentRDDs())
+    yield
+    for number, rdd in dict(jsc.getPersistentRDDs()).items():
+        if number not in before:
+            rdd.unpersist(False)

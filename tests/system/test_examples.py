@@ -200,8 +200,9 @@ def test_an_example_that_runs_elsewhere_is_understood(example: str, tmp_path: Pa
 
 def _read(command: Any, name: str, words: list[str]) -> None:
     context = command.make_context(name, words)
-    if hasattr(command, "resolve_command"):
-        name, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+    left = [*context._protected_args, *context.args]
+    if hasattr(command, "resolve_command") and (left or not command.invoke_without_command):
+        name, inner, rest = command.resolve_command(context, left)
         _read(inner, name, rest)
 
 

@@ -82,13 +82,15 @@ class Paths:
 
 
 def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
-    """The vertices that `wish` names, by the first of these that names any: id, KIND/NAMESPACE/NAME, label, name."""
+    """The vertices that `wish` names, by the first of these that names any: id, KIND/NAMESPACE/NAME, label,
+    NAMESPACE/NAME, name."""
     kind, _, rest = wish.partition("/")
     titled = f"{kind.lower().removeprefix('kafka')}/{rest}"
     rules: tuple[tuple[str, Callable[[Vertex], str]], ...] = (
         (wish, lambda vertex: vertex.id),
-        (titled, kind_and_label),
+        (titled, title),
         (wish, lambda vertex: vertex.label),
+        (wish, lambda vertex: f"{vertex.namespace}/{short_name(vertex)}"),
         (wish, short_name),
     )
     for text, name_of in rules:
@@ -97,14 +99,14 @@ def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
     return ()
 
 
-def kind_and_label(vertex: Vertex) -> str:
-    """`channel/default/orders`, as other commands write it; the id if it has no namespace."""
-    return f"{vertex.kind}/{vertex.label}" if vertex.namespace else vertex.id
+def title(vertex: Vertex) -> str:
+    """`channel/default/orders`, as other commands write it; the id if it has no namespace. No two have the same."""
+    return vertex.id.replace(":", "/", 1) if vertex.namespace else vertex.id
 
 
 def short_name(vertex: Vertex) -> str:
     """The name without its namespace. A DLQ topic is `orders.dlq`: its own name is that of its channel."""
-    return vertex.label.rpartition("/")[2] if vertex.namespace else vertex.name
+    return f"{vertex.name}.dlq" if vertex.kind is Kind.DLQ else vertex.name
 
 
 def impact(topology: Topology, vertex: Vertex) -> Impact:

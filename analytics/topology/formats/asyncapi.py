@@ -68,8 +68,9 @@ def asyncapi(topology: Topology) -> str:
 
 
 def _key(vertex: Vertex) -> str:
-    """A key that needs no escaping in a reference: namespaces have no dots, so two vertices never have the same."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", f"{vertex.kind}.{vertex.namespace}.{vertex.name}")
+    """`channel.default.orders`, which needs no escaping in a reference. Namespaces have no dots, and names have no `_`,
+    so no two vertices have the same."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", vertex.id.replace(":", ".", 1).replace("/", ".", 1))
 
 
 def _ref(vertex: Vertex) -> dict[str, str]:

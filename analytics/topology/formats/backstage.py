@@ -56,7 +56,7 @@ def _entity(vertex: Vertex, system: str, starts: list[str]) -> dict[str, Any]:
         "apiVersion": "backstage.io/v1alpha1",
         "kind": _kind(vertex),
         "metadata": {
-            "name": _name(f"{vertex.kind}-{vertex.name}"),
+            "name": _entity_name(vertex),
             "namespace": vertex.namespace or _OUTSIDE,
             "title": visible(vertex.label),
             "annotations": {"penstock.dev/id": visible(vertex.id)},
@@ -70,7 +70,12 @@ def _kind(vertex: Vertex) -> str:
 
 
 def _ref(vertex: Vertex) -> str:
-    return f"{_kind(vertex).lower()}:{vertex.namespace or _OUTSIDE}/{_name(f'{vertex.kind}-{vertex.name}')}"
+    return f"{_kind(vertex).lower()}:{vertex.namespace or _OUTSIDE}/{_entity_name(vertex)}"
+
+
+def _entity_name(vertex: Vertex) -> str:
+    """From the id: the DLQ topics of a channel and of a broker may have one name."""
+    return _name(f"{vertex.kind}-{vertex.id.partition('/')[2] if vertex.namespace else vertex.name}")
 
 
 def _name(text: str, chars_max: int = 63) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analytics.topology.model.document import Topology, Vertex
-from analytics.topology.questions import Impact, Path, Paths, Reached, Step, kind_and_label
+from analytics.topology.questions import Impact, Path, Paths, Reached, Step, title
 from app.cli.output.format import escaped, print_table
 from knative import shown
 
@@ -35,13 +35,15 @@ def show_impact(impact: Impact) -> None:
     """Print the vertex, then what is upstream, then what is downstream."""
     vertex = impact.vertex
     about = [vertex.health.value, shown.rate(vertex.rate), vertex.message]
-    print(escaped(f"{kind_and_label(vertex)}: {', '.join(part for part in about if part and part != shown.UNKNOWN)}"))
-    for title, rows in (("Upstream", impact.upstream), ("Downstream", impact.downstream)):
+    print(escaped(f"{title(vertex)}: {', '.join(part for part in about if part and part != shown.UNKNOWN)}"))
+    for direction, rows in (("Upstream", impact.upstream), ("Downstream", impact.downstream)):
         size, far = len(rows), max((row.hops for row in rows), default=0)
         print(
-            f"\n{title}: {shown.plural(size, 'vertex', 'vertices')}, {shown.plural(far, 'hop')} at most" if rows else ""
+            f"\n{direction}: {shown.plural(size, 'vertex', 'vertices')}, {shown.plural(far, 'hop')} at most"
+            if rows
+            else ""
         )
-        print_table(_REACHED, [_reached(row) for row in rows], f"{title}: nothing.")
+        print_table(_REACHED, [_reached(row) for row in rows], f"{direction}: nothing.")
 
 
 def _reached(row: Reached) -> Mapping[str, object]:
@@ -60,7 +62,7 @@ def _reached(row: Reached) -> Mapping[str, object]:
 def show_paths(topology: Topology, paths: Paths) -> None:
     """Print each path with its latency and the latencies of its steps."""
     of = {vertex.id: vertex for vertex in topology.vertices}
-    source, target = (kind_and_label(of[id_]) for id_ in (paths.source, paths.target))
+    source, target = (title(of[id_]) for id_ in (paths.source, paths.target))
     if not paths.paths:
         print(escaped(f"No path leads from {source} to {target}."))
         return
@@ -85,7 +87,7 @@ def _steps(path: Path, of: Mapping[str, Vertex]) -> Sequence[Mapping[str, object
 def _step(step: Step, target: Vertex, slowest: bool) -> Mapping[str, object]:
     return {
         "by": step.flow.value,
-        "name": kind_and_label(target),
+        "name": title(target),
         "health": step.health.value,
         "rate": shown.rate(step.rate),
         "failures": shown.count(step.failures),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analytics.topology.model.document import Topology, Vertex, from_json
-from analytics.topology.questions import kind_and_label, short_name, vertices_named
+from analytics.topology.questions import short_name, title, vertices_named
 from app.operations.unknown_name import known_names, meant
 from knative.errors import PenstockError, UsageError
 
@@ -27,10 +27,10 @@ def choose_vertex(topology: Topology, wish: str) -> Vertex:
     if len(named) == 1:
         return named[0]
     if named:
-        titles = [kind_and_label(vertex) for vertex in named]
+        titles = [title(vertex) for vertex in named]
         listed = " or ".join(titles[:10]) if len(titles) <= 10 else f"one of {', '.join(titles[:10])}, ..."
         raise UsageError(f"{len(named)} vertices have the name {wish}.", f"Write {listed}.")
-    names = [kind_and_label(vertex) for vertex in topology.vertices]
+    names = [title(vertex) for vertex in topology.vertices]
     similar = dict.fromkeys(
         (*(vertex.label for vertex in topology.vertices), *map(short_name, topology.vertices), *names)
     )

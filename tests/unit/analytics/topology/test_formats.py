@@ -19,22 +19,39 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
 from analytics.topology.formats.asyncapi import asyncapi
 from analytics.topology.formats.backstage import backstage
 from analytics.topology.formats.graphml import graphml
 from analytics.topology.formats.openlineage import openlineage
 from analytics.topology.model.document import Topology
 from tests.support import topologies
+from tests.support.planted_faults import World
 from tests.support.profiles import examples
 from tests.support.topology_examples import large, small
 
 SCHEMAS = Path(__file__).parents[3] / "data" / "schemas"
+
+
+def namesakes() -> Topology:
+    """A channel and a broker of one name, each with a consumer of one name and a DLQ topic."""
+    world = World().channel("orders").channel("orders", "Broker")
+    channel, broker = world.channels
+    world.subscription("audit", "orders", "http://audit")
+    world.subscription("audit", "orders", "http://audit", kind="Trigger")
+    world.subscriptions[1] = replace(world.subscriptions[1], channel_uid=broker.uid, dlq_topic=broker.dlq_topic)
+    assert channel.dlq_topic == world.subscriptions[0].dlq_topic
+    return build(world.inputs(), LocalEngine())
+
+
 SAMPLES: dict[str, Callable[[], Topology]] = {
     "empty": topologies.empty,
     "quickstart": topologies.quickstart,
     "shop": topologies.shop,
     "small": small,
     "hostile": topologies.hostile,
+    "namesakes": namesakes,
     "large": lambda: large(300),
 }
 BACKSTAGE = {
@@ -102,6 +119,9 @@ def test_asyncapi_is_valid_and_its_references_lead_somewhere(topology: Topology,
         place = document
         for key in reference.split("/"):
             place = place[key]
+    assert len(document["channels"]) == sum(
+        vertex.kind.value in ("channel", "broker", "dlq") for vertex in topology.vertices
+    )
     subscriptions = [edge.target for edge in topology.edges if edge.kind.value == "subscribes"]
     assert sum(operation["action"] == "send" for operation in document["operations"].values()) == len(subscriptions)
 

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Edge, Flow, Kind, Tier, Topology, Vertex, Window, edge_id
 from analytics.topology.questions import impact, paths, vertices_named
 from tests.support import topologies
+from tests.support.planted_faults import World
 from tests.support.profiles import examples
 from tests.support.topology_examples import BILLS, HOSTILE, SHOP, small
 
@@ -107,6 +110,17 @@ def test_the_number_of_paths_and_the_search_are_bounded() -> None:
 
     assert (len(answer.paths), answer.complete) == (20, False)
     assert {len(path.steps) for path in answer.paths} == {29}
+
+
+def test_brokers_triggers_and_their_dlq_topics_have_names_too() -> None:
+    """A trigger's label is `shop/trigger:audit`, because a subscription may have its name."""
+    world = World().channel("orders", "Broker").subscription("audit", "orders", "http://audit", kind="Trigger")
+    topology = build(world.inputs(), LocalEngine())
+    ids = {vertex.kind: vertex.id for vertex in topology.vertices}
+    for wish in ("audit", "test/audit", "trigger/test/audit", "Trigger/test/audit", "test/trigger:audit"):
+        assert [vertex.id for vertex in vertices_named(topology, wish)] == [ids[Kind.TRIGGER]], wish
+    for wish in ("orders.dlq", "test/orders.dlq"):
+        assert [vertex.id for vertex in vertices_named(topology, wish)] == [ids[Kind.DLQ]], wish
 
 
 @pytest.mark.parametrize(

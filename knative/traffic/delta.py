@@ -11,6 +11,8 @@ ingress stored; `settled` counts what a subscription is done with, each event on
 from __future__ import annotations
 
 import json
+import re
+from calendar import timegm
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,8 +30,15 @@ Kind = Literal["accepted", "settled"]
 #: Combinations of type and source that are counted separately: by one process in one second, of one channel in one
 #: minute. The rest is counted under "", "".
 COMBINATIONS_MAX = 500
-#: The most that one second may have counted. JSON knows larger numbers, and tables do not.
-_COUNT_MAX = 2**53
+#: The most that one process may have counted in a second: a terabyte. The sum of eight million of them fits in 64 bits.
+COUNT_MAX = 2**40
+AT_MAX = timegm((9999, 12, 31, 23, 59, 59))  #: calendars end there
+#: An escaped half of a surrogate pair. JSON can say this, and no key of a record can hold it. `encode` writes none.
+HALF_A_CHARACTER = r"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]"
+
+BUCKET = "0|[1-9][0-9]{0,2}"  #: a bucket of a latency sketch, as the name of its count
+_HALF_A_CHARACTER = re.compile(HALF_A_CHARACTER)
+_BUCKET = re.compile(BUCKET)
 
 
 class BadDeltaError(PenstockError):
@@ -82,15 +91,18 @@ def encode(delta: Delta) -> bytes:
 def decode(value: bytes | None) -> Delta:
     """The delta of a record's value. Unknown fields are ignored: a newer version may have added them.
 
-    Raises BadDeltaError with the reason.
+    `analytics.traffic.deltas` reads the same in Spark. Raises BadDeltaError with the reason.
     """
     try:
-        row = json.loads(value or b"")
+        text = (value or b"").decode()
+        row = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise BadDeltaError(f"A traffic record is not JSON ({error}).") from error
     if not isinstance(row, dict):
         raise BadDeltaError(f"A traffic record is a JSON {type(row).__name__}, not an object.")
-    if row.get("v") != VERSION:
+    if _HALF_A_CHARACTER.search(text):
+        raise BadDeltaError("A traffic record has half of a surrogate pair, which is not text.")
+    if row.get("v") != VERSION or type(row["v"]) is not int:
         raise BadDeltaError(f"A traffic record has version {row.get('v')!r}; this Penstock reads version {VERSION}.")
     kind = row.get("kind")
     if kind not in (ACCEPTED, SETTLED):
@@ -98,7 +110,7 @@ def decode(value: bytes | None) -> Delta:
     return Delta(
         by=_text(row, "by"),
         number=_count(row, "n"),
-        at=_count(row, "at"),
+        at=_count(row, "at", most=AT_MAX),
         kind=kind,
         namespace=_text(row, "ns"),
         channel=_text(row, "channel"),
@@ -110,22 +122,28 @@ def decode(value: bytes | None) -> Delta:
     )
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice in an object")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
+
+
 def _text(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = row.get(name, default)
-    if not isinstance(value, str) or _has_half_a_character(value):
+    if not isinstance(value, str):
         raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not text.")
     return value
 
 
-def _has_half_a_character(text: str) -> bool:
-    """Whether it has one half of a surrogate pair. JSON can say this, and no key of a record can hold it."""
-    return any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _count(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
+def _count(row: Mapping[str, Any], name: str, default: int | None = None, most: int = COUNT_MAX) -> int:
     value = row.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _COUNT_MAX:
-        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not a count.")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not a number from 0 to {most}.")
     return value
 
 
@@ -134,9 +152,9 @@ def _sketch(found: object) -> LatencySketch:
         raise BadDeltaError(f"A traffic record has latency {found!r}, which is not an object of counts by bucket.")
     sketch: LatencySketch = {}
     for bucket, count in found.items():
-        if not (bucket.isascii() and bucket.isdigit() and len(bucket) < 9 and int(bucket) <= BUCKET_MAX):
+        if not _BUCKET.fullmatch(bucket) or int(bucket) > BUCKET_MAX:
             raise BadDeltaError(f"A traffic record has latency bucket {bucket!r}, not one of 0 to {BUCKET_MAX}.")
-        if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= _COUNT_MAX:
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= COUNT_MAX:
             raise BadDeltaError(f"A traffic record has latency count {count!r}, which is not a positive number.")
         sketch[int(bucket)] = count
     return sketch

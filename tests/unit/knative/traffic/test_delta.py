@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.traffic.counts import NAMES, Counts
-from knative.traffic.delta import BadDeltaError, Delta, decode, encode, key_of
+from knative.traffic.delta import AT_MAX, COUNT_MAX, BadDeltaError, Delta, decode, encode, key_of
 from knative.traffic.latency_sketch import BUCKET_MAX
 
 DELTA = Delta("w-1", 7, 1_700_000_000, "settled", "ns", "ch", "sub", "t", "/s", Counts(3, 90, 2, 1, 1), latency={5: 2})
@@ -32,13 +32,13 @@ ROW = {
     "latency": {"5": 2},
 }
 
-counts, words = st.integers(0, 2**53), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-sketches = st.dictionaries(st.integers(0, BUCKET_MAX), st.integers(1, 2**53), max_size=8)
+counts, words = st.integers(0, COUNT_MAX), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+sketches = st.dictionaries(st.integers(0, BUCKET_MAX), st.integers(1, COUNT_MAX), max_size=8)
 deltas = st.builds(
     Delta,
     by=words,
     number=counts,
-    at=counts,
+    at=st.integers(0, AT_MAX),
     kind=st.sampled_from(["accepted", "settled"]),
     namespace=words,
     channel=words,
@@ -76,8 +76,15 @@ def test_names_of_newer_versions_are_passed_over() -> None:
         ({"kind": "lost"}, "kind 'lost'"),
         ({"by": 5}, "by 5, which is not text"),
         ({"ns": None}, "ns None"),
-        ({"n": -1}, "n -1, which is not a count"),
+        ({"n": -1}, "n -1, which is not a number from 0 to 1099511627776"),
         ({"at": 1.5}, r"at 1\.5"),
+        ({"at": 2**63 - 1}, "at 9223372036854775807, which is not a number from 0 to 253402300799"),
+        ({"events": 2**62}, "events 4611686018427387904, which is not a number from 0 to 1099511627776"),
+        ({"v": 1.0}, r"version 1\.0"),
+        ({"sub": None}, "sub None"),
+        ({"type": "\ud800"}, "half of a surrogate pair"),
+        ({"latency": {"04": 1}}, "bucket '04'"),
+        ({"latency": {"4": 2**62}}, "count 4611686018427387904"),
         ({"events": True}, "events True"),
         ({"events": "3"}, "events '3'"),
         ({"latency": [1]}, r"latency \[1\], which is not an object"),
@@ -94,7 +101,16 @@ def test_a_record_that_is_not_a_delta_has_a_reason(changes: dict[str, object], s
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(None, "not JSON"), (b"{", "not JSON"), (b"\xff", "not JSON"), (b"[]", "list")]
+    ("value", "says"),
+    [
+        (None, "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "list"),
+        (b'{"v":NaN}', "NaN is not a number"),
+        (b'{"v":1,"v":1}', "a name comes twice"),
+        ('{"v":1}'.encode("utf-16"), "not JSON"),
+    ],
 )
 def test_a_record_that_is_not_an_object_has_a_reason(value: bytes | None, says: str) -> None:
     with pytest.raises(BadDeltaError, match=says):

@@ -94,6 +94,7 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
     from analytics.spark.session import SparkOptions, spark_session
     from analytics.traffic.job import TrafficJob, TrafficPlan
     from app.operations.spark_jars import jar_places
+    from app.operations.traffic_topics import KafkaTopics
 
     options = SparkOptions(master=master, jars=tuple(jar_places(root=REPOSITORY / ".penstock" / "spark")))
     with spark_session(options) as spark:
@@ -102,13 +103,13 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
         rss: list[int] = []
         marks: list[tuple[int, float, float]] = []  # records of a batch, the moment of its end, CPU until then
 
-        def on_batch(_name: str, _number: int, counters: Mapping[str, int], _seconds: float) -> None:
+        def on_batch(_run: int, counters: Mapping[str, int], _seconds: float) -> None:
             rss.append(sum(map(rss_mb, pids)))
-            marks.append((counters["records"], time.monotonic(), sum(map(cpu_s, pids))))
+            marks.append((counters["records.records"], time.monotonic(), sum(map(cpu_s, pids))))
 
-        plan = TrafficPlan(
-            {"bootstrap.servers": bootstrap}, {topic: ("bench", "traffic")}, "", folder, records_max=batch
-        )
+        client = {"bootstrap.servers": bootstrap}
+        owners = {topic: ("bench", "traffic")}
+        plan = TrafficPlan(client, owners, "", folder, KafkaTopics(client).describe, records_max=batch)
         summary = TrafficJob(spark, plan, on_batch).run()
         used = sum(map(cpu_s, pids))
         (_, warm_at, warm_cpu), (_, end_at, end_cpu) = marks[0], marks[-1]

@@ -11,12 +11,13 @@ Reads do not fail when records are gone: lost offsets are skipped (`failOnDataLo
 record at or after `since` starts at its end. `until` ends each partition at the first record at or after that time.
 Timestamps in a partition may go back a little, so a caller that needs an exact bound also filters by `timestamp`.
 
-Stable for other jobs: `read_stream`, `read_batch`, `header`, `text`, `body_bytes`, `second`. Does not join a consumer
-group and does not commit.
+Stable for other jobs: `read_stream`, `read_batch`, `read_ranges`, `header`, `text`, `body_bytes`, `second`. Joins no
+consumer group and does not commit.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,19 @@ def read_batch(
 ) -> DataFrame:
     """The records of these topics between two times (Unix seconds; the module says how exact the bounds are)."""
     options = batch_options(kafka, topics, since_s, until_s)
+    return spark.read.format("kafka").options(**_options(options)).load()
+
+
+def read_ranges(
+    spark: SparkSession, kafka: Mapping[str, Any], ranges: Mapping[str, Mapping[int, tuple[int, int]]]
+) -> DataFrame:
+    """The records at these offsets: topic -> partition -> first offset, and the one after the last."""
+    options = kafka_options(kafka, [])
+    del options["subscribe"]
+    options["assign"] = json.dumps({topic: list(places) for topic, places in ranges.items()})
+    for name, place in (("startingOffsets", 0), ("endingOffsets", 1)):
+        offsets = {topic: {number: at[place] for number, at in places.items()} for topic, places in ranges.items()}
+        options[name] = json.dumps(offsets)
     return spark.read.format("kafka").options(**_options(options)).load()
 
 

@@ -1,4 +1,4 @@
-"""Explains in one sentence why a query ended; Spark's exceptions are pages of text from two languages.
+"""Explains in one sentence why a run ended; Spark's exceptions are pages of text from two languages.
 
 An error without a known pattern gets the message of its innermost exception.
 """
@@ -6,9 +6,7 @@ An error without a known pattern gets the message of its innermost exception.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from analytics.traffic.store import BrokenTablesError, reset_hint
 from knative.errors import NotReadyError, PenstockError
 
 _KAFKA_AWAY = re.compile(
@@ -21,11 +19,6 @@ _TOPIC_GONE = re.compile(
 _NOT_ALLOWED = re.compile(
     r"TopicAuthorizationException|GroupAuthorizationException|SaslAuthentication|ClusterAuthorization"
 )
-_CHECKPOINT = re.compile(
-    r"checkpoint|OffsetSeq|offset log|commit log|HDFSMetadataLog|metadata.*log|Incomplete log file|UNRESOLVED_.*OFFSET"
-    r"|MALFORMED_LOG_FILE|Unrecognized token|JsonParseException"
-    r"|Unexpected (?:character|end)|Log file was malformed|Failed to parse.*[Oo]ffset|StreamMetadata|BATCH_METADATA",
-)
 _DISK = re.compile(r"No space left on device")
 _DENIED = re.compile(r"Permission denied|Read-only file system|AccessDenied|Mkdirs failed")
 _LOST = re.compile(
@@ -35,7 +28,7 @@ _LOST = re.compile(
 _CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)\b:? .*)$", re.M)
 
 
-def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> PenstockError:
+def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> PenstockError:
     """The sentence and the hint for an exception of a run."""
     if isinstance(problem, PenstockError):
         return problem
@@ -61,10 +54,6 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
         )
     if _LOST.search(text):
         return _spark_away()
-    if _CHECKPOINT.search(text):
-        return BrokenTablesError(
-            f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", reset_hint(folder)
-        )
     return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it continues where it was.")
 
 

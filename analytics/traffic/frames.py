@@ -1,47 +1,46 @@
-"""What Spark computes of one batch: partial sums of records and of deltas, and the numbers of those deltas.
+"""What Spark computes of one batch: the windows of its records, the sums of windows, and the days as they are written.
 
-There are few result rows (one for each minute, channel, type and source), so the driver can hold them. Outsiders may
-invent types and sources, so only the COMBINATIONS_MAX busiest of each channel and minute keep their names; the others
-are summed under "" and "". All computation is SQL: Python does not run on the workers, which do not need these modules.
-
-Does not write, and does not know what was read before, except for the ranges of deltas that the caller passes.
+Outsiders may invent types and sources, so only the COMBINATIONS_MAX busiest of each channel and minute keep their
+names; the others are summed under "" and "". All computation is SQL: Python does not run on the workers, which do not
+need these modules. `deltas` has the windows of deltas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from analytics.spark.kafka_source import body_bytes, header, second
 from analytics.spark.rows import frame_of
-from analytics.traffic.windows import MINUTE_S
-from knative.traffic.counts import NAMES
-from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, VERSION
-from knative.traffic.latency_sketch import BUCKET_MAX
+from analytics.traffic.dataset import Ages
+from analytics.traffic.totals import LINE
+from analytics.traffic.windows import COUNTS, DAY_S, HOUR_S, KEYS, MINUTE_S, SCHEMA, STORED
+from knative.traffic.counts import OF_SUBSCRIPTIONS, column
+from knative.traffic.delta import COMBINATIONS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+LATENESS_S = 600
 TEXT_MAX = 256  #: characters of a type or a source; the rest is cut off
 
-_DELTA = (
-    "v long, by string, n long, at long, kind string, ns string, channel string, sub string, type string, "
-    f"source string, {', '.join(f'{name} long' for name in NAMES)}, latency map<string, long>, _bad string"
-)
-_RANGES = pa.schema([("r_by", pa.string()), ("r_first", pa.int64()), ("r_last", pa.int64())])
-#: The columns by which deltas are summed.
-DELTA_KEYS = ("start", "kind", "ns", "channel", "sub", "type", "source")
+_OWNERS = pa.schema([*((name, pa.string()) for name in ("topic", "namespace", "channel")), ("before", pa.int64())])
+#: What rows of a batch say of it, and how that is summed.
+OF_BATCH = {"newest": "max", "folded": "sum", "repeats": "sum"}
+Owner = tuple[str, str]  #: namespace and name of a channel
 
 
-def record_sums(records: DataFrame) -> DataFrame:
-    """Sums of records in channel topics: topic, start, type, source -> events, bytes, newest (Unix second), folded."""
+def record_rows(records: DataFrame, owners: Mapping[str, Owner], before: Mapping[str, int]) -> DataFrame:
+    """Windows of records in the topics of channels, with what they say of the batch. `before`: topic -> the newest
+    second of earlier batches."""
     from pyspark.sql import functions as f
 
     slim = records.select(
         "topic",
-        _minute(second()).alias("start"),
+        minute(second()).alias("start"),
         f.coalesce(header("ce_type"), f.lit("")).alias("type"),
         f.coalesce(header("ce_source"), f.lit("")).alias("source"),
         body_bytes().alias("bytes"),
@@ -50,103 +49,102 @@ def record_sums(records: DataFrame) -> DataFrame:
     sums = slim.groupBy("topic", "start", "type", "source").agg(
         f.count(f.lit(1)).alias("events"), f.sum("bytes").alias("bytes"), f.max("second").alias("newest")
     )
-    return _bounded(sums, ("topic", "start"), ("events", "bytes"))
+    rows = ((topic, *owner, before.get(topic)) for topic, owner in owners.items())
+    known = frame_of(records.sparkSession, rows, _OWNERS)
+    found = _bounded(sums, ("topic", "start"), ("events", "bytes")).join(f.broadcast(known), "topic")
+    zeros = {column(name): f.lit(0) for name in OF_SUBSCRIPTIONS}
+    return found.select(
+        "start",
+        f.lit(MINUTE_S).alias("size"),
+        f.lit(STORED).alias("kind"),
+        "namespace",
+        "channel",
+        f.lit("").alias("subscription"),
+        "type",
+        "source",
+        "events",
+        "bytes",
+        *(value.alias(name) for name, value in zeros.items()),
+        late(f.col("start"), f.col("before"), f.col("events")).alias("late"),
+        f.array().cast("array<struct<bucket:int,count:bigint>>").alias("latency"),
+        "topic",
+        "newest",
+        "folded",
+        f.lit(0).alias("repeats"),
+    )
 
 
-def read_deltas(records: DataFrame) -> DataFrame:
-    """Fields of the records in the traffic topic; `readable` says whether it is a valid delta (as `decode` does)."""
+def late(start: Column, before: Column, events: Column) -> Column:
+    """The events of a window that should have ended LATENESS_S before the newest record of its topic in earlier
+    batches."""
     from pyspark.sql import functions as f
 
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"}
-    parsed = records.select(f.from_json(f.col("value").cast("string"), _DELTA, options).alias("d")).select("d.*")
-    zeros = {name: f.coalesce(f.col(name), f.lit(0)) for name in NAMES}
-    texts = {name: f.substring(f.coalesce(f.col(name), f.lit("")), 1, TEXT_MAX) for name in ("type", "source")}
-    sub = f.coalesce(f.col("sub"), f.lit(""))
-    return parsed.withColumn("readable", f.coalesce(_is_delta(), f.lit(False))).withColumns(
-        {**zeros, **texts, "sub": sub, "start": _minute(f.col("at"))}
-    )
+    return f.when(start + MINUTE_S <= before - LATENESS_S, events).otherwise(0)
 
 
-def _is_delta() -> Column:
+def summed(rows: DataFrame, keys: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> DataFrame:
+    """One row for each of these keys: counts added, sketches added bucket by bucket, and `more` (column -> sum, min or
+    max).
+
+    In one query: each row becomes one row for each of its buckets, and the first of these has its counts. A sketch is
+    an array throughout, so the sums are those of plain columns, which spill to disk.
+    """
     from pyspark.sql import functions as f
 
-    counts = [f.coalesce(f.col(name), f.lit(0)) >= 0 for name in NAMES]
-    latency = f.coalesce("latency", f.create_map().cast("map<string, long>"))
-    buckets = f.forall(
-        f.map_entries(latency),
-        lambda one: one["key"].rlike("^[0-9]{1,9}$") & (one["key"].cast("int") <= BUCKET_MAX) & (one["value"] > 0),
+    entries = f.posexplode_outer("latency").alias("nth", "entry")
+    split = rows.select(*keys, *COUNTS, *more, entries).withColumns(
+        {name: f.when(f.coalesce("nth", f.lit(0)) == 0, f.col(name)) for name in COUNTS}
+        | {name: f.when(f.coalesce("nth", f.lit(0)) == 0, f.col(name)) for name, how in more.items() if how == "sum"}
+        | {"bucket": f.col("entry.bucket"), "n": f.col("entry.count")}
     )
-    found = (
-        f.col("_bad").isNull()
-        & (f.col("v") == VERSION)
-        & f.col("kind").isin(ACCEPTED, SETTLED)
-        & f.col("by").isNotNull()
-        & (f.col("n") >= 0)
-        & (f.col("at") >= 0)
-        & f.col("ns").isNotNull()
-        & f.col("channel").isNotNull()
-        & buckets
-    )
-    for one in counts:
-        found = found & one
-    return found
+    sums = [
+        *(f.sum(name).alias(name) for name in COUNTS),
+        *(getattr(f, how)(name).alias(name) for name, how in more.items()),
+    ]
+    buckets = split.groupBy(*keys, "bucket").agg(*sums, f.sum("n").alias("n"))
+    entry = f.when(f.col("bucket").isNotNull(), f.struct("bucket", f.col("n").alias("count")))
+    return buckets.groupBy(*keys).agg(*sums, f.sort_array(f.collect_list(entry)).alias("latency"))
 
 
-def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> DataFrame:
-    """Each readable delta once, with its `copies` in this batch, and whether it was already `counted` (ranges)."""
+def batch_lines(rows: DataFrame) -> DataFrame:
+    """Sums of a batch by topic, day and line of the summary: what the driver gets of it. `windows` counts those that
+    are not empty (0: all of it was counted before); `first` and `last` are their starts."""
     from pyspark.sql import functions as f
 
-    rest = [name for name in deltas.columns if name not in ("by", "n", "readable", "_bad", "v")]
-    once = (
-        deltas.where("readable")
-        .groupBy("by", "n")
-        .agg(f.count(f.lit(1)).alias("copies"), f.first(f.struct(*rest)).alias("d"))
+    some = f.greatest(*COUNTS) > 0
+    marked = rows.withColumns(
+        {
+            "day": f.col("start") - f.col("start") % DAY_S,
+            "windows": some.cast("int"),
+            "first": f.when(some, f.col("start")),
+            "last": f.when(some, f.col("start")),
+        }
     )
-    flat = once.select("by", "n", "copies", "d.*")
-    if not counted:
-        return flat.withColumn("counted", f.lit(False))
-    ranges = frame_of(deltas.sparkSession, counted, _RANGES)
-    within = (f.col("by") == f.col("r_by")) & f.col("n").between(f.col("r_first"), f.col("r_last"))
-    joined = flat.join(f.broadcast(ranges), within, "left")
-    return joined.withColumn("counted", f.col("r_by").isNotNull()).drop("r_by", "r_first", "r_last")
+    more = {**OF_BATCH, "windows": "sum", "first": "min", "last": "max"}
+    return summed(marked, ("topic", "day", *LINE), more)
 
 
-def delta_sums(fresh: DataFrame) -> DataFrame:
-    """`DELTA_KEYS` -> sums of the new deltas, `repeats` of those already counted, newest second, latency."""
+def days_of(rows: DataFrame, ages: Ages, run: int) -> DataFrame:
+    """Windows as they are written: each day in the length of its age, with the columns that name its folder.
+
+    One file for each day, sorted, so that readers skip what they do not need.
+    """
     from pyspark.sql import functions as f
 
-    numbers = {name: f.when(~f.col("counted"), f.col(name)).otherwise(0) for name in NAMES}
-    again = f.col("copies") - f.when(f.col("counted"), 0).otherwise(1)
-    sums = fresh.groupBy(*DELTA_KEYS).agg(
-        *(f.sum(column).alias(name) for name, column in numbers.items()),
-        f.sum(again).alias("repeats"),
-        f.max("at").alias("newest"),
+    begin = f.col("start") - f.col("start") % DAY_S
+    size = f.when(begin >= ages.minutes, MINUTE_S).when(begin >= ages.hours, HOUR_S).otherwise(DAY_S)
+    aged = rows.where((begin >= ages.kept) & (f.greatest(*COUNTS) > 0)).withColumn("size", f.greatest("size", size))
+    whole = summed(aged.withColumn("start", f.col("start") - f.col("start") % f.col("size")), KEYS)
+    named = whole.select(
+        *SCHEMA.names,
+        f.col("size").alias("resolution"),
+        f.date_format(f.timestamp_seconds("start"), "yyyy-MM-dd").alias("day"),
+        f.lit(run).alias("run"),
     )
-    buckets = (
-        fresh.where("not counted and latency is not null")
-        .select(*DELTA_KEYS, f.explode("latency").alias("bucket", "count"))
-        .groupBy(*DELTA_KEYS, f.col("bucket").cast("int").alias("bucket"))
-        .agg(f.sum("count").alias("count"))
-        .groupBy(*DELTA_KEYS)
-        .agg(f.collect_list(f.struct("bucket", "count")).alias("latency"))
-    )
-    return sums.join(buckets, list(DELTA_KEYS), "left")
+    return named.repartition("day").sortWithinPartitions("resolution", "day", *KEYS)
 
 
-def delta_ranges(fresh: DataFrame) -> DataFrame:
-    """Columns by, first, last, at: the delta numbers in this batch, in as few ranges as possible."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    place = f.row_number().over(Window.partitionBy("by").orderBy("n"))
-    islands = fresh.select("by", "n", "at", (f.col("n") - place).alias("island"))
-    grouped = islands.groupBy("by", "island").agg(
-        f.min("n").alias("first"), f.max("n").alias("last"), f.max("at").alias("at")
-    )
-    return grouped.drop("island")
-
-
-def _minute(seconds: Column) -> Column:
+def minute(seconds: Column) -> Column:
     return seconds - seconds % MINUTE_S
 
 

@@ -1,84 +1,134 @@
-"""Reads the tables of the traffic job: windows as values, without Spark and without Kafka.
+"""Reads the tables of the traffic job with Arrow, without Spark and without Kafka.
 
-    for one in read_windows(Path(".penstock/traffic"), size=60, since=..., until=...):
-        one.start, one.namespace, one.channel, one.counts.events, one.latency_s(0.99)
+    for window in read_windows(".penstock/traffic", size=60, since=..., until=...):
+        window.start, window.namespace, window.channel, window.counts.events, window.latency_s(0.99)
 
-Safe while the job writes: a batch is visible as a whole or not at all, and if a compaction removes files during a read,
-the read starts again. `with_window_files` does the same for programs that read the Parquet files with Spark or DuckDB
-and merge rows themselves (rows with equal keys add up).
+Only the days, columns and row groups of the span are read. Safe while the job writes: the files of one commit are read,
+and if the job has removed them meanwhile, those of the next one. `with_window_files` does the same for programs that
+read the Parquet files themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
-from analytics.traffic.store import TABLES, WINDOWS, parts, reset_hint
-from analytics.traffic.windows import HOUR_S, MINUTE_S, SCHEMA, Window, coarsen, merge, windows_of
+from analytics.traffic.dataset import WINDOWS, Dataset, Folder, reset_hint
+from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, SCHEMA, Window, coarsen, merge, sum_over, windows_of
 from knative.errors import PenstockError, UsageError
 
-QUERIES = ("records", "deltas")
+_DIRECTORIES = pa.schema([("resolution", pa.int32()), ("day", pa.string()), ("run", pa.int64())])
 T = TypeVar("T")
 
 
 def read_windows(
-    path: Path, size: int = MINUTE_S, since: float | None = None, until: float | None = None
+    folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
 ) -> list[Window]:
-    """Merged windows of `size` seconds (60 or 3600) that begin in [since, until), sorted by start and names.
+    """Windows of `size` seconds (60, 3600 or 86400) that begin in [since, until), sorted by start and names.
 
-    Minutes that retention has merged into hours are only in the hours. Raises PenstockError when there are no tables.
+    Days that are kept in hours are only in hours. Raises PenstockError when there are no tables.
     """
-    return windows_of(read_table(path, size, since, until))
+    return windows_of(read_table(folder, size, since, until))
 
 
-def read_table(path: Path, size: int = MINUTE_S, since: float | None = None, until: float | None = None) -> pa.Table:
+def read_table(
+    folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
+) -> pa.Table:
     """The same as an Arrow table of `windows.SCHEMA`."""
-    if size not in (MINUTE_S, HOUR_S):
-        raise UsageError(f"There are windows of {MINUTE_S} and {HOUR_S} seconds, not of {size}.")
-    if not (path / TABLES).is_file():
-        raise PenstockError(f"There are no traffic tables in {path}.", "Create them: penstock job traffic.")
-    table = _load(path)
-    if size == HOUR_S:
-        table = coarsen(table, HOUR_S)
-    kept = pc.equal(table["size"], size)
-    if since is not None:
-        kept = pc.and_(kept, pc.greater_equal(table["start"], int(since) // size * size))
-    if until is not None:
-        kept = pc.and_(kept, pc.less(table["start"], until))
-    return merge([table.filter(kept)])
+    return _read(folder, lambda days: pa.concat_tables([SCHEMA.empty_table(), *days]), size, since, until)
 
 
-def window_files(path: Path) -> list[Path]:
-    """The Parquet files that are valid now."""
-    return [part.path / WINDOWS for query in QUERIES for part in parts(path / query / "parts")]
+def read_sums(
+    folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
+) -> tuple[list[Window], tuple[int, int] | None]:
+    """The same windows summed over time and types, and the first and last second of them; None = there are none.
+
+    Takes the memory of one day, and of the sums.
+    """
+
+    def add(days: Iterator[pa.Table]) -> tuple[list[Window], tuple[int, int] | None]:
+        sums, starts = SCHEMA.empty_table(), []
+        for day in days:
+            if day.num_rows:
+                starts += pc.min_max(day["start"]).as_py().values()
+                sums = sum_over([sums, day], ("start", "size", "type"))
+        return windows_of(sums), (min(starts), max(starts) + size) if starts else None
+
+    return _read(folder, add, size, since, until)
 
 
-def with_window_files(path: Path, read: Callable[[list[Path]], T]) -> T:
+def count_rows(folder: Folder, since: float | None = None, until: float | None = None) -> int:
+    """Rows of the days in the span. Reads the ends of files only."""
+    dataset = Dataset(folder)
+    return with_window_files(folder, lambda files: _dataset(dataset, files).count_rows() if files else 0, since, until)
+
+
+def window_files(folder: Folder, since: float | None = None, until: float | None = None) -> list[str]:
+    """The Parquet files that are valid now, of the days in the span, as paths in `Dataset(folder).fs`."""
+    dataset = Dataset(folder)
+    last = dataset.last()
+    return [] if last is None else dataset.paths(last, since, until)
+
+
+def with_window_files(
+    folder: Folder, read: Callable[[list[str]], T], since: float | None = None, until: float | None = None
+) -> T:
     """What `read` makes of the files that are valid now. It is called again, a few times, if it fails and some of them
-    are gone, because a compaction has merged them."""
+    are gone, because the job has replaced them."""
     for _ in range(4):
-        files = window_files(path)
+        files = window_files(folder, since, until)
         try:
             return read(files)
         except Exception:  # Arrow and Spark have errors of their own
-            if all(file.exists() for file in files):
+            if set(files) <= set(window_files(folder, since, until)):
                 raise
-    return read(window_files(path))
+    return read(window_files(folder, since, until))
 
 
-def _load(path: Path) -> pa.Table:
-    def read(files: list[Path]) -> pa.Table:
-        return pa.concat_tables([SCHEMA.empty_table(), *(pq.read_table(file, schema=SCHEMA) for file in files)])
-
+def _read(
+    folder: Folder, take: Callable[[Iterator[pa.Table]], T], size: int, since: float | None, until: float | None
+) -> T:
+    """What `take` makes of the windows, which come day by day."""
+    if size not in (MINUTE_S, HOUR_S, DAY_S):
+        raise UsageError(f"There are windows of {MINUTE_S}, {HOUR_S} and {DAY_S} seconds, not of {size}.")
+    dataset = Dataset(folder)
+    if dataset.last() is None:
+        raise PenstockError(f"There are no traffic tables in {folder}.", "Create them: penstock job traffic.")
+    since = None if since is None else int(since) // size * size
+    until = None if until is None else -(-math.ceil(until) // size) * size
     try:
-        return with_window_files(path, read)
-    except pa.ArrowException as problem:
-        raise PenstockError(
-            f"The traffic tables in {path} cannot be read ({problem}).",
-            reset_hint(path),
-        ) from problem
+        return with_window_files(folder, lambda files: take(_days(dataset, files, size, since, until)), since, until)
+    except (pa.ArrowException, OSError) as problem:
+        raise PenstockError(f"The traffic tables in {folder} cannot be read ({problem}).", reset_hint(folder)) from None
+
+
+def _days(
+    dataset: Dataset, files: Sequence[str], size: int, since: float | None, until: float | None
+) -> Iterator[pa.Table]:
+    wanted = ds.field("resolution") <= size
+    if since is not None:
+        wanted &= ds.field("start") >= since
+    if until is not None:
+        wanted &= ds.field("start") < until
+    days: dict[str, list[str]] = {}
+    for file in files:
+        days.setdefault(file.rpartition("/run=")[0], []).append(file)
+    for _, names in sorted(days.items(), key=lambda pair: pair[0].rpartition("/day=")[2]):
+        rows = _dataset(dataset, names).to_table(SCHEMA.names, filter=wanted)
+        yield rows if size == MINUTE_S else merge(coarsen(rows, size))
+
+
+def _dataset(dataset: Dataset, files: Sequence[str]) -> ds.Dataset:
+    return ds.dataset(
+        list(files),
+        schema=pa.unify_schemas([SCHEMA, _DIRECTORIES]),
+        format="parquet",
+        filesystem=dataset.fs,
+        partitioning=ds.partitioning(_DIRECTORIES, flavor="hive"),
+        partition_base_dir=f"{dataset.root}/{WINDOWS}",
+    )

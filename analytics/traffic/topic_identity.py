@@ -1,8 +1,8 @@
 """Detects topics that changed since they were last read: deleted and created again, or truncated by Kafka. Pure.
 
-    remembered by the tables: topic -> id          Kafka now: topic -> id, first offset, end
-    remembered by Spark:      topic -> offsets               |
+    remembered by the tables: topic -> id, offsets        Kafka now: topic -> id, first offset, end
                          \\-------------- judge ------------/--> replaced (read from the start), sentences about loss
+                         \\------------- to_read -----------/--> offsets of the next batch
 
 Kafka gives every topic an id, and a new id when a topic of the same name is created again, so a changed id is certain.
 Tables of an older version have no ids, nor has a Kafka before 2.8. There a topic counts as replaced when it ends before
@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from knative.errors import PenstockError
-
 Offsets = Mapping[str, Mapping[int, int]]  #: topic -> partition -> the next offset to read
+Ranges = Mapping[str, Mapping[int, tuple[int, int]]]  #: topic -> partition -> first offset, and the one after the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +30,6 @@ class TopicNow:
 TopicProbe = Callable[[Collection[str], bool], Mapping[str, TopicNow]]
 
 
-class TopicReplacedError(PenstockError):
-    """These topics were replaced while they were read; the last batch of them is not in the tables."""
-
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`replaced`: topics to read from their start. `notes`: one sentence for each thing that a user must know."""
@@ -43,12 +38,8 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[str, TopicNow]) -> Judgement:
-    """Compares what was read with Kafka now.
-
-    `ids` and `done` describe the content of the tables; `planned` describes a batch that was begun after it, or equals
-    `done`.
-    """
+def judge(ids: Mapping[str, str], done: Offsets, now: Mapping[str, TopicNow]) -> Judgement:
+    """Compares what was read (`ids`, `done`) with Kafka now."""
     replaced, notes = [], []
     for topic, found in sorted(now.items()):
         before = ids.get(topic, "")
@@ -57,7 +48,7 @@ def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[
                 replaced.append(topic)
                 notes.append(_REPLACED.format(topic=topic))
                 continue
-        elif _cut(planned.get(topic, {}), found):
+        elif _cut(done.get(topic, {}), found):
             replaced.append(topic)
             notes.append(_SHORTER.format(topic=topic))
             continue
@@ -67,6 +58,28 @@ def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[
         if gone:
             notes.append(_EXPIRED.format(topic=topic, gone=gone))
     return Judgement(tuple(replaced), tuple(notes))
+
+
+def to_read(now: Mapping[str, TopicNow], done: Offsets, most: int) -> Ranges:
+    """What is not read yet: at most about `most` records, of each partition the same share; {} = nothing."""
+    ranges = {
+        (topic, number): (max(done.get(topic, {}).get(number, first), first), end)
+        for topic, found in now.items()
+        for number, (first, end) in found.bounds.items()
+    }
+    total = sum(max(0, end - start) for start, end in ranges.values())
+    share: dict[str, dict[int, tuple[int, int]]] = {}
+    for (topic, number), (start, end) in sorted(ranges.items()):
+        if start < end:
+            count = end - start if total <= most else max(1, (end - start) * most // total)
+            share.setdefault(topic, {})[number] = (start, start + count)
+    return share
+
+
+def positions(done: Offsets, ranges: Ranges) -> Offsets:
+    """The next offsets to read after these ranges."""
+    ends = {topic: {number: end for number, (_, end) in places.items()} for topic, places in ranges.items()}
+    return {topic: {**done.get(topic, {}), **ends.get(topic, {})} for topic in {**done, **ends}}
 
 
 def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +22,7 @@ from knative.traffic.latency_sketch import LatencySketch, quantile
 
 MINUTE_S = 60
 HOUR_S = 3600
+DAY_S = 86_400
 
 STORED = "stored"
 ACCEPTED = "accepted"
@@ -32,8 +34,8 @@ COUNTS = (*map(column, NAMES), "late")
 
 _TEXT = pa.string()
 _BUCKETS = pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())]))
-#: The columns of every Parquet file: `start` in Unix seconds, `size` 60 or 3600, `latency` as counts by bucket of
-#: `knative.traffic.latency_sketch` (end-to-end seconds of delivered events).
+#: The columns of every Parquet file: `start` in Unix seconds, `size` 60, 3600 or 86400, `latency` as counts by bucket
+#: of `knative.traffic.latency_sketch` (end-to-end seconds of delivered events).
 SCHEMA = pa.schema(
     [
         ("start", pa.int64()),
@@ -42,6 +44,13 @@ SCHEMA = pa.schema(
         *((name, pa.int64()) for name in COUNTS),
         ("latency", _BUCKETS),
     ]
+)
+#: The same for Spark.
+SPARK_SCHEMA = (
+    ", ".join(
+        f"{name} {'int' if name == 'size' else 'string' if name in KEYS[2:] else 'bigint'}" for name in (*KEYS, *COUNTS)
+    )
+    + ", latency array<struct<bucket:int,count:bigint>>"
 )
 
 
@@ -116,37 +125,40 @@ def coarsen(table: pa.Table, size_s: int) -> pa.Table:
     return table.set_column(0, SCHEMA.field("start"), start).set_column(1, SCHEMA.field("size"), size)
 
 
-def merge(tables: Sequence[pa.Table]) -> pa.Table:
+def merge(table: pa.Table) -> pa.Table:
     """One row for each key, sorted by key: counts added, sketches added bucket by bucket."""
-    whole = pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks()
-    if not whole.num_rows:
-        return whole
-    sums = whole.group_by(list(KEYS), use_threads=False).aggregate([(name, "sum") for name in COUNTS])
-    sums = sums.rename_columns({f"{name}_sum": name for name in COUNTS})
-    sums = sums.sort_by([(name, "ascending") for name in KEYS])
-    return sums.append_column(SCHEMA.field("latency"), _sketches(whole, sums)).select(SCHEMA.names).cast(SCHEMA)
-
-
-def _sketches(whole: pa.Table, sums: pa.Table) -> pa.Array:
-    """The merged `latency` of each row of `sums`."""
-    latency = whole["latency"].combine_chunks()
-    parents = pc.list_parent_indices(latency)
-    found: dict[tuple[object, ...], LatencySketch] = {}
-    if len(parents):
-        entries = pc.list_flatten(latency)
-        keys = whole.select(list(KEYS)).take(parents)
-        flat = keys.append_column("bucket", pc.struct_field(entries, "bucket"))
-        flat = flat.append_column("count", pc.struct_field(entries, "count"))
-        summed = flat.group_by([*KEYS, "bucket"], use_threads=False).aggregate([("count", "sum")])
-        for *key, bucket, count in zip(
-            *(summed[name].to_pylist() for name in (*KEYS, "bucket", "count_sum")), strict=True
-        ):
-            found.setdefault(tuple(key), {})[bucket] = count
-    keys_in_order = zip(*(sums[name].to_pylist() for name in KEYS), strict=True)
-    return pa.array(
-        [
-            [{"bucket": bucket, "count": count} for bucket, count in sorted(found.get(key, {}).items())]
-            for key in keys_in_order
-        ],
-        type=_BUCKETS,
+    if not table.num_rows:
+        return table
+    numbered = table.select([*KEYS, *COUNTS]).append_column("row", pa.array(np.arange(table.num_rows)))
+    sums = numbered.group_by(list(KEYS), use_threads=False).aggregate(
+        [*((name, "sum") for name in COUNTS), ("row", "list")]
     )
+    sums = sums.rename_columns({f"{name}_sum": name for name in COUNTS}).sort_by([(name, "ascending") for name in KEYS])
+    rows = sums["row_list"].combine_chunks()
+    group_of_row = np.empty(table.num_rows, np.int64)
+    group_of_row[pc.list_flatten(rows).to_numpy()] = pc.list_parent_indices(rows).to_numpy()
+    latency = table["latency"].combine_chunks()
+    entries = pc.list_flatten(latency)
+    flat = pa.table(
+        {
+            "group": group_of_row[pc.list_parent_indices(latency).to_numpy()],
+            **{name: pc.struct_field(entries, name) for name in ("bucket", "count")},
+        }
+    )
+    added = flat.group_by(["group", "bucket"], use_threads=False).aggregate([("count", "sum")])
+    added = added.sort_by([("group", "ascending"), ("bucket", "ascending")])
+    ends = np.searchsorted(added["group"].to_numpy(), np.arange(sums.num_rows + 1)).astype(np.int32)
+    buckets = [added[name].combine_chunks() for name in ("bucket", "count_sum")]
+    sketches = pa.ListArray.from_arrays(pa.array(ends), pa.StructArray.from_arrays(buckets, ["bucket", "count"]))
+    return sums.append_column("latency", sketches).select(SCHEMA.names).cast(SCHEMA)
+
+
+def sum_over(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
+    """The rows summed over these keys, which become 0 and ""."""
+    whole = pa.concat_tables(tables)
+    for name in names:
+        place = SCHEMA.get_field_index(name)
+        kind = SCHEMA.field(name).type
+        nothing = pa.repeat(pa.scalar("" if kind == _TEXT else 0, kind), whole.num_rows)
+        whole = whole.set_column(place, SCHEMA.field(name), nothing)
+    return merge(whole)

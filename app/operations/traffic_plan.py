@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.operations.contract_snapshot import choose_channel, read_contract
@@ -33,18 +32,15 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def traffic_folder(wish: Path | None, *, span: bool) -> Path:
+def traffic_folder(wish: str, *, span: bool) -> str:
     """The folder of the tables: `wish`, or that of the settings. A bounded read has a folder of its own beside it."""
-    settings = load_settings()
-    if wish is not None:
-        return wish
-    folder = settings.traffic_dir
-    return folder.with_name(f"{folder.name}-span") if span else folder
+    folder = load_settings().traffic_dir.rstrip("/")
+    return wish or (f"{folder}-span" if span else folder)
 
 
 def plan_traffic(
     client: Mapping[str, Any],
-    folder: Path,
+    folder: str,
     channels: Sequence[str] = (),
     *,
     records: bool = True,
@@ -79,9 +75,7 @@ def plan_traffic(
             f"Nothing to read: no channel of instance {instance} has a topic.",
             "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
         )
-    plan = TrafficPlan(
-        client, owners, deltas, folder, there, instance, cluster, describe=KafkaTopics(client).describe, say=say
-    )
+    plan = TrafficPlan(client, owners, deltas, folder, KafkaTopics(client).describe, instance, cluster, say=say)
     return Plan(plan, tuple(notes))
 
 

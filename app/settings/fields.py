@@ -287,8 +287,8 @@ class Settings(BaseSettings):
         "Folders with more jars for Spark, such as those of GraphFrames. If they contain the Kafka connector, nothing "
         "is downloaded.",
     )
-    traffic_dir: Path = _setting(
-        Path(".penstock/traffic"), "path", "Tables of `penstock job traffic`, and its position in the topics."
+    traffic_dir: str = _setting(
+        ".penstock/traffic", "path or URI", "Tables of `penstock job traffic`, a folder or s3a://BUCKET/FOLDER."
     )
 
     traffic: bool = _setting(

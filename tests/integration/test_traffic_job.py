@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,23 +10,30 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
 
 from analytics.spark.rows import frame_of
-from analytics.traffic.frames import read_deltas
+from analytics.traffic.dataset import BrokenTablesError, Commit, Dataset
+from analytics.traffic.deltas import read_deltas
 from analytics.traffic.job import TrafficJob, TrafficPlan
-from analytics.traffic.read import read_windows
-from analytics.traffic.store import BrokenTablesError, wipe
+from analytics.traffic.read import count_rows, read_windows
+from analytics.traffic.windows import Window
 from app.local.kafka import EmbeddedKafka
-from knative.traffic.counts import Counts
+from app.operations.traffic_topics import KafkaTopics
+from knative.errors import PenstockError, UsageError
+from knative.traffic.counts import NAMES, Counts
 from knative.traffic.delta import BadDeltaError, Delta, decode, encode
+from tests.integration.odd_deltas import ODD, odd_deltas
 from tests.support.traffic import Sent, shown
+from tests.support.traffic_tables import rows_of, write_former, write_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.integration
 
-BEGIN_S = 1_790_000_040  # a whole minute
+_FIELDS = ("by", "n", "at", "kind", "ns", "channel", "sub", "type", "source")
+BEGIN_S = int(time.time()) // 86_400 * 86_400 - 86_400 + 3600  # a whole hour of yesterday, which is in minutes
 DELTA = encode(Delta("w", 0, BEGIN_S, "settled", "ns", "a", "sub", "t", "/s", Counts(3, 30, 2, 1, 1), {4: 2}))
 BROKEN: list[bytes | None] = [
     None, b"", b"junk", b"[]", b'"x"', b"{}", b"\xff\xfe",
@@ -57,9 +64,8 @@ def sent(kafka: EmbeddedKafka, make_topic: Callable[..., str], topic_name: Calla
 
 
 def _plan(kafka: EmbeddedKafka, sent: Sent, folder: Path, **changes: object) -> TrafficPlan:
-    plan = TrafficPlan(
-        {"bootstrap.servers": kafka.bootstrap}, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners)
-    )
+    client = {"bootstrap.servers": kafka.bootstrap}
+    plan = TrafficPlan(client, sent.owners, sent.traffic_topic, folder, KafkaTopics(client).describe)
     return replace(plan, **changes)  # type: ignore[arg-type]
 
 
@@ -76,7 +82,7 @@ def test_sums_are_the_ledgers(spark: SparkSession, kafka: EmbeddedKafka, sent: S
     assert shown(read_windows(folder)) == sent.expected()
     assert summary.counters["records.records"] == 700
     assert summary.counters["deltas.repeats"] == len(values)
-    assert summary.batches >= 4
+    assert summary.batches >= 3
 
     sent.records(b, 100, BEGIN_S + 600, 600)
     sent.records(a, 50, BEGIN_S, 60)  # ten minutes and more after their window was over
@@ -94,42 +100,136 @@ def test_sums_are_the_ledgers(spark: SparkSession, kafka: EmbeddedKafka, sent: S
         "deltas.repeats": len(values),
         "deltas.unreadable": len(BROKEN),
     }
-    assert sum(one.late for one in read_windows(folder)) == 50
+    assert sum(window.late for window in read_windows(folder)) == 50
+    [note] = summary.notes
+    assert f"of topic {sent.traffic_topic} is not a valid delta and is not counted. A traffic record" in note
 
     assert TrafficJob(spark, plan).run().records == 0
-    minutes, hours = read_windows(folder), read_windows(folder, 3600)
-    assert sum(one.counts.events for one in hours) == sum(one.counts.events for one in minutes)
-    assert {one.start % 3600 for one in hours} == {0}
+    minutes, hours, days = (read_windows(folder, size) for size in (60, 3600, 86_400))
+    assert [len({window.start for window in hours}), len({window.start for window in days})] == [1, 1]
+    for coarse in (hours, days):
+        assert sum(window.counts.events for window in coarse) == sum(window.counts.events for window in minutes)
+    assert count_rows(folder) == len(minutes)
+    assert len(list((folder / "windows").rglob("*.parquet"))) == 1, "one day, and no file of a run before"
 
 
-def test_a_batch_that_was_done_but_not_committed_counts_once(
-    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
+def test_a_run_that_ends_before_its_commit_counts_once(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a kill between the tables and the commit leaves behind; then what a lost checkpoint would count twice."""
+    """What a kill between the files and the commit leaves behind."""
     folder = tmp_path / "traffic"
     a, _ = sent.owners
-    sent.records(a, 200, BEGIN_S, 300)
-    sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 60))
     plan = _plan(kafka, sent, folder)
-    TrafficJob(spark, plan).run()
-    for query in ("records", "deltas"):
-        for commit in (folder / query / "checkpoint" / "commits").iterdir():
-            commit.unlink()
-    sent.records(a, 10, BEGIN_S, 300)
+    write = Dataset.write
 
-    TrafficJob(spark, plan).run()
+    def end(self: Dataset, commit: Commit) -> None:
+        raise KeyboardInterrupt
 
-    assert shown(read_windows(folder)) == sent.expected()
-    (folder / "records" / "checkpoint" / "offsets" / "0").write_text("v1\nnonsense")
-    (folder / "records" / "checkpoint" / "offsets" / "1").write_text("v1\nnonsense")
-    with pytest.raises(BrokenTablesError, match=r"The checkpoint in .* cannot be read.*--reset"):
+    for _ in range(2):  # the first run of all, and one that continues
+        sent.records(a, 100, BEGIN_S, 300)
+        sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 60))
+        monkeypatch.setattr(Dataset, "write", end)
+        with pytest.raises(KeyboardInterrupt):
+            TrafficJob(spark, plan).run()
+        monkeypatch.setattr(Dataset, "write", write)
         TrafficJob(spark, plan).run()
-    (folder / "records" / "checkpoint").rename(tmp_path / "elsewhere")
-    with pytest.raises(BrokenTablesError, match=r"do not belong together.*--reset"):
+        assert shown(read_windows(folder)) == sent.expected()
+    [commit] = (folder / "commits").glob("*.json")
+    commit.write_text("nonsense")
+    with pytest.raises(BrokenTablesError, match=r"cannot be read.*--reset"):
         TrafficJob(spark, plan).run()
-    wipe(folder)
+    Dataset(folder).wipe()
     TrafficJob(spark, plan).run()
     assert shown(read_windows(folder)) == sent.expected()
+
+
+def test_what_spark_does_not_write_is_not_committed(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where workers write to disks of their own: no file of theirs is here."""
+    sent.records(next(iter(sent.owners)), 10, BEGIN_S, 60)
+    plan = _plan(kafka, sent, tmp_path)
+    monkeypatch.setattr(Dataset, "files_of", lambda self, run: {})
+
+    with pytest.raises(PenstockError, match=r"10 events .* and 0 are there. None was counted.*s3a://"):
+        TrafficJob(spark, plan).run()
+
+    monkeypatch.undo()
+    TrafficJob(spark, plan).run()
+    assert shown(read_windows(tmp_path)) == sent.expected()
+
+
+def test_what_deltas_say_never_stops_the_job(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
+) -> None:
+    """Counts whose sum exceeds 64 bits, and a time after all calendars: named, not counted, and the job goes on."""
+    evil = [
+        DELTA.replace(b'"n":0', b'"n":%d' % number).replace(b'"events":3', b'"events":4611686018427387904')
+        for number in (1, 2)
+    ]
+    sent.raw([*evil, DELTA.replace(b'"at":%d' % BEGIN_S, b'"at":9223372036854775807')])
+    sent.deltas("w", ("ns", "a"), [BEGIN_S])
+    plan = _plan(kafka, sent, tmp_path)
+
+    summary = TrafficJob(spark, plan).run()
+
+    assert summary.counters["deltas.unreadable"] == 3
+    assert "4611686018427387904" in summary.notes[0] or "9223372036854775807" in summary.notes[0]
+    sent.deltas("w", ("ns", "a"), [BEGIN_S + 1])
+    assert TrafficJob(spark, plan).run().counters["deltas.records"] == 1
+    assert shown(read_windows(tmp_path)) == sent.expected()
+
+
+def test_days_become_coarser_and_go(spark: SparkSession, tmp_path: Path) -> None:
+    """A run without anything new: 2 days old, 10, 100 and 500; then a late delta for one that is in hours."""
+    today = int(time.time()) // 86_400 * 86_400
+    ages_days = (2, 10, 100, 500)
+    windows = [
+        Window(today - age * 86_400 + second, 60, "settled", "ns", "a", "s", counts=Counts(2, 20), latency={3: 1, 9: 1})
+        for age in ages_days
+        for second in (0, 60, 7200)
+    ]
+    write_tables(tmp_path, windows)
+    plan = TrafficPlan({"bootstrap.servers": "nowhere"}, {}, "", tmp_path, lambda *_: {}, "penstock", "cluster")
+
+    summary = TrafficJob(spark, plan).run()
+
+    assert (summary.batches, summary.records) == (1, 0)
+    found = [(window.start - today, window.size, window.counts.events, window.latency) for window in rows_of(tmp_path)]
+    assert found == [
+        (-100 * 86_400, 86_400, 6, {3: 3, 9: 3}),
+        (-10 * 86_400, 3600, 4, {3: 2, 9: 2}),
+        (-10 * 86_400 + 7200, 3600, 2, {3: 1, 9: 1}),
+        *((-2 * 86_400 + second, 60, 2, {3: 1, 9: 1}) for second in (0, 60, 7200)),
+    ]
+    assert [(window.size, window.counts.events) for window in read_windows(tmp_path, 86_400)] == [(86_400, 6)] * 3
+    assert TrafficJob(spark, plan).run().batches == 0
+
+
+def test_tables_of_the_former_format_go_on(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
+) -> None:
+    """A compaction, a batch after it, and one that Spark had not committed; then what came since is counted once."""
+    a, b = sent.owners
+    sent.records(a, 60, BEGIN_S, 600)
+    sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 20))
+    plan = _plan(kafka, sent, tmp_path / "new")
+    TrafficJob(spark, plan).run()
+    former = tmp_path / "former"
+    write_former(former, read_windows(tmp_path / "new"), Dataset(tmp_path / "new").last())
+    sent.records(b, 30, BEGIN_S, 600)
+    sent.deltas("w", ("ns", "b"), range(BEGIN_S + 20, BEGIN_S + 30))
+
+    summary = TrafficJob(spark, replace(plan, folder=former)).run()
+
+    assert summary.records == 40
+    assert shown(read_windows(former)) == sent.expected()
+    assert {path.name for path in former.iterdir()} == {"commits", "windows"}
+    write_former(tmp_path / "broken", [], None)
+    with pytest.raises(BrokenTablesError, match=r"of an older version, cannot be read.*--reset"):
+        TrafficJob(spark, replace(plan, folder=tmp_path / "broken")).run()
+    with pytest.raises(UsageError, match="another Kafka"):
+        TrafficJob(spark, replace(plan, folder=tmp_path / "broken", cluster="other")).run()
 
 
 def test_a_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path) -> None:
@@ -156,7 +256,8 @@ def test_too_many_sources_are_summed_without_names(
         headers = [("ce_type", b"t"), ("ce_source", b"\xff%d" % number if number % 2 else b"%d" % number)]
         producer.produce(topic, b"x", None, 0, headers=headers, timestamp=BEGIN_S * 1000)  # type: ignore[arg-type]
     assert producer.flush(180) == 0
-    plan = TrafficPlan({"bootstrap.servers": kafka.bootstrap}, {topic: ("ns", "c")}, "", tmp_path / "t")
+    client = {"bootstrap.servers": kafka.bootstrap}
+    plan = TrafficPlan(client, {topic: ("ns", "c")}, "", tmp_path / "t", KafkaTopics(client).describe)
 
     TrafficJob(spark, plan).run()
 
@@ -167,17 +268,36 @@ def test_too_many_sources_are_summed_without_names(
 
 
 def test_spark_reads_a_delta_as_decode_does(spark: SparkSession) -> None:
-    values = [DELTA, DELTA.replace(b'"v":1', b'"v":1,"newer":[1]'), DELTA.replace(b"/s", "größe".encode()), *BROKEN]
+    """Whatever a record says, in one job over what Hypothesis makes of deltas."""
+    values: list[bytes | None] = [DELTA, DELTA.replace(b"/s", "größe".encode()), *BROKEN, *ODD]
+
+    @settings(max_examples=1500, database=None)
+    @given(odd_deltas)
+    def add(value: bytes) -> None:
+        values.append(value)
+
+    add()
     frame = frame_of(spark, ((value,) for value in values), pa.schema([("value", pa.binary())]))
+    read = read_deltas(frame).select("value", "readable", *_FIELDS, *NAMES, "latency").toArrow().to_pylist()
 
-    def readable(value: bytes | None) -> bool:
-        try:
-            decode(value)
-        except BadDeltaError:
-            return False
-        return True
+    assert len(read) == len(values)
+    assert sum(row["readable"] for row in read) > 100
+    assert [row for row in read if row["readable"] != (_decoded(row["value"]) is not None)] == []
+    for row in read:
+        delta = _decoded(row["value"])
+        if delta is None:
+            continue
+        text = tuple(row[name] for name in _FIELDS)
+        assert text == (
+            delta.by, delta.number, delta.at, delta.kind, delta.namespace, delta.channel, delta.subscription,
+            delta.type, delta.source,
+        )  # fmt: skip
+        assert tuple(row[name] for name in NAMES) == delta.counts.values()
+        assert {entry["bucket"]: entry["count"] for entry in row["latency"] or ()} == delta.latency
 
-    found = [row["readable"] for row in read_deltas(frame).select("readable").collect()]
 
-    assert found == [readable(value) for value in values]
-    assert json.loads(DELTA)["latency"] == {"4": 2}
+def _decoded(value: bytes | None) -> Delta | None:
+    try:
+        return decode(value)
+    except BadDeltaError:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-BEGIN_S = 1_790_000_040  # a whole minute
+BEGIN_S = int(time.time()) // 86_400 * 86_400 - 86_400 + 3600  # a whole hour of yesterday, which is in minutes
 _LIMIT_S = 180.0
 
 
@@ -99,8 +100,7 @@ def test_topics_recreated_between_runs_and_within_one(
         sent.owners,
         sent.traffic_topic,
         folder,
-        frozenset(sent.owners),
-        describe=describe,
+        describe,
     )
     sent.records(a, 100, BEGIN_S, 300)
     sent.records(b, 30, BEGIN_S, 300)

@@ -179,8 +179,8 @@ def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
             stdout=output, stderr=output, env=looked.environment(QUICK), cwd=REPOSITORY,
         )  # fmt: skip
     try:
-        done = folder / "records" / "parts"
-        wait_until("a batch is in the tables", lambda: any(done.glob("batch=*")) or first.poll() is not None, _LIMIT_S)
+        done = folder / "commits"
+        wait_until("a batch is in the tables", lambda: any(done.glob("*.json")) or first.poll() is not None, _LIMIT_S)
     finally:
         first.send_signal(signal.SIGKILL)
         first.wait()

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from analytics.spark.session import spark_jars
-from analytics.traffic.read import read_windows, window_files
-from analytics.traffic.windows import SCHEMA, table_of, windows_of
+from analytics.traffic.dataset import Dataset
+from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import REPOSITORY
 from tests.support.spark_cluster import connect_server
 from tests.support.traffic import Sent, shown
+from tests.support.traffic_tables import write_tables
 
 pytestmark = pytest.mark.system
 
@@ -38,11 +38,14 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
     folder = tmp_path / "span"
     log = tmp_path / "server.log"
     with connect_server(log, spark_jars(jar_places(root=REPOSITORY / ".penstock" / "spark"))) as address:
-        arguments = ["job", "traffic", "--remote", address, "--since", "1h", "--folder", str(folder)]
-        counted = looked.penstock(*arguments)
-        assert counted.returncode == 0, counted.stderr + log.read_text()
-        assert counted.stderr.startswith("585 records in ")
-        assert shown(read_windows(folder)) == sent.expected()
+        for more in (["--since", "1h"], []):  # a time range, and a job that continues
+            arguments = ["job", "traffic", "--remote", address, *more, "--folder", str(folder)]
+            counted = looked.penstock(*arguments)
+            assert counted.returncode == 0, counted.stderr + log.read_text()
+            assert counted.stderr.startswith("585 records in ")
+            assert shown(read_windows(folder)) == sent.expected()
+            Dataset(folder).wipe()
+        looked.penstock(*arguments)
 
         drawn = looked.penstock(
             "job", "topology", "--remote", address, "--traffic", "deltas", "--since", "1h", "-o", "json"
@@ -53,9 +56,10 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
         delivered = sum(sums["delivered"] for key, sums, _ in sent.expected() if key[1] == "settled")
         assert edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]["events"] == delivered
 
-        for file in window_files(folder):  # as if nothing was counted for hours: no row is in the span
-            windows = windows_of(pq.read_table(file, schema=SCHEMA))
-            pq.write_table(table_of([replace(one, start=one.start - 9 * 3600) for one in windows]), file)
+        # As if nothing was counted for hours: no row is in the span.
+        windows = [replace(window, start=window.start - 9 * 3600) for window in read_windows(folder)]
+        Dataset(folder).wipe()
+        write_tables(folder, windows)
         arguments = ["--traffic", "windows", "--folder", str(folder), "--since", "1h"]
         stale = looked.penstock("job", "topology", "--remote", address, *arguments)
         assert "do not reach to the end of the window" in " ".join(stale.stderr.split()), stale.stderr + log.read_text()

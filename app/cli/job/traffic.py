@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,10 +54,10 @@ def traffic(
         bool, typer.Option("--offsets", help="Estimate from offsets only: reads no records and does not start Spark.")
     ] = False,
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="Folder of the tables; by default PENSTOCK_TRAFFIC_DIR.")
-    ] = None,
+        str, typer.Option("--folder", help="Tables: a folder or s3a://BUCKET/FOLDER; default PENSTOCK_TRAFFIC_DIR.")
+    ] = "",
     reset: Annotated[
-        bool, typer.Option("--reset", help="Delete the tables and the checkpoint, and count again.")
+        bool, typer.Option("--reset", help="Delete the tables, and count again what Kafka still has.")
     ] = False,
     interval_s: Annotated[
         float, typer.Option("--interval", min=1, help="Seconds between batches with --follow.")
@@ -97,11 +96,6 @@ def traffic(
         )
     if span is not None and (not once or reset):
         raise UsageError("A time range is counted once, into a new folder.", "Remove --follow and --reset.")
-    if remote and span is None:
-        raise UsageError(
-            "Spark Connect would store the tables of a stream on the server, not on this machine.",
-            "Use --since, which reads a fixed range and works there, or --master.",
-        )
     options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()))
     options.check()
     plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
@@ -122,7 +116,7 @@ def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
 
 def _plan(
     client: Mapping[str, str],
-    folder: Path | None,
+    folder: str,
     channels: list[str],
     span: tuple[float | None, float | None] | None,
     records: bool,
@@ -138,21 +132,22 @@ def _plan(
 
 
 def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
+    from analytics.traffic.dataset import Dataset, hold
     from analytics.traffic.job import TrafficJob
-    from analytics.traffic.store import check_tables, continues, hold, wipe
 
     for sentence in plan.notes:
         note(sentence)
     job = plan.traffic
+    tables = Dataset(job.folder)
     with hold(job.folder):
-        if job.is_span and continues(job.folder):
+        if job.is_span and (last := tables.last()) is not None and not last.is_span:
             raise UsageError(
                 f"{job.folder} has the tables of a job without --since, which would be deleted.",
                 "Name another --folder, or none.",
             )
         if reset or job.is_span:
-            wipe(job.folder)
-        check_tables(job.folder, job.instance, job.cluster)  # before Spark takes seconds to start
+            tables.wipe()
+        tables.check(job.instance, job.cluster)  # before Spark takes seconds to start
         with session("penstock job traffic", options) as spark:
             one = TrafficJob(spark, job, on_batch=lambda *batch: note(batch_line(*batch)) if not job.once else None)
             with _stopped_by_signals(one):

@@ -39,16 +39,21 @@ _RATE_COLUMNS = {
 }
 
 
-def batch_line(name: str, number: int, counters: Mapping[str, int], seconds: float) -> str:
+def batch_line(run: int, counters: Mapping[str, int], seconds: float) -> str:
     """One line for a batch that was written to the tables."""
-    odd = ", ".join(f"{count} {what}" for what, count in counters.items() if count and what != "records")
-    return f"{name} {number}: {counters['records']:,} records in {seconds:.1f} s" + (f" ({odd})" if odd else "")
+    records = sum(count for name, count in counters.items() if name.endswith(".records"))
+    odd = ", ".join(
+        f"{count} {name.partition('.')[2]}"
+        for name, count in counters.items()
+        if count and not name.endswith(".records")
+    )
+    return f"run {run}: {records:,} records in {seconds:.1f} s" + (f" ({odd})" if odd else "")
 
 
 def summary_rows(summary: Summary) -> list[dict[str, object]]:
     """One row for each channel and subscription, the busiest first."""
     rows: list[dict[str, object]] = []
-    for line, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].counts.events, pair[0])):
+    for _, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].counts.events, pair[0])):
         counts, p50_s, p99_s = one.counts, one.latency_s(0.5), one.latency_s(0.99)
         owner = f"{one.namespace}/{one.channel}"
         rows.append(
@@ -59,7 +64,7 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
                 "channel": one.channel,
                 "subscription": one.subscription,
                 "events": counts.events,
-                "rate": round(counts.events / summary.totals.seconds(line), 1),
+                "rate": round(counts.events / one.size, 1),
                 "bytes": counts.bytes,
                 "delivered": counts.delivered,
                 "retried": counts.retried,
@@ -80,7 +85,7 @@ def _line(owner: str, subscription: str) -> str:
     return " > ".join(names)
 
 
-def show_summary(summary: Summary, folder: Path, output: Format) -> None:
+def show_summary(summary: Summary, folder: Path | str, output: Format) -> None:
     """Print the table and what the run took; JSON has both in one object."""
     rows = summary_rows(summary)
     per_s = summary.records / summary.seconds if summary.seconds else 0.0

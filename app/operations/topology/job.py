@@ -11,10 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pyarrow.parquet as pq
 
 from analytics.spark.kafka_source import read_batch
 from analytics.topology.build import build, collector_at_rest
@@ -22,8 +19,10 @@ from analytics.topology.engines.port import Engine
 from analytics.topology.model.document import Tier, Topology, Window
 from analytics.topology.model.facts import facts_of
 from analytics.topology.spark.sums import fetch
-from analytics.topology.spark.traffic import of_deltas, of_windows, read_files
-from analytics.traffic.read import with_window_files
+from analytics.topology.spark.traffic import of_deltas, of_windows
+from analytics.traffic.dataset import Dataset
+from analytics.traffic.days import read_files
+from analytics.traffic.read import count_rows, window_files, with_window_files
 from app.operations.topology.reading import (
     MAKE_TABLES,
     Counted,
@@ -52,7 +51,9 @@ def is_small(query: TopologyQuery) -> bool:
     count = 0
     TopicReader(contract_topic(query.instance), query.client).close()
     if query.tier in (None, Tier.WINDOWS):
-        count += with_window_files(query.folder, partial(_rows, query))
+        if query.tier is Tier.WINDOWS and not window_files(query.folder):
+            raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
+        count += count_rows(query.folder, query.since, query.until)
     if query.tier in (None, Tier.DELTAS):
         with suppress(NoSuchTopicError), TopicReader(traffic_topic(query.instance), query.client) as reader:
             count += reader.count_since(int(query.since * 1000))
@@ -81,15 +82,14 @@ class _Source:
 
     def windows(self, query: TopologyQuery, workers: int) -> Counted:
         """A `TrafficReader` of the tables."""
-        near = not _is_remote(self._spark) and str(self._spark.conf.get("spark.master", "")).startswith("local")
 
-        def read(files: list[Path]) -> Counted:
+        def read(files: list[str]) -> Counted:
             if not files:
                 raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
-            rows = self._few(read_files(self._spark, files, query.since, query.until, near))
+            rows = self._few(read_files(self._spark, Dataset(query.folder), files))
             return self._counted(of_windows(rows, query.since, query.until), partial(recent, query))
 
-        return with_window_files(query.folder, read)
+        return with_window_files(query.folder, read, query.since, query.until)
 
     def deltas(self, query: TopologyQuery, workers: int) -> Counted:
         """A `TrafficReader` of the topic."""
@@ -110,13 +110,3 @@ class _Source:
         found, span = fetch(sums, window)
         note = f"Spark added the traffic up in {time.monotonic() - began:.1f} s ({self._spark.version})."
         return Counted(*found, span, (note,))
-
-
-def _is_remote(spark: SparkSession) -> bool:
-    return "connect" in type(spark).__module__
-
-
-def _rows(query: TopologyQuery, files: list[Path]) -> int:
-    if query.tier is Tier.WINDOWS and not files:
-        raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
-    return sum(pq.read_metadata(file).num_rows for file in files)

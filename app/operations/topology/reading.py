@@ -44,7 +44,7 @@ class TopologyQuery:
     since: float
     until: float
     namespace: str = ""
-    folder: Path = Path(".penstock/traffic")
+    folder: Path | str = Path(".penstock/traffic")
     tier: Tier | None = None
 
 
@@ -153,7 +153,8 @@ def _traffic(query: TopologyQuery, workers: int, windows: TrafficReader, deltas:
 
 def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
     """Of the tables of the traffic job, if they reach to the end of the window."""
-    if not query.folder.is_dir():
+    # without the seconds that Arrow takes to load
+    if "://" not in str(query.folder) and not Path(query.folder).is_dir():
         raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
     from app.operations.topology.tables import read_tables
 

@@ -5,28 +5,23 @@ An event that is both `stored` and `accepted` counts once.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from analytics.topology.model.document import Window
 from analytics.topology.model.sums import Summing, Sums
-from analytics.traffic.read import read_windows
+from analytics.traffic.dataset import Folder
+from analytics.traffic.read import read_sums
 from analytics.traffic.windows import HOUR_S, MINUTE_S, SETTLED, arrivals
 
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
 
-def read_tables(folder: Path, since: float, until: float) -> tuple[Sums, Window | None]:
+def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Window | None]:
     """Sums of the windows that begin in [since, until), and the span that they cover; None = there are no windows.
 
     Raises PenstockError when there are no tables.
     """
     size = MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S
-    windows = read_windows(folder, size, since, until)
+    sums, span = read_sums(folder, size, since, until)
     summing = Summing()
-    for one in [*arrivals(windows), *(one for one in windows if one.kind == SETTLED)]:
-        summing.row(one)
-    if not windows:
-        return summing.sums(), None
-    start = min(one.start for one in windows)
-    end = max(one.start + one.size for one in windows)
-    return summing.sums(), Window(float(start), min(float(end), until))
+    for window in [*arrivals(sums), *(window for window in sums if window.kind == SETTLED)]:
+        summing.row(window)
+    return summing.sums(), None if span is None else Window(float(span[0]), min(float(span[1]), until))

@@ -1,21 +1,19 @@
-"""Recreated topics: how they are recognized, and what remains of Spark's checkpoint."""
+"""Topics: how it is recognized that they were created again, and what is read of them next."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from analytics.traffic.checkpoint import begun, committed, forget, offsets_of
-from analytics.traffic.topic_identity import TopicNow, changed, judge
+from analytics.traffic.topic_identity import TopicNow, changed, judge, positions, to_read
 
 READ = {"t": {0: 10, 1: 20}}
 WHOLE = {0: (0, 10), 1: (0, 25)}
 
 
 @pytest.mark.parametrize(
-    ("ids", "planned", "now", "replaced", "said"),
+    ("ids", "done", "now", "replaced", "said"),
     [
         ({"t": "a"}, READ, TopicNow("a", WHOLE), False, ""),
         ({"t": "a"}, READ, TopicNow("b", {0: (0, 99), 1: (0, 99)}), True, "created again"),
@@ -31,9 +29,9 @@ WHOLE = {0: (0, 10), 1: (0, 25)}
     ],
 )
 def test_what_is_judged(
-    ids: dict[str, str], planned: dict[str, dict[int, int]], now: TopicNow, replaced: bool, said: str
+    ids: dict[str, str], done: dict[str, dict[int, int]], now: TopicNow, replaced: bool, said: str
 ) -> None:
-    found = judge(ids, READ if planned else {}, planned, {"t": now})
+    found = judge(ids, done, {"t": now})
 
     assert found.replaced == (("t",) if replaced else ())
     assert (len(found.notes) == 1 and said in found.notes[0]) if said else not found.notes
@@ -45,43 +43,32 @@ def test_only_two_known_ids_show_a_change() -> None:
     assert changed({"a": "1", "b": "1", "c": "1", "e": "1"}, now) == ["a"]
 
 
-def _checkpoint(folder: Path, commits: int) -> None:
-    for name in ("offsets", "commits", "sources/0"):
-        (folder / name).mkdir(parents=True)
-    (folder / "metadata").write_text("{}")
-    for number in range(3):
-        places = json.dumps({"a": {"0": 10 * number}, "b": {"0": 5 * number}})
-        (folder / "offsets" / str(number)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{places}')
-        (folder / "offsets" / f".{number}.crc").write_text("crc")
-        if number < commits:
-            (folder / "commits" / str(number)).write_text("v1\n{}")
+def test_the_next_batch_is_a_share_of_what_is_not_read() -> None:
+    now = {"a": TopicNow("1", {0: (5, 105), 1: (0, 0)}), "b": TopicNow("1", {0: (0, 900), 2: (0, 10)})}
+    done = {"a": {0: 2}, "b": {0: 0, 1: 7}, "c": {0: 3}}
+
+    assert to_read(now, done, 2000) == {"a": {0: (5, 105)}, "b": {0: (0, 900), 2: (0, 10)}}
+    first = to_read(now, done, 100)
+    assert first == {"a": {0: (5, 14)}, "b": {0: (0, 89), 2: (0, 1)}}
+    assert positions(done, first) == {"a": {0: 14}, "b": {0: 89, 1: 7, 2: 1}, "c": {0: 3}}
+    assert to_read(now, positions(done, to_read(now, done, 2000)), 100) == {}
 
 
-def test_a_topic_is_forgotten_and_what_was_begun_is_taken_back(tmp_path: Path) -> None:
-    _checkpoint(tmp_path, commits=2)
-    assert (committed(tmp_path), begun(tmp_path)) == (1, 2)
+@given(
+    st.dictionaries(
+        st.integers(0, 3), st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda two: (min(two), max(two)))
+    ),
+    st.dictionaries(st.integers(0, 3), st.integers(0, 60)),
+    st.integers(1, 30),
+)
+def test_every_record_is_read_once(bounds: dict[int, tuple[int, int]], read: dict[int, int], most: int) -> None:
+    done: dict[str, dict[int, int]] = {"t": read}
+    found: list[tuple[int, int]] = []
+    now = {"t": TopicNow("1", bounds)}
+    while ranges := to_read(now, done, most):
+        found += [(number, at) for number, (start, end) in ranges["t"].items() for at in range(start, end)]
+        done = {topic: dict(places) for topic, places in positions(done, ranges).items()}
 
-    forget(tmp_path, ["a"])
-
-    assert (committed(tmp_path), begun(tmp_path)) == (1, 1)
-    assert offsets_of(tmp_path, 1) == {"b": {0: 5}}
-    assert offsets_of(tmp_path, 0) == {"a": {0: 0}, "b": {0: 0}}
-    assert {one.name for one in (tmp_path / "offsets").iterdir()} == {"0", ".0.crc", "1"}
-    assert (tmp_path / "offsets" / "1").read_text().startswith('v1\n{"batchWatermarkMs":0}\n')
-
-
-def test_before_the_first_commit_all_of_it_goes(tmp_path: Path) -> None:
-    _checkpoint(tmp_path, commits=0)
-    (tmp_path / "penstock-id").write_text("id")
-
-    forget(tmp_path, ["a"])
-
-    assert {one.name for one in tmp_path.iterdir()} == {"penstock-id"}
-
-
-def test_what_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
-    (tmp_path / "offsets").mkdir()
-    for number, text in enumerate(("", "v1\n{}\nnonsense", 'v1\n{}\n{"a":3}', "v1\n{}\n[]")):
-        (tmp_path / "offsets" / str(number)).write_text(text)
-        assert offsets_of(tmp_path, number) == {}
-    assert offsets_of(tmp_path, None) == {}
+    assert sorted(found) == sorted(
+        (number, at) for number, (first, end) in bounds.items() for at in range(max(first, read.get(number, 0)), end)
+    )

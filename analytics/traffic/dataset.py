@@ -1,0 +1,312 @@
+"""The traffic tables: a Parquet dataset on any file system, and the commits that say which of its files count.
+
+    windows/resolution=60/day=2026-11-26/run=12/part-0.parquet      the minutes of a day, written by run 12
+    commits/0000000012.json                                         the files of each day, and the position in Kafka
+
+    a day's files of commit 11 + new sums --Spark--> run=12 --> its sums are checked --> commits/12 --> old files go
+              `--- killed anywhere here: run 12 is done again from commit 11, and what it left behind does not count
+
+Whoever reads takes the files of the newest commit: they are all of a run or none of it. A day is in minutes, then in
+hours, then in days, as it gets older. Raises PenstockError with a hint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S
+from knative.errors import PenstockError, UsageError, os_reason
+
+FORMAT = 2
+OLD_TABLES = "tables.json"  #: of format 1
+WINDOWS = "windows"
+COMMITS = "commits"
+KEEP_MINUTES_S = 3 * DAY_S  #: days older than this are in hours
+KEEP_HOURS_S = 60 * DAY_S  #: and days older than this in one window each
+KEEP_S = 400 * DAY_S  #: and days older than this are dropped: a year and a month can be compared
+
+Folder = Path | str  #: a folder here, or the URI of one on another file system (s3a://bucket/traffic)
+
+
+class BrokenTablesError(PenstockError):
+    """The job cannot continue with the content of the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What the tables consist of after a run, and where the next one begins."""
+
+    instance: str
+    cluster: str  #: Kafka's cluster id
+    run: int = 0  #: 0: nothing is counted yet
+    is_span: bool = False  #: the count of a time range, which no run continues
+    days: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: 2026-11-26 -> files, relative to `windows`
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: topic -> partition -> next offset
+    ids: Mapping[str, str] = field(default_factory=dict)  #: topic -> Kafka's id of it
+    owners: Mapping[str, tuple[str, str]] = field(default_factory=dict)  #: topic -> namespace and name of a channel
+    newest: Mapping[str, int] = field(default_factory=dict)  #: topic -> second of its newest record
+    seen: Mapping[str, Any] = field(default_factory=dict)  #: `seen.Seen` as JSON
+
+    def to_json(self) -> bytes:
+        """The content of its file."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
+
+    def due(self, ages: Ages) -> list[str]:
+        """The days that have become too old for their windows, or for the tables."""
+        return [
+            day
+            for day, names in self.days.items()
+            if not ages.resolution(day)
+            or any(int(name.removeprefix("resolution=").partition("/")[0]) < ages.resolution(day) for name in names)
+        ]
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Commit:
+        """Inverse of `to_json`. Raises ValueError, TypeError, KeyError or AttributeError for anything else."""
+        row = json.loads(content)
+        if row.pop("format") != FORMAT:
+            raise ValueError("it was written by another version of Penstock")
+        row["days"] = {day: tuple(files) for day, files in row["days"].items()}
+        row["offsets"] = {t: {int(p): int(at) for p, at in places.items()} for t, places in row["offsets"].items()}
+        row["owners"] = {topic: (namespace, name) for topic, (namespace, name) in row["owners"].items()}
+        return cls(**row)
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """The oldest second of days in minutes, of days in hours, and of days that are kept."""
+
+    minutes: int
+    hours: int
+    kept: int
+
+    @classmethod
+    def at(cls, now_s: float) -> Ages:
+        """Whole days only."""
+        return cls(*(int(now_s - keep_s) // DAY_S * DAY_S for keep_s in (KEEP_MINUTES_S, KEEP_HOURS_S, KEEP_S)))
+
+    def resolution(self, day: str) -> int:
+        """The length of the windows of this day (2026-11-26); 0 = it is dropped."""
+        start = day_start(day)
+        if start < self.kept:
+            return 0
+        return MINUTE_S if start >= self.minutes else HOUR_S if start >= self.hours else DAY_S
+
+
+class Dataset:
+    """The tables in one folder."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = str(folder)
+        self.is_local = not re.match(r"(?!file:)[a-z][a-z0-9+.-]*://", self.folder)
+        if self.is_local:
+            path = Path(self.folder.removeprefix("file://")).absolute()
+            self.fs, self.root, self.uri = pafs.LocalFileSystem(), str(path), path.as_uri()
+        else:
+            self.uri = self.folder.rstrip("/")
+            self.fs, self.root = self._elsewhere()
+
+    def _elsewhere(self) -> tuple[pafs.FileSystem, str]:
+        scheme, _, place = self.uri.partition("://")
+        try:
+            if scheme in ("s3", "s3a"):  # the environment says which region, endpoint and credentials: AWS_REGION, ...
+                return pafs.S3FileSystem(), place
+            return pafs.FileSystem.from_uri(self.uri)  # type: ignore[no-any-return]
+        except (OSError, ValueError) as problem:
+            raise UsageError(
+                f"{self.folder} is not a place for tables ({problem}).",
+                "Name a folder, s3a://BUCKET/FOLDER or hdfs://HOST:PORT/FOLDER.",
+            ) from problem
+
+    def last(self) -> Commit | None:
+        """The newest commit; None = there is none. Raises BrokenTablesError if it is not readable."""
+        names = sorted(path for path in self._list(COMMITS, pafs.FileType.File) if path.endswith(".json"))
+        if not names:
+            return None
+        try:
+            with self.fs.open_input_stream(names[-1]) as file:
+                return Commit.from_json(file.read())
+        except FileNotFoundError:  # a job has committed another one since
+            return self.last()
+        except (ValueError, TypeError, KeyError, AttributeError) as problem:
+            raise BrokenTablesError(f"{names[-1]} cannot be read ({problem}).", reset_hint(self.folder)) from problem
+
+    def paths(self, commit: Commit, since_s: float | None = None, until_s: float | None = None) -> list[str]:
+        """The files of the days in [since, until), in their order, for `fs`."""
+        days = [day for day in sorted(commit.days) if _overlaps(day, since_s, until_s)]
+        return self.full(name for day in days for name in commit.days[day])
+
+    def full(self, names: Iterable[str]) -> list[str]:
+        """The paths of files in `Commit.days`."""
+        return [f"{self.root}/{WINDOWS}/{name}" for name in names]
+
+    def uri_of(self, path: str) -> str:
+        """A path of `paths`, as Spark takes it."""
+        return self.uri + path.removeprefix(self.root)
+
+    def files_of(self, run: int) -> dict[str, tuple[str, ...]]:
+        """What a run has written: `Commit.days`."""
+        days: dict[str, tuple[str, ...]] = {}
+        beginning = f"{self.root}/{WINDOWS}/"
+        for path in sorted(self._list(WINDOWS, pafs.FileType.File, recursive=True)):
+            name = path.removeprefix(beginning)
+            found = re.fullmatch(rf"resolution=\d+/day=([0-9-]+)/run={run}/[^._/][^/]*\.parquet", name)
+            if found is not None:
+                days[found[1]] = (*days.get(found[1], ()), name)
+        return days
+
+    def write(self, commit: Commit) -> None:
+        """Make this the newest commit, in one step."""
+        path = f"{self.root}/{COMMITS}/{commit.run:010}.json"
+        if self.fs.get_file_info(path).type is not pafs.FileType.NotFound:
+            raise PenstockError(f"Another job has written to {self.folder} meanwhile.", "Run one job at a time.")
+        staging = f"{self.root}/{COMMITS}/.{uuid.uuid4().hex}"
+        self.fs.create_dir(f"{self.root}/{COMMITS}")
+        with self.fs.open_output_stream(staging) as file:
+            file.write(commit.to_json())
+        if self.is_local:
+            os.sync()  # files that Spark wrote must reach the disk before the commit that names them
+        self.fs.move(staging, path)
+
+    def tidy(self, commit: Commit) -> None:
+        """Delete what the newest commit does not name: files of older runs, and what a kill has left behind."""
+        used = self.paths(commit)
+        for path in self._list(COMMITS, pafs.FileType.File):
+            if not path.endswith(f"/{commit.run:010}.json"):
+                self.fs.delete_file(path)
+        gone: list[str] = []
+        for path in sorted(self._list(WINDOWS, pafs.FileType.Directory, recursive=True)):
+            ours = re.search(r"/(?:(?:day|run)=[^/]*|\.spark-staging-[^/]*|_temporary)$", path)
+            if ours and not path.startswith(tuple(gone)) and not any(name.startswith(f"{path}/") for name in used):
+                self.fs.delete_dir(path)
+                gone.append(f"{path}/")
+
+    def check(self, instance: str, cluster: str) -> Commit:
+        """The commit to continue with.
+
+        Raises BrokenTablesError when the folder holds something else or is not readable, UsageError when the tables
+        belong to another Kafka or instance, PenstockError when the folder is not writable.
+        """
+        try:
+            if self.is_local:
+                Path(self.root).mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=self.root) as file:
+                    file.write(bytes(4096))  # an empty file fits on a full disk
+            last = self.last()
+            names = {Path(path).name for path in self._list("")}
+        except OSError as problem:
+            raise _not_writable(self.folder, problem) from problem
+        if last is None:
+            if OLD_TABLES not in names and names - {WINDOWS, COMMITS}:
+                raise BrokenTablesError(
+                    f"{self.folder} is not empty, and there are no traffic tables in it.",
+                    "Use an empty or a new folder: --folder DIR.",
+                )
+            return Commit(instance, cluster)
+        if (last.instance, last.cluster) != (instance, cluster):
+            raise UsageError(
+                f"The tables in {self.folder} were counted on another Kafka or for another instance ({last.instance}).",
+                "Use another folder: --folder DIR.",
+            )
+        return last
+
+    def wipe(self) -> None:
+        """Delete the tables. Raises UsageError for a folder without tables of Penstock."""
+        names = {Path(path).name for path in self._list("")}
+        if names and not names & {COMMITS, WINDOWS, OLD_TABLES}:
+            raise UsageError(f"{self.folder} does not contain tables of Penstock.", "Nothing was deleted.")
+        if names:
+            self.fs.delete_dir(self.root)
+
+    def _list(self, name: str, kind: pafs.FileType | None = None, recursive: bool = False) -> list[str]:
+        folder = f"{self.root}/{name}" if name else self.root
+        found = self.fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=recursive))
+        return [entry.path for entry in found if kind is None or entry.type is kind]
+
+
+def day_name(start: int) -> str:
+    """The Unix second of midnight -> 2026-11-26."""
+    return datetime.fromtimestamp(start, UTC).date().isoformat()
+
+
+def day_start(day: str) -> int:
+    """Inverse of `day_name`."""
+    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
+
+
+def _overlaps(day: str, since_s: float | None, until_s: float | None) -> bool:
+    start = day_start(day)
+    return (since_s is None or start + DAY_S > since_s) and (until_s is None or start < until_s)
+
+
+def reset_hint(folder: Folder) -> str:
+    """The hint for tables that the job cannot continue with."""
+    return f"Count again from the records that Kafka still has: penstock job traffic --folder {folder} --reset."
+
+
+@contextlib.contextmanager
+def hold(folder: Folder) -> Iterator[None]:
+    """Lock the folder for one run: a second run would write the same files. Raises PenstockError.
+
+    The lock file is beside the folder, because the run may delete the folder. The kernel releases the lock when the
+    process ends. Other file systems have no locks: there the second commit fails.
+    """
+    if not Dataset(folder).is_local:
+        yield
+        return
+    path = Path(Dataset(folder).root)
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = _locked(lock)
+    except BlockingIOError:
+        raise PenstockError(
+            f"Another job is writing to {folder}.", "Wait for it, stop it, or use another --folder DIR."
+        ) from None
+    except OSError as problem:
+        raise _not_writable(folder, problem) from problem
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):  # the system names no file that it cannot write to
+            raise _not_writable(folder, problem) from problem
+        raise
+    finally:
+        lock.unlink(missing_ok=True)  # while it is held, so that nobody else holds this file
+        os.close(handle)
+
+
+def _locked(lock: Path) -> int:
+    """Lock the file. Raises BlockingIOError if another process holds it."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), lock.stat()):
+                return handle
+        os.close(handle)  # its last holder has removed it since it was opened
+
+
+def _not_writable(folder: Folder, problem: OSError) -> PenstockError:
+    return PenstockError(
+        f"The folder {folder} cannot be written ({os_reason(problem)}).",
+        "Fix its permissions, free some space, or use another folder: --folder DIR.",
+    )

@@ -1,0 +1,76 @@
+"""Writes the days of a batch with Spark: what is new, added to what the tables have, each day in the length of its age.
+
+    files of these days + new windows --sum--> resolution=.../day=.../run=N, a new file for each day
+
+The commit that follows names these files. Before it, the sum of what was written is compared with what went in: tasks
+that ran again, and workers that wrote to disks of their own, must not go unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analytics.traffic.dataset import WINDOWS, Ages, Commit, Dataset, day_name
+from analytics.traffic.frames import days_of
+from analytics.traffic.windows import SCHEMA, SPARK_SCHEMA
+from knative.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def write_days(
+    spark: SparkSession,
+    dataset: Dataset,
+    commit: Commit,
+    ages: Ages,
+    new: Sequence[DataFrame],
+    lines: Sequence[Mapping[str, Any]],
+) -> dict[str, tuple[str, ...]]:
+    """The files of all days after run `commit.run`, which adds the `new` windows to `commit.days`.
+
+    `lines` are sums of the new windows by day (`frames.batch_lines`). Days that have become too old are left out.
+    """
+    added: dict[str, int] = {}
+    for line in lines:
+        day = day_name(line["day"])
+        if line["windows"] and ages.resolution(day):
+            added[day] = added.get(day, 0) + line["events"]
+    due = commit.due(ages)
+    again = [day for day in commit.days if (day in added or day in due) and ages.resolution(day)]
+    old = dataset.full(name for day in again for name in commit.days[day])
+    untouched = {day: names for day, names in commit.days.items() if day not in added and day not in due}
+    if not added and not old:
+        return untouched
+    rows = [*new, *([read_files(spark, dataset, old)] if old else [])]
+    columns = [frame.select(*SCHEMA.names) for frame in rows]
+    written = days_of(reduce(lambda one, other: one.unionByName(other), columns), ages, commit.run)
+    target = f"{dataset.uri}/{WINDOWS}"
+    writer = written.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").option("compression", "zstd")
+    writer.partitionBy("resolution", "day", "run").parquet(target)
+    days = dataset.files_of(commit.run)
+    expected = _events(dataset, old) + sum(added.values())
+    counted = _events(dataset, dataset.full(name for names in days.values() for name in names))
+    if counted != expected:
+        raise PenstockError(
+            f"Spark was to write {expected:,} events to {dataset.folder}, and {counted:,} are there. None was counted.",
+            "Start again. If Spark's workers run on other machines, use a folder that all of them reach, such as "
+            "s3a://BUCKET/traffic.",
+        )
+    return untouched | days
+
+
+def read_files(spark: SparkSession, dataset: Dataset, paths: Sequence[str]) -> DataFrame:
+    """The windows in these files of the tables."""
+    return spark.read.schema(SPARK_SCHEMA).parquet(*map(dataset.uri_of, paths))
+
+
+def _events(dataset: Dataset, paths: Sequence[str]) -> int:
+    """Of all kinds. Reads one column."""
+    tables = (pq.read_table(path, columns=["events"], filesystem=dataset.fs, partitioning=None) for path in paths)
+    return sum(pc.sum(table["events"]).as_py() or 0 for table in tables)

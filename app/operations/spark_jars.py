@@ -69,15 +69,16 @@ def spark_options(
     )
 
 
-def check_place(address: str) -> None:
+def check_place(address: str) -> str:
     """Check by a TCP connection that a stand-alone master or a Spark Connect server answers.
 
-    Spark itself would try for minutes. Raises NotReadyError when none of them answers; other kinds of address are not
-    checked.
+    Returns the address of this machine in that connection, at which a cluster's workers most likely reach it; "" for
+    other kinds of address, which are not checked. Spark itself would try for minutes. Raises NotReadyError when none of
+    them answers.
     """
     kind, separator, places = address.partition("://")
     if not separator or kind not in _PORTS or started_by_spark_submit():
-        return
+        return ""
     try:
         parts = [urlsplit(f"//{place}") for place in places.split(",")]
         wanted = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]
@@ -86,8 +87,8 @@ def check_place(address: str) -> None:
     why = ""
     for place in wanted:
         try:
-            socket.create_connection(place, timeout=ANSWER_S).close()
-            return
+            with socket.create_connection(place, timeout=ANSWER_S) as connection:
+                return str(connection.getsockname()[0])
         except OSError as problem:
             why = problem.strerror or str(problem)
     what, hint = _ABSENT[kind]

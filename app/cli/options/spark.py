@@ -39,7 +39,10 @@ Master = Annotated[
 Remote = Annotated[str, typer.Option("--remote", help="sc://HOST:PORT of a Spark Connect server instead.")]
 DriverHost = Annotated[
     str,
-    typer.Option("--driver-host", help="Address at which a cluster's workers reach this machine; by default loopback."),
+    typer.Option(
+        "--driver-host",
+        help="Address at which a cluster's workers reach this machine; by default its own as the master sees it.",
+    ),
 ]
 Conf = Annotated[
     list[str] | None,
@@ -81,20 +84,21 @@ class JobOptions:
                 raise UsageError(f"--conf {name!r} is not a Spark setting.", "Write spark.NAME=VALUE.")
         return {name: value for name, _, value in pairs}
 
-    def check(self) -> None:
-        """Check what is known before Spark starts. Raises UsageError, NotReadyError if no master answers."""
+    def check(self) -> str:
+        """Check what is known before Spark starts, and return what `check_place` does. Raises UsageError, NotReadyError
+        if no master answers."""
         need_or_install(ANALYTICS, "A job on Spark", SPARK_MODULES)
 
         options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
         if problem := options_problem(options):
             raise UsageError(*problem)
-        check_place(options.remote or options.master or "")
+        return check_place(options.remote or options.master or "")
 
 
 @contextlib.contextmanager
 def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
     """A Spark session for one command. Raises PenstockError with a hint if it cannot start."""
-    options.check()  # before anything is downloaded
+    here = options.check()  # before anything is downloaded
     if not started_by_spark_submit() and (names := forget_other_sparks(spark_home())):
         note(f"Ignored in the environment: {', '.join(names)}. Penstock starts the Spark that is installed with it.")
     with jar_progress(SPARK) as progress:
@@ -106,7 +110,7 @@ def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
         options.master,
         options.remote,
         jars=jars,
-        driver_host=options.driver_host,
+        driver_host=options.driver_host or here,
         driver_memory=options.memory,
         conf=options.settings(),
     )

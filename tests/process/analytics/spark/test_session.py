@@ -58,6 +58,7 @@ def test_an_address_without_a_server(address: str, says: str, kind: type[Penstoc
 
 
 def test_one_master_of_several_is_enough() -> None:
+    """And says at which address a cluster there reaches this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        check_place(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
-    check_place("local[*]")
+        assert check_place(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}") == "127.0.0.1"
+    assert check_place("local[*]") == ""

@@ -44,9 +44,13 @@ def read_table(
 
 
 def read_sums(
-    folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
+    folder: Folder,
+    size: int = MINUTE_S,
+    since: float | None = None,
+    until: float | None = None,
+    over: Sequence[str] = ("start", "size", "type"),
 ) -> tuple[list[Window], tuple[int, int] | None]:
-    """The same windows summed over time and types, and the first and last second of them; None = there are none.
+    """The same windows summed over these keys, and the first and last second of them; None = there are none.
 
     Takes the memory of one day, and of the sums.
     """
@@ -56,7 +60,7 @@ def read_sums(
         for day in days:
             if day.num_rows:
                 starts += pc.min_max(day["start"]).as_py().values()
-                sums = sum_over([sums, day], ("start", "size", "type"))
+                sums = sum_over([sums, day], over)
         return windows_of(sums), (min(starts), max(starts) + size) if starts else None
 
     return _read(folder, add, size, since, until)

@@ -94,10 +94,11 @@ Out = Annotated[
     Path | None, typer.Option("--out", help="Write report.html, topology.json, tables and pictures to this folder.")
 ]
 Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
+Until = Annotated[str, typer.Option("--until", help="Traffic before then, in the same format; by default until now.")]
 TrafficOption = Annotated[
     TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
 ]
-Folder = Annotated[Path | None, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
+Folder = Annotated[str, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
 Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run; show the differences.")]
 FailOn = Annotated[
     Level | None, typer.Option("--fail-on", help="Exit with 1 if a finding has this severity or a worse one.")
@@ -136,8 +137,9 @@ def topology(
     out: Out = None,
     diff: Diff = None,
     since: Since = _WINDOW,
+    until: Until = "",
     traffic: TrafficOption = TrafficName.AUTO,
-    folder: Folder = None,
+    folder: Folder = "",
     fail_on: FailOn = None,
     jars: Jars = None,
     memory: Memory = "1g",
@@ -166,7 +168,7 @@ def topology(
     with interruptible():
         old = read_old(diff)
         where = chosen_namespace(namespace, everywhere, context)
-        query = make_query(kafka, since, where, folder, traffic)
+        query = make_query(kafka, since, until, where, folder, traffic)
         if graphframes:
             check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest
@@ -214,16 +216,19 @@ def check_jars(jars: list[Path]) -> None:
         raise NoGraphFramesError(why, "--engine local needs no jars.")
 
 
-def make_query(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> TopologyQuery:
+def make_query(kafka: str, since: str, until: str, namespace: str, folder: str, traffic: TrafficName) -> TopologyQuery:
     """The options of a run -> what to read. Raises UsageError."""
     now = time.time()
     settings = load_settings()
     begin = read_time(since, "--since", now)
+    end = min(read_time(until, "--until", now), now) if until else now
     if begin >= now:
         raise UsageError(f"--since {since!r} is in the future.", "Write a time in the past.")
+    if begin >= end:
+        raise UsageError("--since is not before --until.", "Swap them.")
     tier: Tier | None = None if traffic is TrafficName.AUTO else Tier(traffic.value)
     tables = folder or settings.traffic_dir
-    return TopologyQuery(kafka_client(kafka), settings.instance, now, begin, now, namespace, tables, tier)
+    return TopologyQuery(kafka_client(kafka), settings.instance, now, begin, end, namespace, tables, tier)
 
 
 def read_old(path: Path | None) -> Topology | None:

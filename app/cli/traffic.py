@@ -15,12 +15,15 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.options.completion import complete_channel
+from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.operations.contract_snapshot import choose_channel, in_namespace, read_contract
+from app.operations.times import read_time
 from app.settings import load_settings
+from app.settings.extras import REPORT
 from knative.contract import kafka_names
 from knative.contract.records import CHANNEL, SUBSCRIPTION, Channel, kind_and_name
 from knative.errors import PenstockError, UsageError
@@ -70,6 +73,13 @@ def traffic(
         str,
         typer.Option("--channel", help="Only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
     ] = "",
+    since: Annotated[
+        str, typer.Option("--since", help="From the job's tables: since 90m, 7d ago, or an RFC 3339 time.")
+    ] = "",
+    until: Annotated[str, typer.Option("--until", help="With --since: before then, in the same format.")] = "",
+    folder: Annotated[
+        str, typer.Option("--folder", help="With --since: the tables; by default PENSTOCK_TRAFFIC_DIR.")
+    ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     namespace: Namespace = "",
@@ -80,7 +90,7 @@ def traffic(
 ) -> None:
     """Show the traffic of channels and subscriptions.
 
-    Of the last minute by default.
+    Of the last minute by default. With --since, of a time range that `penstock job traffic` has counted.
 
     \b
     Examples:
@@ -89,6 +99,7 @@ def traffic(
       penstock traffic --window 1m --last 60 --channel default/quickstart
       penstock traffic --each -o json
       penstock traffic -n default
+      penstock traffic --since 7d --until 1d
     """
     settings = load_settings()
     keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
@@ -103,6 +114,14 @@ def traffic(
     where = chosen_namespace(namespace, everywhere, context)
     contract = in_namespace(read_contract(client, settings.instance), where) if channel or where else None
     chosen = choose_channel(contract, channel) if channel and contract is not None else None
+    if since:
+        if watch or each:
+            raise UsageError("--since shows one sum.", "Remove --watch and --each.")
+        need_or_install(REPORT, "`penstock traffic --since`")
+        _LISTING.show(history_rows(folder or settings.traffic_dir, since, until, chosen, where), output)
+        return
+    if until or folder:
+        raise UsageError("--until and --folder are for the tables.", "Add --since.")
 
     def read() -> list[Line]:
         return read_lines(client, settings.instance, _SECONDS[window], last, chosen, where)
@@ -166,6 +185,21 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
             first = int(now) - int(now) % size - (last - 1) * size
             shown.append(_row(line, first, merged(line.windows.values()), now - first))
     return shown
+
+
+def history_rows(
+    folder: str, since: str, until: str, channel: Channel | None, namespace: str
+) -> list[dict[str, object]]:
+    """A row for each line of the tables. Rates are over the windows of the range."""
+    from app.operations.traffic_history import read_history
+
+    now_s = time.time()
+    begin_s = read_time(since, "--since", now_s)
+    end_s = read_time(until, "--until", now_s) if until else now_s
+    if begin_s >= end_s:
+        raise UsageError("--since is not before --until.", "Swap them.")
+    lines, seconds = read_history(folder, begin_s, end_s, channel, namespace)
+    return [_row(line, start, window, seconds) for line in lines for start, window in line.windows.items()]
 
 
 def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:

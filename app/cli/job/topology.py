@@ -23,6 +23,7 @@ from app.cli.topology import (
     Since,
     TrafficName,
     TrafficOption,
+    Until,
     check_jars,
     finish,
     make_query,
@@ -45,8 +46,9 @@ def topology(
     out: Out = None,
     diff: Diff = None,
     since: Since = "10m",
+    until: Until = "",
     traffic: TrafficOption = TrafficName.AUTO,
-    folder: Folder = None,
+    folder: Folder = "",
     fail_on: FailOn = None,
     jars: Jars = None,
     kafka: Kafka = "",
@@ -71,7 +73,7 @@ def topology(
         from app.operations.topology.job import is_small, run
 
         old = read_old(diff)
-        query = make_query(kafka, since, namespace, folder, traffic)
+        query = make_query(kafka, since, until, namespace, folder, traffic)
         _check_jars(engine, remote, jars or [])
         # GraphFrames' rounds are many queries over the whole graph: generated code is worth its compile time.
         small = engine is not EngineChoice.GRAPHFRAMES and is_small(query)

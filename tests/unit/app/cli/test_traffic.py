@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +13,17 @@ import yaml
 from typer.testing import CliRunner
 
 import web.pages.traffic  # noqa: F401 - imported late by the command; Faust under it starts a process meanwhile
+from analytics.traffic.windows import Window as TableWindow
 from app.cli import cli, traffic
 from app.cli.output.format import print_yaml
-from app.cli.traffic import rows
+from app.cli.traffic import history_rows, rows
 from app.operations.contract_snapshot import Contract
 from knative.contract.records import Channel
+from knative.errors import UsageError
 from knative.traffic.counts import Counts
 from tables.traffic_windows.view import Line
 from tables.traffic_windows.windows import Window
+from tests.support.traffic_tables import write_tables
 
 BOTH = (
     Channel("c", 1, "ns", "both", "t", "t.dlq", 1),
@@ -45,6 +49,32 @@ def test_the_sum_of_the_windows() -> None:
     assert (sub["name"], sub["delivered"], sub["retried"], sub["dead_lettered"]) == ("ns/sub", 10, 1, 1)
     assert (sub["filtered"], sub["ignored"], sub["bytes"]) == (2, 3, 100)
     assert (sub["p50"], sub["p99"]) == ("8.83 s", "8.83 s")
+
+
+def test_a_range_is_read_from_the_tables(tmp_path: Path) -> None:
+    """In minutes, or in hours if it is long; what came in counts once, and each subscription by itself."""
+    now = int(time.time()) // 3600 * 3600
+    write_tables(
+        tmp_path,
+        [
+            TableWindow(now - 7200, 60, "stored", "ns", "ch", "", "a", "/1", Counts(5, 50)),
+            TableWindow(now - 7140, 60, "stored", "ns", "ch", "", "b", "/2", Counts(1, 10)),
+            TableWindow(now - 7200, 60, "accepted", "ns", "ch", "", "a", "/1", Counts(5, 50)),
+            TableWindow(now - 7200, 60, "settled", "ns", "ch", "sub", "a", "/1", Counts(4, 40, 4), latency={50: 4}),
+            TableWindow(now - 7200, 60, "settled", "other", "ch", "sub", "a", "/1", Counts(9, 90, 9)),
+        ],
+    )
+
+    def read(since: str, until: str = "", channel: Channel | None = None) -> list[tuple[object, ...]]:
+        found = history_rows(str(tmp_path), since, until, channel, "ns")
+        return [(row["name"], row.get("accepted"), row.get("delivered"), row["per_s"]) for row in found]
+
+    assert read("4h") == [("ns/ch", 6, None, "0.1"), ("ns/sub", None, 4, "0.0")]
+    assert read("4h", "1h", Channel("c", 1, "ns", "elsewhere", "t", "t.dlq", 1)) == []
+    assert read("30d") == [("ns/ch", 6, None, "0.0"), ("ns/sub", None, 4, "0.0")]
+    assert read("1s") == []
+    with pytest.raises(UsageError, match="not before --until"):
+        read("1h", "2h")
 
 
 def test_each_window_the_latest_first() -> None:

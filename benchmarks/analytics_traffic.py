@@ -3,6 +3,7 @@
     records/s   wall, from the first batch's beginning to the last one's end (Spark has started by then)
     CPU us      of the job's process and its JVM together, per record, with and without the start of Spark
     warm        both, for the batches after the first: without one-time costs (loading and compiling classes)
+    bare        CPU us per record of a Spark that reads the same batches after it, and counts headers and bytes only
     RSS         of the JVM after each batch; it should stay flat
 
 The plain consumer (librdkafka, one thread) counts the same groups from the same topics: the oracle and the ceiling.
@@ -112,6 +113,7 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
         plan = TrafficPlan(client, owners, "", folder, KafkaTopics(client).describe, records_max=batch)
         summary = TrafficJob(spark, plan, on_batch).run()
         used = sum(map(cpu_s, pids))
+        bare_us = _bare(spark, client, topic, [records for records, _, _ in marks], pids)
         (_, warm_at, warm_cpu), (_, end_at, end_cpu) = marks[0], marks[-1]
         warm = sum(records for records, _, _ in marks[1:])
         print(
@@ -122,11 +124,35 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
                     "us": (used - start_cpu) / summary.records * 1e6,
                     "warm_per_s": warm / (end_at - warm_at) if warm else None,
                     "warm_us": (end_cpu - warm_cpu) / warm * 1e6 if warm else None,
+                    "bare_us": bare_us,
                     "us_with_start": used / summary.records * 1e6,
                     "rss_mb": rss,
                 }
             )
         )
+
+
+def _bare(spark: Any, client: Mapping[str, Any], topic: str, batches: list[int], pids: list[int]) -> float | None:
+    """CPU us per record of reading as many records as the batches after the first had, in as many reads."""
+    from pyspark.sql import functions as f
+
+    from analytics.spark.kafka_source import body_bytes, read_ranges
+    from analytics.traffic.topic_identity import Offsets, positions, to_read
+    from app.operations.traffic_topics import KafkaTopics
+
+    now, count, began = KafkaTopics(client).describe([topic], True), 0, 0.0
+    done: Offsets = {}
+    for number, records in enumerate(batches):
+        if number == 1:
+            began = sum(map(cpu_s, pids))
+        ranges = to_read(now, done, records)
+        read = read_ranges(spark, client, ranges).select(
+            f.size("headers").alias("headers"), body_bytes().alias("bytes")
+        )
+        found = read.agg(f.count(f.lit(1)), f.sum("headers"), f.sum("bytes")).collect()[0][0]
+        count += found if number else 0
+        done = positions(done, ranges)
+    return (sum(map(cpu_s, pids)) - began) / count * 1e6 if count else None
 
 
 def cpu_s(pid: int) -> float:
@@ -171,6 +197,8 @@ def main() -> None:
         f"traffic job     {found['per_s']:>9,.0f}/s  {found['us']:5.1f} us CPU per record "
         f"({found['us_with_start']:.1f} with the start); targets {TARGET_PER_S:,}/s, {TARGET_US} us"
     )
+    if found["bare_us"] is not None:
+        print(f"bare read       {found['bare_us']:.1f} us; job after its first batch {found['warm_us']:.1f} us CPU")
     print(f"memory          {', '.join(map(str, found['rss_mb']))} MB after each batch")
     print(
         f"sums            {'equal, group by group' if counted == dict(groups) else 'DIFFERENT'} ({len(groups)} groups)"

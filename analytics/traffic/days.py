@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics.traffic.dataset import WINDOWS, Ages, Commit, Dataset, day_name
 from analytics.traffic.frames import days_of
-from analytics.traffic.windows import SCHEMA, SPARK_SCHEMA
+from analytics.traffic.windows import SPARK_SCHEMA
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -29,27 +29,24 @@ def write_days(
     dataset: Dataset,
     commit: Commit,
     ages: Ages,
-    new: Sequence[DataFrame],
-    lines: Sequence[Mapping[str, Any]],
+    new: DataFrame | None,
+    events: Mapping[int, int],
 ) -> dict[str, tuple[str, ...]]:
     """The files of all days after run `commit.run`, which adds the `new` windows to `commit.days`.
 
-    `lines` are sums of the new windows by day (`frames.batch_lines`). Days that have become too old are left out.
+    `events`: the first second of each day that has new windows, and their events. Days that have become too old are
+    left out.
     """
-    added: dict[str, int] = {}
-    for line in lines:
-        day = day_name(line["day"])
-        if line["windows"] and ages.resolution(day):
-            added[day] = added.get(day, 0) + line["events"]
+    added = {day_name(start): count for start, count in events.items() if ages.resolution(day_name(start))}
     due = commit.due(ages)
     again = [day for day in commit.days if (day in added or day in due) and ages.resolution(day)]
     old = dataset.full(name for day in again for name in commit.days[day])
     untouched = {day: names for day, names in commit.days.items() if day not in added and day not in due}
     if not added and not old:
         return untouched
-    rows = [*new, *([read_files(spark, dataset, old)] if old else [])]
-    columns = [frame.select(*SCHEMA.names) for frame in rows]
-    written = days_of(reduce(lambda one, other: one.unionByName(other), columns), ages, commit.run)
+    parts = [new] if new is not None else []
+    parts += [read_files(spark, dataset, old)] if old else []
+    written = days_of(reduce(lambda one, other: one.unionByName(other), parts), ages, commit.run)
     target = f"{dataset.uri}/{WINDOWS}"
     writer = written.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").option("compression", "zstd")
     writer.partitionBy("resolution", "day", "run").parquet(target)

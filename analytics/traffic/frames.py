@@ -16,7 +16,6 @@ import pyarrow as pa
 from analytics.spark.kafka_source import body_bytes, header, second
 from analytics.spark.rows import frame_of
 from analytics.traffic.dataset import Ages
-from analytics.traffic.totals import LINE
 from analytics.traffic.windows import COUNTS, DAY_S, HOUR_S, KEYS, MINUTE_S, SCHEMA, STORED
 from knative.traffic.counts import OF_SUBSCRIPTIONS, column
 from knative.traffic.delta import COMBINATIONS_MAX
@@ -28,6 +27,8 @@ LATENESS_S = 600
 TEXT_MAX = 256  #: characters of a type or a source; the rest is cut off
 
 _OWNERS = pa.schema([*((name, pa.string()) for name in ("topic", "namespace", "channel")), ("before", pa.int64())])
+#: Windows of a batch, with what they say of it.
+ROWS = pa.schema([*SCHEMA, ("topic", pa.string()), *((name, pa.int64()) for name in ("newest", "folded", "repeats"))])
 #: What rows of a batch say of it, and how that is summed.
 OF_BATCH = {"newest": "max", "folded": "sum", "repeats": "sum"}
 Owner = tuple[str, str]  #: namespace and name of a channel
@@ -104,24 +105,6 @@ def summed(rows: DataFrame, keys: Sequence[str], more: Mapping[str, str] = Mappi
     buckets = split.groupBy(*keys, "bucket").agg(*sums, f.sum("n").alias("n"))
     entry = f.when(f.col("bucket").isNotNull(), f.struct("bucket", f.col("n").alias("count")))
     return buckets.groupBy(*keys).agg(*sums, f.sort_array(f.collect_list(entry)).alias("latency"))
-
-
-def batch_lines(rows: DataFrame) -> DataFrame:
-    """Sums of a batch by topic, day and line of the summary: what the driver gets of it. `windows` counts those that
-    are not empty (0: all of it was counted before); `first` and `last` are their starts."""
-    from pyspark.sql import functions as f
-
-    some = f.greatest(*COUNTS) > 0
-    marked = rows.withColumns(
-        {
-            "day": f.col("start") - f.col("start") % DAY_S,
-            "windows": some.cast("int"),
-            "first": f.when(some, f.col("start")),
-            "last": f.when(some, f.col("start")),
-        }
-    )
-    more = {**OF_BATCH, "windows": "sum", "first": "min", "last": "max"}
-    return summed(marked, ("topic", "day", *LINE), more)
 
 
 def days_of(rows: DataFrame, ages: Ages, run: int) -> DataFrame:

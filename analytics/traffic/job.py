@@ -18,21 +18,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from analytics.spark.kafka_source import bootstrap, read_batch, read_ranges
+from analytics.spark.rows import frame_of_table
 from analytics.traffic.dataset import Ages, Commit, Dataset, Folder
 from analytics.traffic.days import write_days
 from analytics.traffic.deltas import delta_ranges, delta_rows, fresh_deltas, read_deltas
 from analytics.traffic.failures import explain_failure
-from analytics.traffic.frames import Owner, batch_lines, record_rows
+from analytics.traffic.frames import ROWS, Owner, record_rows
 from analytics.traffic.migrate import migrate
 from analytics.traffic.seen import Seen
 from analytics.traffic.topic_identity import Ranges, TopicProbe, changed, judge, positions, to_read
-from analytics.traffic.totals import Totals
-from analytics.traffic.windows import STORED
+from analytics.traffic.totals import Totals, by_day, by_topic, not_empty
+from analytics.traffic.windows import SCHEMA, STORED
 from knative.traffic.delta import BadDeltaError, decode
 
 if TYPE_CHECKING:
@@ -204,40 +208,45 @@ class TrafficJob:
     def _batch(self, after: Commit, records: DataFrame | None, deltas: DataFrame | None) -> Commit | None:
         """Count these into the tables. None: nothing was counted, because a topic was replaced meanwhile."""
         began, topic = time.monotonic(), self._plan.traffic_topic
-        seen, parts, kept = Seen.from_json(after.seen), [], []
+        seen, parts = Seen.from_json(after.seen), []
         counters: dict[str, int] = {}
-        try:
-            if records is not None:
-                parts.append(record_rows(records, after.owners, after.newest))
+        if records is not None:
+            parts.append(record_rows(records, after.owners, after.newest))
+        with ExitStack() as stack:
             if deltas is not None:
                 fresh = fresh_deltas(self._within(read_deltas(deltas)), seen.rows()).persist()
-                kept.append(fresh)
+                stack.callback(fresh.unpersist)
                 counters |= self._read_of(fresh)
-                for row in delta_ranges(fresh).collect():
-                    seen.add(row["by"], row["first"], row["last"], row["at"])
+                for found in delta_ranges(fresh).collect():
+                    seen.add(found["by"], found["first"], found["last"], found["at"])
                 parts.append(delta_rows(fresh, topic, after.newest.get(topic)))
-            lines: list[dict[str, Any]] = []
+            # The sums are here, so what follows reads nothing of Kafka again, also if an executor is lost.
+            rows = ROWS.empty_table()
             if parts:
-                parts = [reduce(lambda one, other: one.unionByName(other), parts).persist()]
-                kept += parts
-                lines = batch_lines(parts[0]).toArrow().to_pylist()
-            # After all of the batch was read and before it is written, so that no commit mixes a topic with the one
-            # that replaced it.
-            if after.ids and changed(after.ids, self._plan.describe(sorted(after.ids), False)):
-                return None
-            newest = dict(after.newest)
-            for line in lines:  # a clock that is ahead makes no event late
-                newest[line["topic"]] = max(newest.get(line["topic"], 0), min(line["newest"], int(time.time())))
-            seen.forget(newest.get(topic, 0))
-            after = replace(after, run=after.run + 1, newest=newest, seen=seen.to_json())
-            ages = Ages.at(time.time())
-            after = replace(after, days=write_days(self._spark, self._dataset, after, ages, parts, lines))
-        finally:
-            for frame in kept:
-                frame.unpersist()
+                rows = reduce(lambda one, other: one.unionByName(other), parts).select(ROWS.names).toArrow().cast(ROWS)
+        # After all of the batch was read and before it is written, so that no commit mixes a topic with the one that
+        # replaced it.
+        if after.ids and changed(after.ids, self._plan.describe(sorted(after.ids), False)):
+            return None
+        topics, newest = by_topic(rows), dict(after.newest)
+        for row in topics:  # a clock that is ahead makes no event late
+            newest[row["topic"]] = max(newest.get(row["topic"], 0), min(row["newest"], int(time.time())))
+        seen.forget(newest.get(topic, 0))
+        after = replace(after, run=after.run + 1, newest=newest, seen=seen.to_json())
+        windows = not_empty(rows).select(SCHEMA.names)
+        new = frame_of_table(self._spark, windows) if windows.num_rows else None
+        days = write_days(self._spark, self._dataset, after, Ages.at(time.time()), new, by_day(rows))
+        after = replace(after, days=days)
         self._dataset.write(after)
         self._dataset.tidy(after)
-        self._count(counters, lines, after.run, time.monotonic() - began)
+        for row in topics:
+            name = RECORDS if row["kind"] == STORED else DELTAS
+            counts = {counter: row[counter] for counter in ("late", "folded", "repeats")}
+            for counter, count in {**counts, **({"records": row["events"]} if name == RECORDS else {})}.items():
+                counters[f"{name}.{counter}"] = counters.get(f"{name}.{counter}", 0) + count
+        self._count(counters, rows, windows.num_rows)
+        if self._on_batch is not None:
+            self._on_batch(after.run, counters, time.monotonic() - began)
         return after
 
     def _read_of(self, fresh: DataFrame) -> dict[str, int]:
@@ -254,21 +263,12 @@ class TrafficJob:
             self._note(_unreadable(self._plan.traffic_topic, *row["first"]))
         return {"deltas.records": row["all"] or 0, "deltas.unreadable": row["bad"] or 0}
 
-    def _count(self, counters: dict[str, int], lines: list[dict[str, Any]], run: int, seconds: float) -> None:
-        for line in lines:
-            name = RECORDS if line["kind"] == STORED else DELTAS
-            counts = {"late": line["late"], "folded": line["folded"], "repeats": line["repeats"]}
-            if name == RECORDS:
-                counts["records"] = line["events"]
-            for counter, count in counts.items():
-                counters[f"{name}.{counter}"] = counters.get(f"{name}.{counter}", 0) + count
-            self.summary.totals.add(line)
+    def _count(self, counters: Mapping[str, int], rows: pa.Table, windows: int) -> None:
         self.summary.batches += 1
-        self.summary.rows += sum(line["windows"] for line in lines)
+        self.summary.rows += windows
+        self.summary.totals.add(rows)
         for counter, count in counters.items():
             self.summary.counters[counter] = self.summary.counters.get(counter, 0) + count
-        if self._on_batch is not None:
-            self._on_batch(run, counters, seconds)
 
 
 def _unreadable(topic: str, partition: int, offset: int, value: bytes | None) -> str:

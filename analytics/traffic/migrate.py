@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics.traffic.dataset import OLD_TABLES, Ages, BrokenTablesError, Commit, Dataset, reset_hint
 from analytics.traffic.days import write_days
-from analytics.traffic.frames import batch_lines
-from analytics.traffic.windows import SPARK_SCHEMA
+from analytics.traffic.windows import DAY_S, SPARK_SCHEMA
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,17 +64,16 @@ def _migrated(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic
     last = replace(last, run=1)
     if files:
         rows = spark.read.schema(SPARK_SCHEMA).parquet(*map(str, files))
-        last = replace(last, days=write_days(spark, dataset, last, Ages.at(now_s), [rows], _lines(rows)))
+        last = replace(last, days=write_days(spark, dataset, last, Ages.at(now_s), rows, _by_day(rows)))
     dataset.write(last)
     return last
 
 
-def _lines(rows: DataFrame) -> list[dict[str, Any]]:
+def _by_day(rows: DataFrame) -> dict[int, int]:
     from pyspark.sql import functions as f
 
-    columns = {"topic": f.lit(""), "newest": f.lit(0), "folded": f.lit(0), "repeats": f.lit(0)}
-    lines: list[dict[str, Any]] = batch_lines(rows.withColumns(columns)).toArrow().to_pylist()
-    return lines
+    day = (f.col("start") - f.col("start") % DAY_S).alias("day")
+    return {row["day"]: row["events"] for row in rows.groupBy(day).agg(f.sum("events").alias("events")).collect()}
 
 
 def _committed(query: Path) -> tuple[list[Path], dict[str, Any], dict[str, dict[int, int]]]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.traffic.failures import explain_failure
+from analytics.traffic.frames import ROWS
 from analytics.traffic.job import Summary
 from analytics.traffic.offsets import Rate, difference
 from analytics.traffic.seen import FORGET_S, Seen, merged
-from analytics.traffic.totals import Totals
-from analytics.traffic.windows import COUNTS
+from analytics.traffic.totals import Totals, by_day, by_topic, not_empty
+from analytics.traffic.windows import DAY_S, Window, table_of
 from app.cli.output.traffic import batch_line, oddities, summary_rows
 from knative.errors import NotReadyError, PenstockError
+from knative.traffic.counts import Counts
 
 NOW = 1_790_000_040
 
@@ -87,31 +90,52 @@ def test_rates() -> None:
     assert Rate("arrived", "ns/a", "", 10.0, 10.0, 50).per_s == 0.0
 
 
-def line(kind: str, events: int, **more: Any) -> dict[str, Any]:
-    """A row of `frames.batch_lines`."""
-    row = dict.fromkeys([*COUNTS, "folded", "repeats"], 0)
-    names = {"topic": "t", "day": 0, "kind": kind, "namespace": "ns", "channel": "a", "subscription": ""}
-    return {**row, **names, "events": events, "windows": 1, "first": NOW, "last": NOW, "latency": [], **more}
+def rows(*windows: Window, **more: Any) -> pa.Table:
+    """Rows of a batch."""
+    columns = {"topic": "t", "newest": NOW, "folded": 0, "repeats": 0, **more}
+    table = table_of(windows)
+    for name, value in columns.items():
+        table = table.append_column(ROWS.field(name), pa.array([value] * len(windows), ROWS.field(name).type))
+    return table
+
+
+def stored(start: int, events: int, **more: Any) -> Window:
+    return Window(start, 60, "stored", "ns", "a", counts=Counts(events), **more)
 
 
 def test_totals_are_of_lines() -> None:
     totals = Totals()
-    totals.add(line("stored", 3, first=NOW, last=NOW + 120, late=1))
-    totals.add(line("stored", 5, first=NOW - 60, last=NOW, latency=[{"bucket": 2, "count": 1}]))
-    totals.add(line("stored", 4, latency=[{"bucket": 2, "count": 2}]))
-    totals.add(line("accepted", 0, windows=0, first=None, last=None))
+    totals.add(rows(stored(NOW, 1, late=1, type="x"), stored(NOW + 120, 2, source="y")))
+    totals.add(rows(stored(NOW - 60, 5, latency={2: 1}), stored(NOW, 4, latency={2: 2})))
+    totals.add(rows(Window(NOW, 60, "accepted", "ns", "a")))
 
     [window] = totals.windows.values()
     assert (window.counts.events, window.late, window.latency, window.size) == (12, 1, {2: 3}, 240)
 
 
+def test_a_batch_in_sum() -> None:
+    """Deltas that were counted before have no window, and are repeats."""
+    batch = pa.concat_tables(
+        [
+            rows(stored(DAY_S + 60, 2), stored(2 * DAY_S - 60, 3, late=3), stored(2 * DAY_S, 4), folded=1),
+            rows(Window(60, 60, "settled", "ns", "a", "s"), repeats=5, topic="d"),
+        ]
+    )
+
+    assert by_day(batch) == {DAY_S: 5, 2 * DAY_S: 4}
+    assert not_empty(batch).num_rows == 3
+    assert sorted(by_topic(batch), key=lambda row: str(row["topic"])) == [
+        {"topic": "d", "kind": "settled", "events": 0, "late": 0, "folded": 0, "repeats": 5, "newest": NOW},
+        {"topic": "t", "kind": "stored", "events": 9, "late": 3, "folded": 3, "repeats": 0, "newest": NOW},
+    ]
+
+
 def test_the_summary_in_words() -> None:
     summary = Summary(seconds=2.0)
-    summary.totals.add(line("stored", 2))
-    summary.totals.add(line("settled", 9, subscription="s", delivered=9))
-    rows = summary_rows(summary)
+    settled = Window(NOW, 60, "settled", "ns", "a", "s", counts=Counts(9, 0, 9))
+    summary.totals.add(rows(stored(NOW, 2), settled))
 
-    shown = [(row["line"], row["events"], row["rate"], row["tier"]) for row in rows]
+    shown = [(row["line"], row["events"], row["rate"], row["tier"]) for row in summary_rows(summary)]
     assert shown == [("ns/a > s", 9, 0.1, "deltas"), ("ns/a", 2, 0.0, "records")]
     counters = {"records.records": 1000, "deltas.records": 200, "records.late": 2, "records.folded": 0}
     assert batch_line(3, counters, 0.5) == "run 3: 1,200 records in 0.5 s (2 late)"

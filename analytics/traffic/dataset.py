@@ -39,7 +39,7 @@ KEEP_MINUTES_S = 3 * DAY_S  #: days older than this are in hours
 KEEP_HOURS_S = 60 * DAY_S  #: and days older than this in one window each
 KEEP_S = 400 * DAY_S  #: and days older than this are dropped: a year and a month can be compared
 
-Folder = Path | str  #: a folder here, or the URI of one on another file system (s3a://bucket/traffic)
+Folder = Path | str  #: a folder here, or a URI (s3a://bucket/traffic?region=eu-central-1: Arrow takes the query)
 
 
 class BrokenTablesError(PenstockError):
@@ -117,15 +117,15 @@ class Dataset:
             path = Path(self.folder.removeprefix("file://")).absolute()
             self.fs, self.root, self.uri = pafs.LocalFileSystem(), str(path), path.as_uri()
         else:
-            self.uri = self.folder.rstrip("/")
+            self.uri = self.folder.partition("?")[0].rstrip("/")  # for Spark, which has settings of its own
             self.fs, self.root = self._elsewhere()
 
     def _elsewhere(self) -> tuple[pafs.FileSystem, str]:
-        scheme, _, place = self.uri.partition("://")
+        uri = re.sub("^s3a:", "s3:", self.folder)
+        if uri.startswith("s3:"):  # a commit is one request, instead of the parts of a large object
+            uri += ("&" if "?" in uri else "?") + "allow_delayed_open=true"
         try:
-            if scheme in ("s3", "s3a"):  # the environment says which region, endpoint and credentials: AWS_REGION, ...
-                return pafs.S3FileSystem(), place
-            return pafs.FileSystem.from_uri(self.uri)  # type: ignore[no-any-return]
+            return pafs.FileSystem.from_uri(uri)  # type: ignore[no-any-return]
         except (OSError, ValueError) as problem:
             raise UsageError(
                 f"{self.folder} is not a place for tables ({problem}).",

@@ -193,7 +193,7 @@ def test_a_folder_elsewhere_is_a_uri(tmp_path: Path) -> None:
     local, file = Dataset("traffic"), Dataset(tmp_path.as_uri())
     assert (local.is_local, local.root, local.uri) == (True, str(Path("traffic").absolute()), local.uri)
     assert (file.is_local, file.root, file.uri) == (True, str(tmp_path), tmp_path.as_uri())
-    bucket = Dataset("s3a://bucket/a/traffic/")
+    bucket = Dataset("s3a://bucket/a/traffic/?region=eu-central-1")
     assert (bucket.is_local, bucket.root, bucket.uri) == (False, "bucket/a/traffic", "s3a://bucket/a/traffic")
     assert bucket.uri_of("bucket/a/traffic/windows/x") == "s3a://bucket/a/traffic/windows/x"
     with pytest.raises(UsageError, match="nfs://host/x is not a place"):

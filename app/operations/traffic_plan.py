@@ -34,8 +34,8 @@ class Plan:
 
 def traffic_folder(wish: str, *, span: bool) -> str:
     """The folder of the tables: `wish`, or that of the settings. A bounded read has a folder of its own beside it."""
-    folder = load_settings().traffic_dir.rstrip("/")
-    return wish or (f"{folder}-span" if span else folder)
+    folder, mark, query = load_settings().traffic_dir.partition("?")
+    return wish or (f"{folder.rstrip('/')}-span{mark}{query}" if span else f"{folder}{mark}{query}")
 
 
 def plan_traffic(

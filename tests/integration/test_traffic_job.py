@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from analytics.spark.rows import frame_of
-from analytics.traffic.dataset import BrokenTablesError, Commit, Dataset
+from analytics.traffic.dataset import BrokenTablesError, Dataset
 from analytics.traffic.deltas import read_deltas
 from analytics.traffic.job import TrafficJob, TrafficPlan
 from analytics.traffic.read import count_rows, read_windows
@@ -113,27 +113,35 @@ def test_sums_are_the_ledgers(spark: SparkSession, kafka: EmbeddedKafka, sent: S
     assert len(list((folder / "windows").rglob("*.parquet"))) == 1, "one day, and no file of a run before"
 
 
-def test_a_run_that_ends_before_its_commit_counts_once(
-    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["files_of", "write", "tidy"])
+def test_a_run_that_is_killed_counts_once(
+    step: str, spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a kill between the files and the commit leaves behind."""
-    folder = tmp_path / "traffic"
+    """When Spark has written the days, before the commit, and when files of former runs go; in the first run, later."""
     a, _ = sent.owners
-    plan = _plan(kafka, sent, folder)
-    write = Dataset.write
+    plan = _plan(kafka, sent, tmp_path)
 
-    def end(self: Dataset, commit: Commit) -> None:
-        raise KeyboardInterrupt
-
-    for _ in range(2):  # the first run of all, and one that continues
+    for _ in range(2):
         sent.records(a, 100, BEGIN_S, 300)
         sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 60))
-        monkeypatch.setattr(Dataset, "write", end)
+        calls = iter([False, True] if step == "tidy" else [True])  # a run begins with tidying, too
+        monkeypatch.setattr(Dataset, step, lambda *_, calls=calls: _end(calls))
         with pytest.raises(KeyboardInterrupt):
             TrafficJob(spark, plan).run()
-        monkeypatch.setattr(Dataset, "write", write)
+        monkeypatch.undo()
         TrafficJob(spark, plan).run()
-        assert shown(read_windows(folder)) == sent.expected()
+        assert shown(read_windows(tmp_path)) == sent.expected()
+
+
+def _end(calls: Iterator[bool]) -> None:
+    if next(calls):
+        raise KeyboardInterrupt
+
+
+def test_a_broken_commit_is_named(spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path) -> None:
+    sent.records(next(iter(sent.owners)), 10, BEGIN_S, 60)
+    plan, folder = _plan(kafka, sent, tmp_path / "t"), tmp_path / "t"
+    TrafficJob(spark, plan).run()
     [commit] = (folder / "commits").glob("*.json")
     commit.write_text("nonsense")
     with pytest.raises(BrokenTablesError, match=r"cannot be read.*--reset"):

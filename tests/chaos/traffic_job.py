@@ -1,0 +1,63 @@
+"""`python -m tests.chaos.traffic_job`: `penstock job traffic`, killed at ten random moments while records arrive.
+
+Each run is the real command in a process of its own, with batches so small that most kills come in the middle of one.
+In the end a run that is left alone must make the tables equal to the ledger: every count and every bucket of latency.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from analytics.traffic.dataset import Dataset
+from analytics.traffic.read import read_windows
+from app.local.kafka import EmbeddedKafka
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import REPOSITORY
+from tests.support.traffic import Sent, shown
+
+
+def main() -> None:
+    """Send, kill, again; then compare."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.traffic_job", description=__doc__)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most", type=float, default=40.0, help="seconds until a kill, at most")
+    wish = parser.parse_args()
+    dice = random.Random(wish.seed)
+    with tempfile.TemporaryDirectory(prefix="penstock-chaos-") as name:
+        root = Path(name)
+        with EmbeddedKafka(root / "kafka", port=0, heap="384m", jars_root=REPOSITORY / ".penstock" / "kafka") as kafka:
+            looked = Looked.make(kafka.bootstrap, "chaos")
+            looked.subscribe("sub")
+            sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+            admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+            admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
+            command = looked.command("job", "traffic", "--master", "local[1]", "--batch", "1000")
+            command += ["--folder", str(root / "traffic")]
+            begin = int(time.time()) // 60 * 60 - 3600
+            for number in range(wish.kills):
+                sent.records(looked.topic, 1500, begin + 300 * number, 300)
+                sent.deltas("w", ("ns", "ch"), range(begin + 300 * number, begin + 300 * number + 300))
+                with subprocess.Popen(command, stderr=subprocess.PIPE, env=looked.environment(), cwd=REPOSITORY) as job:
+                    time.sleep(dice.uniform(0.0, wish.most))
+                    job.send_signal(signal.SIGKILL)
+                last = Dataset(root / "traffic").last()
+                print(f"kill {number + 1}: {'commit ' + str(last.run) if last else 'no commit'}", flush=True)
+            subprocess.run(command, check=True, env=looked.environment(), cwd=REPOSITORY, timeout=900)
+            equal = shown(read_windows(root / "traffic")) == sent.expected()
+            events = sum(window.counts.events for window in read_windows(root / "traffic"))
+            print(f"{events:,} events in the tables; {'equal to the ledger' if equal else 'DIFFERENT'}")
+            raise SystemExit(not equal)
+
+
+if __name__ == "__main__":
+    main()

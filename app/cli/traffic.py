@@ -58,6 +58,11 @@ _EACH = replace(
 )
 
 
+Since = Annotated[str, typer.Option("--since", help="From the job's tables: since 90m, 7d ago, or an RFC 3339 time.")]
+Until = Annotated[str, typer.Option("--until", help="With --since: before then, in the same format.")]
+Folder = Annotated[str, typer.Option("--folder", help="With --since: the tables; by default PENSTOCK_TRAFFIC_DIR.")]
+
+
 class Size(StrEnum):
     """The values of `--window`."""
 
@@ -73,13 +78,9 @@ def traffic(
         str,
         typer.Option("--channel", help="Only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
     ] = "",
-    since: Annotated[
-        str, typer.Option("--since", help="From the job's tables: since 90m, 7d ago, or an RFC 3339 time.")
-    ] = "",
-    until: Annotated[str, typer.Option("--until", help="With --since: before then, in the same format.")] = "",
-    folder: Annotated[
-        str, typer.Option("--folder", help="With --since: the tables; by default PENSTOCK_TRAFFIC_DIR.")
-    ] = "",
+    since: Since = "",
+    until: Until = "",
+    folder: Folder = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     namespace: Namespace = "",

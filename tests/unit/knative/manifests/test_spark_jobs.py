@@ -54,7 +54,7 @@ def test_executors_are_restricted_and_have_nothing_of_the_driver(name: str) -> N
     assert executor["enableServiceLinks"] is False
     assert executor["serviceAccountName"] == template["executor"]["serviceAccount"] == "penstock-worker"
     assert not container.keys() & {"env", "envFrom"}
-    assert [one["name"] for one in executor["volumes"]] == ["tmp"]
+    assert [one["name"] for one in executor["volumes"]] == ["data", "tmp"]
 
 
 @pytest.mark.parametrize("name", sorted(APPLICATIONS))

@@ -34,7 +34,7 @@ from analytics.topology.model.sums import Summing, Sums
 from app.operations.spark_jars import jar_places
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
-from knative.traffic.counts import NAMES, Counts
+from knative.traffic.counts import NAMES, Counts, column
 from knative.traffic.delta import ACCEPTED, Delta
 
 if TYPE_CHECKING:
@@ -158,22 +158,23 @@ def _by_spark(spark: SparkSession, pairs: int, contract: Inputs) -> Sums:
     from pyspark.sql import functions as f
 
     from analytics.topology.spark.sums import fetch
-    from analytics.topology.spark.traffic import summed
+    from analytics.topology.spark.traffic import sums_of
 
     place = f"id div {_SOURCES} % {len(contract.channels)}"
     counts = {"events": "1 + id % 97", "bytes": "1024 * (1 + id % 97)"}
     rows = spark.range(pairs).select(
         f.expr("double(0) as first"),
         f.expr("double(1) as last"),
-        f.expr("true as accepted"),
+        f.expr("'accepted' as kind"),
         f.expr(f"concat('team-', {place} % {_NAMESPACES}) as namespace"),
         f.expr(f"concat('channel-', {place}) as channel"),
         f.expr("'' as subscription"),
         f.expr(f"concat('/fleet/vehicle/', id % {_SOURCES}) as source"),
-        *(f.expr(f"bigint({counts.get(name, 0)}) as {name}") for name in NAMES),
-        f.expr("map_from_arrays(cast(array() as array<int>), cast(array() as array<bigint>)) as latency"),
+        *(f.expr(f"bigint({counts.get(name, 0)}) as {column(name)}") for name in NAMES),
+        f.expr("bigint(0) as late"),
+        f.expr("cast(array() as array<struct<bucket:int,count:bigint>>) as latency"),
     )
-    return fetch(summed(rows), lambda span: span or Window())[0]
+    return fetch(sums_of(rows), lambda span: span or Window())[0]
 
 
 def measure(edges: int, fleet: bool, spark: SparkSession | None, engine: Engine) -> dict[str, object]:

@@ -15,7 +15,7 @@ from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka
 from app.cli.output.format import Format, Output, print_json
 from app.cli.output.topology_questions import show_impact, show_paths
-from app.cli.topology import Folder, Since, TrafficName, TrafficOption, make_query
+from app.cli.topology import Folder, Since, TrafficName, TrafficOption, Until, make_query
 from app.operations.topology.asking import choose_vertex, read_document
 from app.operations.topology.reading import read_inputs
 from app.settings.extras import REPORT
@@ -30,8 +30,9 @@ def impact(
     vertex: Annotated[str, typer.Argument(metavar="VERTEX", help=_NAME)],
     saved: From = None,
     since: Since = "10m",
+    until: Until = "",
     traffic: TrafficOption = TrafficName.AUTO,
-    folder: Folder = None,
+    folder: Folder = "",
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -46,7 +47,7 @@ def impact(
       penstock topology impact subscription/default/good --since 1h -o json
       penstock topology impact default/quickstart --from report/topology.json
     """
-    topology = _document(saved, since, traffic, folder, kafka)
+    topology = _document(saved, since, until, traffic, folder, kafka)
     answer = impact_of(topology, choose_vertex(topology, vertex))
     if output is Format.JSON:
         print_json(asdict(answer))
@@ -59,8 +60,9 @@ def path(
     end: Annotated[str, typer.Argument(metavar="TO", help="The same, of the end of the path.")],
     saved: From = None,
     since: Since = "10m",
+    until: Until = "",
     traffic: TrafficOption = TrafficName.AUTO,
-    folder: Folder = None,
+    folder: Folder = "",
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -75,7 +77,7 @@ def path(
       penstock topology path channel/default/quickstart subscription/default/picky -o json
       penstock topology path quickstart quickstart --from report/topology.json
     """
-    topology = _document(saved, since, traffic, folder, kafka)
+    topology = _document(saved, since, until, traffic, folder, kafka)
     answer = paths_of(topology, choose_vertex(topology, start).id, choose_vertex(topology, end).id)
     if output is Format.JSON:
         print_json(asdict(answer))
@@ -83,7 +85,7 @@ def path(
         show_paths(topology, answer)
 
 
-def _document(saved: Path | None, since: str, traffic: TrafficName, folder: Path | None, kafka: str) -> Topology:
+def _document(saved: Path | None, since: str, until: str, traffic: TrafficName, folder: str, kafka: str) -> Topology:
     """The document of a file, or of now."""
     if saved is not None:
         return read_document(saved, "--from")
@@ -91,4 +93,4 @@ def _document(saved: Path | None, since: str, traffic: TrafficName, folder: Path
     from analytics.topology.build import build
     from analytics.topology.engines.local import LocalEngine
 
-    return build(read_inputs(make_query(kafka, since, "", folder, traffic)), LocalEngine())
+    return build(read_inputs(make_query(kafka, since, until, "", folder, traffic)), LocalEngine())

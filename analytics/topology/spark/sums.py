@@ -16,7 +16,7 @@ SLICE_ROWS = 500_000  #: pairs of source and channel that are fetched at once: s
 
 
 def fetch(sums: DataFrame, window: Callable[[Window | None], Window]) -> tuple[Sums, Window]:
-    """The rows of `traffic.summed`, added up. `window`: the span of the rows (None: there are none) -> the window of
+    """The rows of `traffic.sums_of`, added up. `window`: the span of the rows (None: there are none) -> the window of
     the report; may raise an error before the rows are fetched.
     """
     from pyspark.sql import functions as f

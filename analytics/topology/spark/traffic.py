@@ -28,7 +28,7 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
 
     rows = read_deltas(records).where(f.col("readable") & (f.col("at") >= since) & (f.col("at") < until))
     rows = rows.dropDuplicates(["by", "n"])
-    return _sums(
+    return sums_of(
         rows.select(
             f.col("at").alias("first"),
             f.col("at").alias("last"),
@@ -54,11 +54,11 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
     stored = rows.where("kind = 'stored'").select("namespace", "channel").distinct()
     rows = rows.join(stored.withColumn("read", f.lit(True)), ["namespace", "channel"], "left")
     rows = rows.where("kind = 'stored' or kind = 'settled' or read is null")
-    return _sums(rows.withColumns({"first": begin, "last": begin + size}))
+    return sums_of(rows.withColumns({"first": begin, "last": begin + size}))
 
 
-def _sums(rows: DataFrame) -> DataFrame:
-    """By _KEYS: the subscription of what was settled, the source of what came."""
+def sums_of(rows: DataFrame) -> DataFrame:
+    """Rows of windows or deltas by _KEYS: the subscription of what was settled, the source of what came."""
     from pyspark.sql import functions as f
 
     came = f.col("kind") != "settled"

@@ -122,34 +122,61 @@ def impact(topology: Topology, vertex: Vertex) -> Impact:
     )
 
 
-def paths(topology: Topology, source: str, target: str, paths_max: int = LISTED_MAX, steps_max: int = 100_000) -> Paths:
+def paths(
+    topology: Topology, source: str, target: str, paths_max: int = LISTED_MAX, steps_max: int = 1_000_000
+) -> Paths:
     """Paths between two ids that pass no vertex twice, the shortest first. From a vertex to itself: its loops.
 
-    `steps_max` bounds the search: a map with many rings has more ways than can be tried.
+    `steps_max` bounds the search: a map with many rings has more ways than can be tried. A step is an edge that is
+    added to a way, or copied with it. If there is a path, the answer has one in any case.
     """
     leaving, entering = _by_end(topology.edges)
     left = _hops(target, entering, lambda edge: edge.source)  # from a vertex to the target
-    # Length at least, then the nearest to the end first (or a map of many equal paths has no path within the limit).
-    queue: list[tuple[int, int, int, tuple[Edge, ...]]] = []
-    pushed = 0
+    ways, complete = _search(source, target, leaving, left, paths_max, steps_max)
+    if not ways and not complete:
+        ways.append(_shortest(source, target, leaving, left))
+    return Paths(source, target, tuple(_path(way, leaving) for way in ways), complete)
 
-    def push(way: tuple[Edge, ...], end: str) -> None:
-        nonlocal pushed
+
+Way = tuple[Edge, ...]
+
+
+def _search(
+    source: str, target: str, leaving: Edges, left: Mapping[str, int], paths_max: int, steps_max: int
+) -> tuple[list[Way], bool]:
+    """The first paths, and whether these are all."""
+    # Length at least, then the nearest to the end first (or a map of many equal paths has no path within the limit).
+    queue: list[tuple[int, int, int, Way]] = []
+    steps = 0
+
+    def push(way: Way, end: str) -> None:
+        nonlocal steps
         passed = {end, *(edge.source for edge in way)}
         for edge in leaving.get(end, ()):
+            steps += 1 + len(way)
             if edge.target in left and (edge.target == target or edge.target not in passed):
-                pushed += 1
-                heappush(queue, (len(way) + 1 + left[edge.target], left[edge.target], pushed, (*way, edge)))
+                heappush(queue, (len(way) + 1 + left[edge.target], left[edge.target], steps, (*way, edge)))
 
     push((), source)
-    ways: list[tuple[Edge, ...]] = []
-    while queue and len(ways) < paths_max and pushed < steps_max:
+    ways: list[Way] = []
+    while queue and len(ways) < paths_max and steps < steps_max:
         *_, way = heappop(queue)
         if way[-1].target == target:
             ways.append(way)
         else:
             push(way, way[-1].target)
-    return Paths(source, target, tuple(_path(way, leaving) for way in ways), not queue)
+    return ways, not queue
+
+
+def _shortest(source: str, target: str, leaving: Edges, left: Mapping[str, int]) -> Way:
+    """A way that comes nearer with each edge."""
+    way: list[Edge] = []
+    end = source
+    while not way or end != target:
+        onward = (edge for edge in leaving[end] if edge.target in left)
+        way.append(min(onward, key=lambda edge: left[edge.target]))
+        end = way[-1].target
+    return tuple(way)
 
 
 def _by_end(edges: Iterable[Edge]) -> tuple[Edges, Edges]:

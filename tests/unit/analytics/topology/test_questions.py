@@ -123,6 +123,18 @@ def test_brokers_triggers_and_their_dlq_topics_have_names_too() -> None:
         assert [vertex.id for vertex in vertices_named(topology, wish)] == [ids[Kind.DLQ]], wish
 
 
+def test_a_path_too_long_for_the_search_is_found_all_the_same() -> None:
+    names = [f"channel:n/{number}" for number in range(3_000)]
+    edges = tuple(Edge(edge_id(Flow.DELIVERS, a, b), a, b, Flow.DELIVERS) for a, b in pairwise([*names, names[0]]))
+    topology = Topology(0.0, "i", "", Window(), Tier.NONE, "local", (), (), edges)
+
+    for end, hops in ((names[-1], 2_999), (names[0], 3_000)):
+        answer = paths(topology, names[0], end, steps_max=1_000)
+        assert [len(path.steps) for path in answer.paths] == [hops]
+        assert not answer.complete
+    assert paths(topology, names[0], "channel:n/elsewhere", steps_max=1).complete
+
+
 @pytest.mark.parametrize(
     ("wish", "ids"),
     [

@@ -82,6 +82,19 @@ def test_clients_come_through_the_proxies_and_onlookers_do_not(
     assert _values(cluster, topic) == [b"one", b"two"]
 
 
+def test_the_replicas_of_a_topic_are_those_of_its_partition_with_the_fewest(
+    cluster: KafkaCluster, topic_name: Callable[[], str]
+) -> None:
+    """The topology reports a channel whose events only one of several brokers has."""
+    whole, single = _topic(cluster, topic_name), topic_name()
+    admin = KafkaAdmin({"bootstrap.servers": cluster.bootstrap}, LIMIT_S)
+    admin.create_topic(single, 2, 1, {})
+    wait_until("both topics are there", lambda: {whole, single} <= admin.cluster().replicas.keys(), LIMIT_S)
+
+    info = admin.cluster()
+    assert (info.brokers, info.replicas[whole], info.replicas[single]) == (3, 3, 1)
+
+
 def test_another_leads_when_the_leader_is_killed(cluster: KafkaCluster, topic_name: Callable[[], str]) -> None:
     topic = _topic(cluster, topic_name)
     assert _produce(cluster.bootstrap, topic, b"one") is None

@@ -61,6 +61,6 @@ def _share(part: float | None, events: float | None) -> float | None:
 
 
 def total(values: Iterable[N | None]) -> N | None:
-    """The sum of the known values; None if there are none."""
+    """The sum of the known values, to a millionth; None if there are none."""
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return round(sum(known), 6) if known else None

@@ -103,12 +103,7 @@ def traffic(
       penstock traffic --since 7d --until 1d
     """
     settings = load_settings()
-    keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
-    most = keep_s // _SECONDS[window]
-    if last > most:
-        raise UsageError(
-            f"--last {last} is more than the number of {window} windows that are kept.", f"Use at most {most}."
-        )
+    _check_last(window, last, {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window])
     if channel and (channel.count("/") not in (1, 2) or not all(channel.split("/"))):
         raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
     client = kafka_client(kafka)
@@ -146,6 +141,15 @@ def traffic(
 
 
 _SECONDS: Mapping[Size, int] = {Size.SHORT: 10, Size.LONG: 60}
+
+
+def _check_last(window: Size, last: int, keep_s: int) -> None:
+    """Raise UsageError if fewer windows are kept."""
+    most = keep_s // _SECONDS[window]
+    if last > most:
+        raise UsageError(
+            f"--last {last} is more than the number of {window} windows that are kept.", f"Use at most {most}."
+        )
 
 
 def read_lines(

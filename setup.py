@@ -11,8 +11,8 @@ from setuptools.command.build_py import build_py
 
 #: Folder -> what is taken of it.
 BESIDE = {"examples": "*", "docs": "*.md"}
-#: Folders in them that are not: decisions are for those who change the code, and the census is a project of its own.
-NOT_TAKEN = {"decisions", "census"}
+#: Folders in them that are not: what is for those who change the code, and the census, which is a project of its own.
+NOT_TAKEN = {"decisions", "contributing", "census"}
 
 
 class BuildWithFiles(build_py):

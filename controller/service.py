@@ -375,10 +375,8 @@ class Controller:
     ) -> frozenset[str]:
         """Report all problems, and write the statuses but those of the uids in `later`. Returns the uids of those that
         must be tried again."""
-        # Nothing is retained in most rounds, and looking at all that is published takes longer than the round.
-        retained = (
-            [record for record in self._view.published() if record.uid in world.retained] if world.retained else []
-        )
+        published = self._view.published() if world.retained else ()  # it is long, and most rounds retain nothing
+        retained = [record for record in published if record.uid in world.retained]
         statuses = [*statuses, *self._source.statuses()]
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost

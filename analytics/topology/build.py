@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import nsmallest
 
 from analytics.topology.document_builder import DocumentBuilder, rate_of
@@ -64,7 +65,10 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], w
     findings, left_out = findings_of(inputs, facts, walks)
     rankings = tuple(ranking for ranking in _rankings(inputs, facts, walks) if ranking.rows)
     method = [*_method(inputs, facts, walks), *notes, *left_out]
+    totals = None
     if facts.links_count() > whole:
+        counted = DocumentBuilder(inputs, replace(facts, published=None), walks.island_of).counted()
+        totals = sums(*counted, inputs.window.seconds)
         facts, what = part_of(facts, findings, rankings, walks.reach)
         method.append(what)
     vertices, edges = DocumentBuilder(inputs, facts, walks.island_of).build()
@@ -82,7 +86,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], w
         rankings=rankings,
         reach=walks.reach,
         islands=walks.islands,
-        totals=sums(vertices, edges, inputs.window.seconds),
+        totals=totals if totals is not None else sums(vertices, edges, inputs.window.seconds),
     )
 
 

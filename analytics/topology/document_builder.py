@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
@@ -49,6 +50,12 @@ class DocumentBuilder:
             if edge.kind in _URI_KINDS:
                 self._into[edge.target].append(edge)
         return tuple(sorted(self._vertices(), key=lambda one: one.id)), tuple(edges)
+
+    def counted(self) -> tuple[Iterator[Vertex], Iterator[Edge]]:
+        """What totals count, one after the other: channels and subscriptions, and what these deliver."""
+        consumers = self._facts.consumers
+        vertices = chain(map(self._consumer, consumers), map(self._channel, self._facts.channels), self._lost())
+        return vertices, chain.from_iterable(map(self._of_consumer, consumers))
 
     def _rate(self, count: int) -> float | None:
         return rate_of(count, self._seconds)
@@ -146,7 +153,7 @@ class DocumentBuilder:
             yield from self._sources(self._facts.published)
         for id_ in self._into.keys() - known:
             yield self._destination(id_)
-        yield from self._lost(known)
+        yield from self._lost()
 
     def _sources(self, published: Arrivals[str]) -> Iterator[Vertex]:
         sums = (total.tolist() for total in published.of_sources())
@@ -165,9 +172,9 @@ class DocumentBuilder:
                     island=self._island_of[source],
                 )
 
-    def _lost(self, known: set[str]) -> Iterator[Vertex]:
+    def _lost(self) -> Iterator[Vertex]:
         """Channels that subscriptions name and that are not in the contract."""
-        for id_ in sorted({one.channel for one in self._facts.consumers} - known):
+        for id_ in sorted({one.channel for one in self._facts.consumers} - self._facts.channels.keys()):
             namespace, _, name = id_.partition(":")[2].partition("/")
             why = "this channel is not in the contract"
             yield Vertex(

@@ -20,8 +20,6 @@
 | `single-point` | info | several channels are connected only by one vertex |
 | `one-partition` | info | several workers, and a channel that only one of them can serve |
 | `one-worker` | info | Kafka has several brokers, and one worker delivers everything |
-
-`penstock topology` sorts them by severity.
 """
 
 from __future__ import annotations
@@ -44,9 +42,8 @@ CHANNELS_CUT_MIN = 3  #: channels that must depend on a vertex for it to be repo
 
 def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tuple[Finding, ...], list[str]]:
     """All findings, the worst first, and a sentence for each rule of which not all are in them."""
-    consumers = {one.id: one for one in facts.consumers}
     every = itertools.chain(
-        _loops(walks.loops, consumers, inputs, facts),
+        _loops(walks.loops, {consumer.id: consumer for consumer in facts.consumers}, inputs, facts),
         _chains(inputs, facts),
         _dead_loops(walks.dead_loops),
         _unserved(inputs, facts),
@@ -60,15 +57,14 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
         _cuts(walks),
         alone(inputs, facts),
     )
-    counts: Counter[str] = Counter()
-    found: list[Finding] = []
+    counts, found = Counter[str](), list[Finding]()
     for finding in every:
         if not inputs.namespace or _concerns(finding, inputs.namespace):
             counts[finding.rule] += 1
             if counts[finding.rule] <= FINDINGS_MAX:
                 found.append(finding)
-    too_many = sorted((rule, count) for rule, count in counts.items() if count > FINDINGS_MAX)
-    more = [f"{count} findings of the rule {rule}; the first {FINDINGS_MAX} are shown." for rule, count in too_many]
+    cut = sorted((rule, count) for rule, count in counts.items() if count > FINDINGS_MAX)
+    more = [f"{count} findings of the rule {rule}; the first {FINDINGS_MAX} are shown." for rule, count in cut]
     return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.rule, one.id))), more
 
 

@@ -105,7 +105,9 @@ def test_everything_beside_the_modules_is_in_the_wheel(wheel: Path) -> None:
     wanted = {str(one.relative_to(REPOSITORY)) for package in _PACKAGES for one in _files(REPOSITORY / package)}
     examples = (file for file in _files(REPOSITORY / "examples") if "census" not in file.parts)
     wanted |= {f"app/{file.relative_to(REPOSITORY)}" for file in examples}
-    pages = (page for page in (REPOSITORY / "docs").rglob("*.md") if "decisions" not in page.parts)
+    pages = (
+        page for page in (REPOSITORY / "docs").rglob("*.md") if page.parent.name not in ("decisions", "contributing")
+    )
     wanted |= {f"app/{page.relative_to(REPOSITORY)}" for page in pages}
     manual = (REPOSITORY / "man" / "man1").glob("*.1")
     wanted |= {

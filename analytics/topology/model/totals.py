@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 from analytics.topology.model.document import Edge, Flow, Kind, Topology, Totals, Vertex
@@ -18,42 +18,79 @@ def totals_of(topology: Topology) -> tuple[Totals, ...]:
     return topology.totals or sums(topology.vertices, topology.edges, topology.window.seconds)
 
 
-def sums(all_vertices: Sequence[Vertex], all_edges: Sequence[Edge], seconds: float) -> tuple[Totals, ...]:
-    """The whole map, then each namespace, the busiest first. `seconds`: the length of the window."""
-    vertices: dict[str, list[Vertex]] = defaultdict(list)
-    edges: dict[str, list[Edge]] = defaultdict(list)
-    home = {vertex.id: vertex.namespace for vertex in all_vertices}
-    for vertex in all_vertices:
-        if vertex.namespace:
-            vertices[vertex.namespace].append(vertex)
-    for edge in all_edges:
-        edges[home.get(edge.source, "")].append(edge)
-    whole = _totals("", all_vertices, all_edges, seconds)
-    parts = [_totals(name, some, edges[name], seconds) for name, some in vertices.items()]
-    return (whole, *sorted(parts, key=lambda part: (-(part.events or 0.0), part.namespace)))
+def sums(vertices: Iterable[Vertex], edges: Iterable[Edge], seconds: float) -> tuple[Totals, ...]:
+    """The whole map, then each namespace, the busiest first. `seconds`: the length of the window.
+
+    Keeps figures only, so a map of any size can pass by.
+    """
+    parts: defaultdict[str, _Sum] = defaultdict(_Sum)
+    for vertex in vertices:
+        if vertex.kind in _CHANNELS or vertex.kind in _CONSUMERS:
+            for name in ("", vertex.namespace):
+                parts[name].vertex(vertex)
+    for edge in edges:
+        if edge.kind in (Flow.DELIVERS, Flow.DEAD_LETTERS):
+            for name in ("", namespace_of(edge.source)):
+                parts[name].edge(edge)
+    whole = parts.pop("", _Sum()).totals("", seconds)
+    rows = [part.totals(name, seconds) for name, part in parts.items()]
+    return (whole, *sorted(rows, key=lambda row: (-(row.events or 0.0), row.namespace)))
 
 
-def _totals(namespace: str, vertices: Sequence[Vertex], edges: Sequence[Edge], seconds: float) -> Totals:
-    channels = [vertex for vertex in vertices if vertex.kind in _CHANNELS]
-    consumers = [vertex for vertex in vertices if vertex.kind in _CONSUMERS]
-    deliveries = [edge for edge in edges if edge.kind is Flow.DELIVERS]
-    events = total(vertex.rate for vertex in channels)
-    delivered, delivered_bytes = total(edge.rate for edge in deliveries), total(edge.bytes_rate for edge in deliveries)
-    failures = total(edge.failures for edge in deliveries)
-    return Totals(
-        namespace,
-        len(channels),
-        len(consumers),
-        events,
-        total(vertex.bytes_rate for vertex in channels),
-        delivered,
-        delivered_bytes,
-        round(failures / seconds, 6) if failures is not None and seconds > 0 else None,
-        total(edge.rate for edge in edges if edge.kind is Flow.DEAD_LETTERS),
-        total(vertex.lag for vertex in consumers),
-        _share(delivered, events),
-        _share(delivered_bytes, events),
-    )
+def namespace_of(id_: str) -> str:
+    """That of a channel, a broker, a subscription or a trigger, by its id."""
+    return id_.partition(":")[2].partition("/")[0]
+
+
+class _Sum:
+    """Figures of one namespace; of each, the sum of what is known."""
+
+    def __init__(self) -> None:
+        self._channels = self._consumers = 0
+        self._figures: dict[str, float] = {}
+
+    def vertex(self, vertex: Vertex) -> None:
+        if vertex.kind in _CHANNELS:
+            self._channels += 1
+            self._add("events", vertex.rate)
+            self._add("bytes", vertex.bytes_rate)
+        else:
+            self._consumers += 1
+            self._add("lag", vertex.lag)
+
+    def edge(self, edge: Edge) -> None:
+        if edge.kind is Flow.DEAD_LETTERS:
+            self._add("dead", edge.rate)
+        else:
+            self._add("delivered", edge.rate)
+            self._add("delivered_bytes", edge.bytes_rate)
+            self._add("failures", edge.failures)
+
+    def _add(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self._figures[name] = self._figures.get(name, 0) + value
+
+    def _get(self, name: str) -> float | None:
+        value = self._figures.get(name)
+        return None if value is None else round(value, 6)
+
+    def totals(self, namespace: str, seconds: float) -> Totals:
+        """`seconds`: the length of the window."""
+        failures, lag = self._figures.get("failures"), self._figures.get("lag")
+        return Totals(
+            namespace,
+            self._channels,
+            self._consumers,
+            self._get("events"),
+            self._get("bytes"),
+            self._get("delivered"),
+            self._get("delivered_bytes"),
+            round(failures / seconds, 6) if failures is not None and seconds > 0 else None,
+            self._get("dead"),
+            None if lag is None else int(lag),
+            _share(self._get("delivered"), self._get("events")),
+            _share(self._get("delivered_bytes"), self._get("events")),
+        )
 
 
 def _share(part: float | None, events: float | None) -> float | None:

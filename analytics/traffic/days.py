@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from analytics.spark.sizes import sized
 from analytics.traffic.dataset import WINDOWS, Ages, Commit, Dataset, day_name
 from analytics.traffic.frames import days_of
 from analytics.traffic.windows import SPARK_SCHEMA
@@ -30,9 +31,10 @@ def write_days(
     commit: Commit,
     ages: Ages,
     new: DataFrame | None,
+    size: int,
     events: Mapping[int, int],
 ) -> dict[str, tuple[str, ...]]:
-    """The files of all days after run `commit.run`, which adds the `new` windows to `commit.days`.
+    """The files of all days after run `commit.run`, which adds `size` `new` windows to `commit.days`.
 
     `events`: the first second of each day that has new windows, and their events. Days that have become too old are
     left out.
@@ -49,7 +51,8 @@ def write_days(
     written = days_of(reduce(lambda one, other: one.unionByName(other), parts), ages, commit.run)
     target = f"{dataset.uri}/{WINDOWS}"
     writer = written.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").option("compression", "zstd")
-    writer.partitionBy("resolution", "day", "run").parquet(target)
+    with sized(spark, size + sum(_rows(dataset, path) for path in old)):
+        writer.partitionBy("resolution", "day", "run").parquet(target)
     days = dataset.files_of(commit.run)
     expected = _events(dataset, old) + sum(added.values())
     counted = _events(dataset, dataset.full(name for names in days.values() for name in names))
@@ -65,6 +68,11 @@ def write_days(
 def read_files(spark: SparkSession, dataset: Dataset, paths: Sequence[str]) -> DataFrame:
     """The windows in these files of the tables."""
     return spark.read.schema(SPARK_SCHEMA).parquet(*map(dataset.uri_of, paths))
+
+
+def _rows(dataset: Dataset, path: str) -> int:
+    rows: int = pq.read_metadata(path, filesystem=dataset.fs).num_rows
+    return rows
 
 
 def _events(dataset: Dataset, paths: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ print, read settings or start Spark.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ import pyarrow as pa
 
 from analytics.spark.kafka_source import bootstrap, read_batch, read_ranges
 from analytics.spark.rows import frame_of_table
+from analytics.spark.sizes import sized
 from analytics.traffic.dataset import Ages, Commit, Dataset, Folder
 from analytics.traffic.days import write_days
 from analytics.traffic.deltas import delta_ranges, delta_rows, fresh_deltas, read_deltas
@@ -34,7 +36,7 @@ from analytics.traffic.failures import explain_failure
 from analytics.traffic.frames import ROWS, Owner, record_rows
 from analytics.traffic.migrate import migrate
 from analytics.traffic.seen import Seen
-from analytics.traffic.topic_identity import Ranges, TopicProbe, changed, judge, positions, to_read
+from analytics.traffic.topic_identity import Ranges, TopicProbe, changed, count, judge, positions, to_read
 from analytics.traffic.totals import Totals, by_day, by_topic, not_empty
 from analytics.traffic.windows import SCHEMA, STORED
 from knative.traffic.delta import BadDeltaError, decode
@@ -89,7 +91,7 @@ class Summary:
     @property
     def records(self) -> int:
         """Records of all topics."""
-        return sum(count for name, count in self.counters.items() if name.endswith(".records"))
+        return sum(number for name, number in self.counters.items() if name.endswith(".records"))
 
 
 class TrafficJob:
@@ -121,7 +123,7 @@ class TrafficJob:
             last = migrate(self._spark, self._dataset, last, self._plan.traffic_topic, time.time())
             self._dataset.tidy(last)
             if self._plan.is_span:
-                self._batch(replace(last, is_span=True, owners=self._plan.owners), *self._span())
+                self._batch(replace(last, is_span=True, owners=self._plan.owners), *self._span(), sys.maxsize)
             else:
                 self._follow(last)
         except Exception as problem:
@@ -145,7 +147,7 @@ class TrafficJob:
                 after = replace(
                     last, offsets=positions(done, ranges), ids={t: i for t, i in ids.items() if i}, owners=owners
                 )
-                last = self._batch(after, *self._new(ranges)) or last
+                last = self._batch(after, *self._new(ranges), count(ranges)) or last
             elif self._plan.once:
                 return
             else:
@@ -205,14 +207,14 @@ class TrafficJob:
 
     # ------------------------------------------------------------------------------------------------ one batch
 
-    def _batch(self, after: Commit, records: DataFrame | None, deltas: DataFrame | None) -> Commit | None:
-        """Count these into the tables. None: nothing was counted, because a topic was replaced meanwhile."""
+    def _batch(self, after: Commit, records: DataFrame | None, deltas: DataFrame | None, size: int) -> Commit | None:
+        """Count these into the tables; `size` records at most. None: nothing was counted, as a topic was replaced."""
         began, topic = time.monotonic(), self._plan.traffic_topic
         seen, parts = Seen.from_json(after.seen), []
         counters: dict[str, int] = {}
         if records is not None:
             parts.append(record_rows(records, after.owners, after.newest))
-        with ExitStack() as stack:
+        with sized(self._spark, size), ExitStack() as stack:
             if deltas is not None:
                 fresh = fresh_deltas(self._within(read_deltas(deltas)), seen.rows()).persist()
                 stack.callback(fresh.unpersist)
@@ -235,15 +237,15 @@ class TrafficJob:
         after = replace(after, run=after.run + 1, newest=newest, seen=seen.to_json())
         windows = not_empty(rows).select(SCHEMA.names)
         new = frame_of_table(self._spark, windows) if windows.num_rows else None
-        days = write_days(self._spark, self._dataset, after, Ages.at(time.time()), new, by_day(rows))
+        days = write_days(self._spark, self._dataset, after, Ages.at(time.time()), new, windows.num_rows, by_day(rows))
         after = replace(after, days=days)
         self._dataset.write(after)
         self._dataset.tidy(after)
         for row in topics:
             name = RECORDS if row["kind"] == STORED else DELTAS
             counts = {counter: row[counter] for counter in ("late", "folded", "repeats")}
-            for counter, count in {**counts, **({"records": row["events"]} if name == RECORDS else {})}.items():
-                counters[f"{name}.{counter}"] = counters.get(f"{name}.{counter}", 0) + count
+            for counter, number in {**counts, **({"records": row["events"]} if name == RECORDS else {})}.items():
+                counters[f"{name}.{counter}"] = counters.get(f"{name}.{counter}", 0) + number
         self._count(counters, rows, windows.num_rows)
         if self._on_batch is not None:
             self._on_batch(after.run, counters, time.monotonic() - began)
@@ -267,8 +269,8 @@ class TrafficJob:
         self.summary.batches += 1
         self.summary.rows += windows
         self.summary.totals.add(rows)
-        for counter, count in counters.items():
-            self.summary.counters[counter] = self.summary.counters.get(counter, 0) + count
+        for counter, number in counters.items():
+            self.summary.counters[counter] = self.summary.counters.get(counter, 0) + number
 
 
 def _unreadable(topic: str, partition: int, offset: int, value: bytes | None) -> str:

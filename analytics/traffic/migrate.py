@@ -64,7 +64,7 @@ def _migrated(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic
     last = replace(last, run=1)
     if files:
         rows = spark.read.schema(SPARK_SCHEMA).parquet(*map(str, files))
-        last = replace(last, days=write_days(spark, dataset, last, Ages.at(now_s), rows, _by_day(rows)))
+        last = replace(last, days=write_days(spark, dataset, last, Ages.at(now_s), rows, rows.count(), _by_day(rows)))
     dataset.write(last)
     return last
 

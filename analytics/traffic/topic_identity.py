@@ -76,6 +76,11 @@ def to_read(now: Mapping[str, TopicNow], done: Offsets, most: int) -> Ranges:
     return share
 
 
+def count(ranges: Ranges) -> int:
+    """The number of offsets in the ranges."""
+    return sum(end - start for places in ranges.values() for start, end in places.values())
+
+
 def positions(done: Offsets, ranges: Ranges) -> Offsets:
     """The next offsets to read after these ranges."""
     ends = {topic: {number: end for number, (_, end) in places.items()} for topic, places in ranges.items()}

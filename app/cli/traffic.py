@@ -58,6 +58,9 @@ _EACH = replace(
 )
 
 
+Of = Annotated[
+    str, typer.Option("--channel", help="Only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel)
+]
 Since = Annotated[str, typer.Option("--since", help="From the job's tables: since 90m, 7d ago, or an RFC 3339 time.")]
 Until = Annotated[str, typer.Option("--until", help="With --since: before then, in the same format.")]
 Folder = Annotated[str, typer.Option("--folder", help="With --since: the tables; by default PENSTOCK_TRAFFIC_DIR.")]
@@ -74,10 +77,7 @@ def traffic(
     window: Annotated[Size, typer.Option("--window", help="Size of the windows.")] = Size.SHORT,
     last: Annotated[int, typer.Option("--last", min=1, help="Number of windows, including the current one.")] = 6,
     each: Annotated[bool, typer.Option("--each", help="One row for each window instead of the sum.")] = False,
-    channel: Annotated[
-        str,
-        typer.Option("--channel", help="Only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
-    ] = "",
+    channel: Of = "",
     since: Since = "",
     until: Until = "",
     folder: Folder = "",

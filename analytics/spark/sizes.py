@@ -1,0 +1,32 @@
+"""Settings of Spark by the size of what a query reads.
+
+The partitions of an exchange are a setting of the session, and code that Spark generates takes longer to compile than a
+little data to read. A batch of a few hundred records is neither a day of them, nor worth 200 tasks on a cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from analytics.spark.session import SMALL_SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Up to so many rows, SMALL_SETTINGS are faster.
+FEW_ROWS = 20_000
+
+
+@contextlib.contextmanager
+def sized(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Within it, queries have the settings for so many rows: SMALL_SETTINGS for few, else those of the session."""
+    before = {name: spark.conf.get(name) for name in SMALL_SETTINGS} if rows <= FEW_ROWS else {}
+    try:
+        for name in before:
+            spark.conf.set(name, SMALL_SETTINGS[name])
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))

@@ -16,9 +16,12 @@ import orjson
 import structlog
 from aiohttp import web as http
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from app.observability.debug_pages import INDEX as DEBUG_INDEX
 from app.observability.debug_pages import DebugPages
+from app.observability.merging import families, health
+from app.observability.others import SAMPLES, Others
 from web.http.config import cannot_listen
 from web.http.listening import open_sockets
 
@@ -50,6 +53,8 @@ class AdminConfig:
     bind: str = "127.0.0.1"
     port: int = 8081
     debug: bool = False  #: serve `app/observability/debug_pages` too
+    path: str | None = None  #: of a socket, in place of the port: this is one of several processes, and not the first
+    began_at: float = 0.0  #: of this process, by the monotonic clock
 
 
 class AdminServer:
@@ -65,8 +70,11 @@ class AdminServer:
         subscribers: SubscribersPage,
         tls: ssl.SSLContext | None = None,
         console: Console | None = None,
+        others: Others | None = None,
     ) -> None:
-        """`tls` None: HTTP without TLS. `console` None: a list of the pages in its place."""
+        """`tls` None: HTTP without TLS. `console` None: a list of the pages in its place. `others`: processes that the
+        pages are about too."""
+        self._others = others
         self._tls = tls
         self._console = console
         self.config = config
@@ -85,6 +93,10 @@ class AdminServer:
         runner = http.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
+            if self.config.path is not None:
+                await http.UnixSite(runner, self.config.path).start()
+                self._runner = runner
+                return
             for listener in sockets or open_sockets(bind, port, hint=OTHER_ADMIN_PORT):
                 listener.listen()  # uvloop would not say that the port is taken by now
                 await http.SockSite(runner, listener, ssl_context=self._tls).start()
@@ -123,6 +135,8 @@ class AdminServer:
         application.router.add_get("/metrics", self._show_metrics)
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
+        if self.config.path is not None:
+            application.router.add_get(SAMPLES, self._show_samples)
         application.router.add_get("/subscribers/{namespace}/{channel}", self._show_subscribers)
         if self._debug is not None:
             self._debug.add_to(application.router)
@@ -133,23 +147,34 @@ class AdminServer:
 
     async def _show_metrics(self, request: http.Request) -> http.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        body = await asyncio.to_thread(encode, self._metrics.registry)  # thousands of lines would block the loop
+        shown: Collector = self._metrics.registry
+        if self._others is not None:
+            shown = await self._others.metrics(shown)
+        body = await asyncio.to_thread(encode, shown)  # thousands of lines would block the loop
         return http.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _healthz(self, _request: http.Request) -> http.Response:
-        return _page(self._alive, ("ok", "failing"))
+    async def _show_samples(self, _request: http.Request) -> http.Response:
+        body = await asyncio.to_thread(self._samples)
+        return http.Response(body=body, content_type="application/json")
 
-    async def _readyz(self, _request: http.Request) -> http.Response:
-        return _page(self._ready, ("ready", "not ready"))
+    def _samples(self) -> bytes:
+        return orjson.dumps({"began_at": self.config.began_at, "families": families(self._metrics.registry.collect())})
+
+    async def _healthz(self, request: http.Request) -> http.Response:
+        return await self._page(request.path, self._alive, ("ok", "failing"), must_answer=False)
+
+    async def _readyz(self, request: http.Request) -> http.Response:
+        return await self._page(request.path, self._ready, ("ready", "not ready"), must_answer=True)
+
+    async def _page(self, path: str, check: Check, words: tuple[str, str], *, must_answer: bool) -> http.Response:
+        good, fields = check()
+        if self._others is not None:
+            good, fields = health((good, fields), await self._others.ask(path), words, must_answer=must_answer)
+        body = orjson.dumps({"status": words[not good], **fields})
+        return http.Response(body=body, status=200 if good else 503, content_type="application/json")
 
     async def _show_subscribers(self, request: http.Request) -> http.Response:
         names = request.match_info
         answer = self._subscribers.answer(names["namespace"], names["channel"], wide="wide" in request.query)
         body = orjson.dumps(answer.body)
         return http.Response(body=body, status=answer.status, headers=answer.headers, content_type="application/json")
-
-
-def _page(check: Check, words: tuple[str, str]) -> http.Response:
-    good, fields = check()
-    body = orjson.dumps({"status": words[not good], **fields})
-    return http.Response(body=body, status=200 if good else 503, content_type="application/json")

@@ -1,0 +1,63 @@
+"""Asks the other processes of the same command for their admin pages, which they serve at sockets in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+from app.observability.merging import Totals, counters, families, merged
+from app.timing import GLANCE_S
+
+#: What processes tell each other in place of /metrics.
+SAMPLES = "/samples"
+
+
+class Others:
+    """For the first process. Event loop only."""
+
+    def __init__(self, paths: Mapping[int, str], began_at: float) -> None:
+        """`paths`: number of a process -> its socket. `began_at`: of this process, by the monotonic clock."""
+        self._paths = paths
+        self._totals = Totals(began_at)
+
+    async def ask(self, page: str) -> dict[int, tuple[int, Any]]:
+        """Number -> status and fields of this page; status 0 = it does not answer."""
+        answers = await asyncio.gather(*(_get(path, page) for path in self._paths.values()))
+        return dict(zip(self._paths, answers, strict=True))
+
+    async def metrics(self, registry: Collector) -> Collector:
+        """Of all processes. `registry`: of this one."""
+        answers = await self.ask(SAMPLES)
+        own = families(registry.collect())
+        parts = [own]
+        for number, (status, answer) in answers.items():
+            if status == 200:
+                parts.append(answer["families"])
+                self._totals.take(number, answer["began_at"], counters(answer["families"]))
+        return _Collected(merged(parts, self._totals.sums(counters(own))))
+
+
+class _Collected(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._metrics)
+
+
+async def _get(path: str, page: str) -> tuple[int, Any]:
+    limit = aiohttp.ClientTimeout(total=GLANCE_S)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(path), timeout=limit) as session,
+            session.get(f"http://process{page}") as answer,
+        ):
+            return answer.status, orjson.loads(await answer.read())
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):  # it has ended, starts, or hangs
+        return 0, None

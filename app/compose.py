@@ -34,12 +34,12 @@ from app.observability.metrics import Metrics
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
-from app.settings.fields import MIB
 from app.settings.kafka import secrets_folder, worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
+from app.worker.ingress_config import driver_config, ingress_config
 from app.worker.lifecycle import Lifecycle
 from app.worker.parts import Parts
 from app.worker.producer.config import producer_config
@@ -161,7 +161,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
         datadir=Path(tempfile.gettempdir()) / f"{settings.instance}-{worker_id}",
         logging_config=logging_config,
     )
-    app.driver_config = _driver_config(settings)
+    app.driver_config = driver_config(settings)
     app.lifecycle = lifecycle
     lifecycle.parts = parts = _compose(app, settings, kafka, worker_id, spans)
     if given is None:  # others cannot be read again
@@ -230,11 +230,11 @@ def _compose(
             own = _in_spans(own, spans)
         admission = _admission(settings, lifecycle)
         taken = ingress.register(
-            app, _ingress_config(settings), contract, store, metrics, view, counters, admission, own
+            app, ingress_config(settings), contract, store, metrics, view, counters, admission, own
         )
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     else:
-        ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
+        ingress.register(app, replace(ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
         context = _delivery_context(settings, kafka, producer, metrics, lifecycle, spans)
         context = replace(context, counters=counters, reported=partial(_reported, status))
@@ -318,29 +318,6 @@ def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle,
     from controller.cluster import cluster  # takes a second at start, and 50 MB
 
     return cluster(config, lifecycle.crashed, worker_id)
-
-
-def _driver_config(settings: Settings) -> DriverConfig:
-    return DriverConfig(
-        event_bytes_max=settings.event_bytes_max,
-        header_bytes_max=settings.header_bytes_max,
-        header_count_max=settings.headers_max,
-        receiving_bytes_max=settings.ingress_bytes_max,
-        connections_max=settings.connections_max,
-        header_timeout_s=settings.header_timeout_s,
-        body_idle_s=settings.body_timeout_s,
-        keepalive_idle_s=settings.idle_timeout_s,
-        # Read of a rejected request and dropped: a client with a body of ten times the limit still reads its 413.
-        linger_bytes_max=max(8 * MIB, 12 * settings.event_bytes_max),
-    )
-
-
-def _ingress_config(settings: Settings) -> ingress.IngressConfig:
-    return ingress.IngressConfig(
-        inflight_max=settings.ingress_inflight_max,
-        bytes_max=settings.ingress_bytes_max,
-        event_bytes_max=settings.event_bytes_max,
-    )
 
 
 def _delivery_context(

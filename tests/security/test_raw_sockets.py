@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from app.compose import _driver_config
 from app.settings.load import Settings
 from app.worker import file_limits
+from app.worker.ingress_config import driver_config
 from knative.contract.records import Channel
 from tests.security.raw_cases import CASES, CHUNKED, CLOSE, CONFIG, GOOD, HOST, LAST, LINE, TWO, Case, P
 from tests.support.fakes import CountingObserve, MemoryContract, MemoryProduce
@@ -196,7 +196,7 @@ def test_who_goes_on_sending_after_a_refusal_is_cut(hasty: Ingress) -> None:
 @pytest.mark.parametrize("times", [1, 10], ids=["one over", "ten times over"])
 def test_a_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: int, times: int) -> None:
     body = b"x" * (times * event_bytes_max + 1)
-    with serving(_driver_config(Settings(event_bytes_max=event_bytes_max))) as server:
+    with serving(driver_config(Settings(event_bytes_max=event_bytes_max))) as server:
         for _ in range(3):
             with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=60)) as client:
                 client.request("POST", "/channels/demo/orders", body, {"ce-id": "1"})

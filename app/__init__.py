@@ -9,7 +9,30 @@ import sys
 
 TYPE_CHECKING = False  # as in typing, whose import takes as long as that of all the rest here
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
+
+    from app.worker.seat import Seat
+    from knative.errors import PenstockError
+
+_seat: Seat | None = None
+
+
+def take_seat() -> None:
+    """Start the processes that the settings ask for. Returns in each of them, before the first access to `app`."""
+    global _seat
+    from app.processes.supervisor import supervise
+    from app.settings import load_settings
+    from knative.errors import PenstockError
+
+    try:
+        _seat = supervise(load_settings())
+    except PenstockError as problem:
+        _fail(problem)
+
+
+def _fail(problem: PenstockError) -> NoReturn:
+    print(problem, file=sys.stderr)
+    raise SystemExit(problem.exit_code) from problem
 
 
 def __getattr__(name: str) -> Any:
@@ -19,11 +42,10 @@ def __getattr__(name: str) -> Any:
     from knative.errors import PenstockError
 
     try:
-        built = build()
+        built = build(seat=_seat)
     except PenstockError as problem:
         # Faust would show a traceback that ends in an import error instead of this message.
-        print(problem, file=sys.stderr)
-        raise SystemExit(problem.exit_code) from problem
+        _fail(problem)
     if "faust.cli.faust" in sys.modules:
         from app.operations.faust_commands import install
 

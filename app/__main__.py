@@ -15,6 +15,8 @@ import app
 def main() -> None:
     """Run `faust -A app ARGUMENT...`."""
     sys.argv[1:1] = ["-A", "app"]
+    if sys.argv[3:4] == ["worker"]:
+        app.take_seat()
     _ = app.app  # built before Faust puts the current folder first in the import path
     cli()
 

@@ -31,6 +31,7 @@ from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.logging import configure_logging, log_uncaught
 from app.observability.metrics import Metrics
+from app.observability.others import Others
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
@@ -45,6 +46,7 @@ from app.worker.parts import Parts
 from app.worker.producer.config import producer_config
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.renewal import Renewal
+from app.worker.seat import Seat
 from app.worker.secrets.broker_secrets import BrokerSecret, BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
 from app.worker.secrets.own_token import own_ingress
@@ -113,10 +115,10 @@ class WorkerApp(MemoryApp):
         conf, admin = self.conf, None if self.lifecycle.parts is None else self.lifecycle.parts.admin
         self.lifecycle.ports.take(
             (conf.web_bind, conf.web_port) if conf.web_enabled else None,
-            None if admin is None else (admin.config.bind, admin.config.port),
+            None if admin is None or not self.lifecycle.is_first else (admin.config.bind, admin.config.port),
         )
         self.sockets = self.lifecycle.ports.ingress
-        await self.lifecycle.before_start()
+        await self.lifecycle.before_start(self.web)
         await super().on_start()
 
     async def on_started(self) -> None:
@@ -131,13 +133,14 @@ class WorkerApp(MemoryApp):
         await super().stop()
 
 
-def build(settings: Settings | None = None) -> WorkerApp:
-    """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
-    given, settings = settings, settings or load_settings()
+def build(settings: Settings | None = None, seat: Seat | None = None) -> WorkerApp:
+    """The app that `faust -A app worker` runs. `seat`: this process is one of several, and has the settings of its
+    supervisor. Raises UsageError for wrong settings."""
+    given, settings = settings, settings or (load_settings() if seat is None else seat.settings)
     prevent_core_dumps(settings)  # before anything is read
-    lifecycle = Lifecycle()
+    lifecycle = Lifecycle(seat)
     keys, kafka = worker_kafka(settings)
-    worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    worker_id = _worker_id(settings, seat)
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
@@ -163,8 +166,8 @@ def build(settings: Settings | None = None) -> WorkerApp:
     )
     app.driver_config = driver_config(settings)
     app.lifecycle = lifecycle
-    lifecycle.parts = parts = _compose(app, settings, kafka, worker_id, spans)
-    if given is None:  # others cannot be read again
+    lifecycle.parts = parts = _compose(app, settings, kafka, worker_id, spans, seat)
+    if given is None and lifecycle.is_first:  # others cannot be read again
 
         def is_alone() -> bool:
             return parts.status.workers.keys() <= {worker_id}
@@ -175,6 +178,12 @@ def build(settings: Settings | None = None) -> WorkerApp:
         parts.metrics.watch_changes(lambda: parts.unused is not None)
         parts.renewal = Renewal(settings, keys, in_use, is_alone, lambda: lifecycle.restart(app.web))
     return app
+
+
+def _worker_id(settings: Settings, seat: Seat | None) -> str:
+    if not settings.worker_id:
+        return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    return settings.worker_id if seat is None else f"{settings.worker_id}-{seat.number + 1}"
 
 
 def _span_export(settings: Settings, worker_id: str) -> SpanExport:
@@ -200,7 +209,12 @@ def _span_export(settings: Settings, worker_id: str) -> SpanExport:
 
 
 def _compose(
-    app: WorkerApp, settings: Settings, kafka: Mapping[str, Any], worker_id: str, spans: SpanExport | None
+    app: WorkerApp,
+    settings: Settings,
+    kafka: Mapping[str, Any],
+    worker_id: str,
+    spans: SpanExport | None,
+    seat: Seat | None,
 ) -> Parts:
     lifecycle = app.lifecycle
     metrics = Metrics(f"{settings.instance}-producer")
@@ -214,7 +228,7 @@ def _compose(
         secrets = parts.secrets = _broker_secrets(settings, contract, metrics, lifecycle)
     counters, rows = None, None
     if settings.traffic:
-        parts.traffic = TrafficComponent(settings, worker_id, kafka, producer, metrics)
+        parts.traffic = TrafficComponent(settings, worker_id, kafka, producer, metrics, lifecycle.is_first)
         counters, rows = parts.traffic.counters, parts.traffic.rows
     traffic.register(app, rows, why_not(settings))
     health.register(app, lifecycle.alive, lifecycle.readiness)
@@ -241,7 +255,7 @@ def _compose(
         contract.on_change(lambda: context.own_addresses.use(contract.channels.values()))
         parts.supervisor = Supervisor(app, contract, context, secrets)
         metrics.watch(parts.supervisor.snapshots)
-    if settings.role in ("all", "controller") and settings.resources:
+    if settings.role in ("all", "controller") and settings.resources and lifecycle.is_first:
         place = _cluster(settings, parts.controller_config, lifecycle, worker_id)
         controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed, place)
         parts.controller = controller
@@ -253,10 +267,23 @@ def _compose(
         )
         metrics.watch_controller(parts.dlq_letters, None if place is None else parts.troubles)
     if settings.admin_port:
-        admin = AdminConfig(bind=settings.admin_bind, port=settings.admin_port, debug=settings.debug)
-        tls, console = app.conf.web_ssl_context, _console(settings, parts, kafka, lifecycle)
-        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page, tls, console)
+        parts.admin = _admin(app, parts, kafka, subscribers_page, seat)
     return parts
+
+
+def _admin(
+    app: WorkerApp, parts: Parts, kafka: Mapping[str, Any], page: subscribers.SubscribersPage, seat: Seat | None
+) -> AdminServer:
+    settings, lifecycle = parts.settings, app.lifecycle
+    config = AdminConfig(bind=settings.admin_bind, port=settings.admin_port, debug=settings.debug)
+    console, others = None, None
+    if seat is not None:
+        config = replace(config, path=seat.admin_socket, began_at=seat.began_at)
+    if lifecycle.is_first:
+        console = _console(settings, parts, kafka, lifecycle)
+        others = None if seat is None else Others(seat.others, seat.began_at)
+    checks = (lifecycle.alive, lifecycle.readiness)
+    return AdminServer(config, parts.metrics, *checks, page, app.conf.web_ssl_context, console, others)
 
 
 def _console(settings: Settings, parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle) -> Console | None:

@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     PARTLY = 4
     INTERNAL = 70  #: EX_SOFTWARE of sysexits.h: a bug, or an event loop that hangs
     IO_FAILED = 74  #: EX_IOERR
+    LEFT = 75  #: EX_TEMPFAIL: a worker has handed over, and its supervisor starts another in its place
 
 
 class PenstockError(Exception):

@@ -23,7 +23,7 @@ from app.settings import ignored_variables
 #: In the order of `--help`: groups, and the commands of each.
 _COMMANDS = (
     Entry("up", "app.cli.up:up", "Run everything on this machine: Kafka, a worker, an example.", "Run"),
-    Entry("worker", "app.cli.worker:worker", "Run one worker, as `faust -A app worker` does.", "Run"),
+    Entry("worker", "app.cli.worker:worker", "Run one worker, as `faust -A app worker` does, or several.", "Run"),
     Entry(
         "controller", "app.cli.controller:controller", "Run the controller alone: Kafka follows the resources.", "Run"
     ),

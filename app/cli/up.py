@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -32,6 +33,9 @@ from knative.urls import is_loopback
 from tables.timing import POLL_S
 from web.console.safety import AUTO, Mode, mode_of
 
+Running = Annotated[
+    str, typer.Option("--kafka", help="HOST:PORT of a running Kafka; by default PENSTOCK_KAFKA, else it starts one.")
+]
 ResourcesDir = Annotated[
     Path | None,
     typer.Option(
@@ -51,16 +55,16 @@ KafkaPort = Annotated[
 ]
 
 AnyPort = Annotated[bool, typer.Option("--any-port", help="Take a free port in place of each that is in use.")]
+Processes = Annotated[
+    str, typer.Option("--processes", help="Of the worker: a number, or auto; by default PENSTOCK_PROCESSES, else 1.")
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=1, help="Seconds to wait until Kafka and all else is ready, after a download.")
 ]
 
 
 def up(
-    kafka: Annotated[
-        str,
-        typer.Option("--kafka", help="HOST:PORT of a running Kafka; by default PENSTOCK_KAFKA, else it starts one."),
-    ] = "",
+    kafka: Running = "",
     resources: ResourcesDir = None,
     http_port: HttpPort = None,
     admin_port: AdminPort = None,
@@ -73,6 +77,7 @@ def up(
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,
     limit_s: Timeout = START_S,
+    processes: Processes = "",
 ) -> None:
     """Run everything on this machine: Kafka, a worker, an example.
 
@@ -94,12 +99,13 @@ def up(
       penstock up
       penstock up --resources my/resources --subscriber-port 0
       penstock up --any-port
+      penstock up --processes auto
       penstock up --http-port 8088 --admin-port 8089
       export PENSTOCK_INSTANCE=mine
       export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
       penstock up --kafka kafka-1:9092
     """
-    settings = load_settings({"kafka": kafka} if kafka else {})
+    settings = load_settings(_set({"kafka": kafka, "processes": processes}))
     said = settings_notes(settings, chosen=resources is not None)
     own = settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else ""
     port = _free_one if any_port else int
@@ -123,9 +129,13 @@ def up(
         subscriber_port=subscriber_port,
         ready_limit_s=limit_s,
         console=console_mode(settings),
-        settings={"ingress_url": settings.ingress_url} if settings.ingress_url else {},
+        settings=_set({"processes": settings.processes, "ingress_url": settings.ingress_url}),
     )
     _run_until_ctrl_c(config)
+
+
+def _set(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value}
 
 
 def console_mode(settings: Settings) -> Mode:

@@ -23,19 +23,25 @@ def worker(
     given: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: any setting of `config show`; may be repeated.")
     ] = None,
+    processes: Annotated[
+        str,
+        typer.Option("--processes", help="How many processes share its ports: a number, or auto for all processors."),
+    ] = "",
 ) -> None:
-    """Run one worker, as `faust -A app worker` does.
+    """Run one worker, as `faust -A app worker` does, or several.
 
-    It never starts a Kafka.
+    It never starts a Kafka. With --processes, a supervisor starts again what ends, and stops all.
 
     \b
     Examples:
       penstock worker --resources examples/quickstart
       penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
       penstock worker --web-port 9000 --set drain_s=5
+      penstock worker --processes auto
     """
     resources = as_setting(resources)
     options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
+    options["processes"] = processes
     overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
     settings = load_settings(overrides)  # reject wrong values here, in one sentence
     for name, value in overrides.items():

@@ -6,6 +6,7 @@ restart a child: when one ends, the stack stops.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -92,8 +93,9 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """SIGKILL."""
-        send(self._process, signal.SIGKILL)
+        """SIGKILL, also for the children that it has in its session."""
+        if self.code is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
         ended(self._process, END_S)
         self._settle()
 

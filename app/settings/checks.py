@@ -13,6 +13,7 @@ from knative.delivery.policy import parse_duration_s
 from knative.resources import destination
 from web.console.safety import is_open_to_others
 
+_PROCESSES = re.compile(r"auto|[1-9][0-9]?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -141,6 +142,11 @@ def file_problem(value: str) -> str | None:
     )
 
 
+def processes_problem(value: str) -> str | None:
+    """Why it is not a number of processes; None = it is."""
+    return None if _PROCESSES.fullmatch(value) else "it is a number from 1 to 99, or auto"
+
+
 def receiver_problem(value: str) -> str | None:
     """Why spans cannot be sent there; None = they can."""
     try:
@@ -165,6 +171,7 @@ PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "cluster_domain": kafka_names.domain_problem,
     "ingress_url": destination.base_problem,
     "channel_services": lambda host: kafka_names.domain_problem(host) if host else None,
+    "processes": processes_problem,
     "backoff_default": message_of(parse_duration_s),
     "bind": message_of(ipaddress.ip_address),
     "admin_bind": message_of(ipaddress.ip_address),

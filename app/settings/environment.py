@@ -24,6 +24,25 @@ def set_listening(count: int) -> None:
     os.environ.update(LISTEN_FDS=str(count), LISTEN_PID=str(os.getpid()))
 
 
+_CHILDREN = "LISTEN_CHILDREN"
+
+
+def set_children(pids: Mapping[int, int], folder: str) -> None:
+    """Say to the program that takes the place of this supervisor which processes it has (seat -> process id), and where
+    their sockets are."""
+    os.environ[_CHILDREN] = f"{os.getpid()} {','.join(f'{seat}:{pid}' for seat, pid in pids.items())} {folder}"
+
+
+def take_children() -> tuple[dict[int, int], str] | None:
+    """The same in the new program; None = it is none. Workers must not see it."""
+    process, _, rest = os.environ.pop(_CHILDREN, "").partition(" ")
+    if process != str(os.getpid()):
+        return None
+    pids, _, folder = rest.partition(" ")
+    pairs = (text.split(":") for text in pids.split(",") if text)
+    return {int(seat): int(pid) for seat, pid in pairs}, folder
+
+
 #: By these PySpark would start another Spark than the one that is installed with it, or with other options.
 _OF_OTHER_SPARKS = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
 

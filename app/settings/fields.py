@@ -134,6 +134,10 @@ class Settings(BaseSettings):
         "", "name", "Name of this process in statuses and logs. Empty: host name, process id and a random part.",
         "worker-1", max_length=128, pattern=r"^[A-Za-z0-9._-]*$",
     )  # fmt: skip
+    processes: str = _setting(
+        "1", "number or auto", "How many processes `penstock worker` and `penstock up` start, which share the ports of "
+        "one; auto: one for each processor. A controller is always one. Limits apply to each process.", "4",
+    )  # fmt: skip
     drain_s: float = _setting(
         20.0, "seconds", "How long requests in flight may take at SIGTERM, and when a worker starts again in place.",
         ge=0, le=3600,
@@ -158,12 +162,9 @@ class Settings(BaseSettings):
         "when it changes.",
     )  # fmt: skip
     admin_port: int = _setting(
-        8081,
-        "port",
-        "The console, metrics, health and statistics of subscriptions, for operators; 0 = off.",
-        ge=0,
+        8081, "port", "The console, metrics, health and statistics of subscriptions, for operators; 0 = off.", ge=0,
         le=65535,
-    )
+    )  # fmt: skip
     bind: str = _setting("0.0.0.0", "IP address", "Address that PENSTOCK_HTTP_PORT listens on.")
     admin_bind: str = _setting(
         "127.0.0.1", "IP address", "Address that PENSTOCK_ADMIN_PORT listens on. Only its console has "

@@ -31,6 +31,7 @@ from app.worker.kafka_at_start import outage_ends, wait_for_kafka
 from app.worker.memory_trimmer import MemoryTrimmer
 from app.worker.parts import Parts
 from app.worker.ports import Ports, handle_signals
+from app.worker.seat import Seat
 from app.worker.secrets.file_watch import FileWatch
 from app.worker.status_publisher import StatusPublisher
 from app.worker.watchdog import Watchdog
@@ -51,10 +52,12 @@ _STOP_S = 40.0  # in addition to the drain: for a Kafka that does not answer, an
 class Lifecycle:
     """Event loop only. The Faust app calls `before_start`, `start` and `stop`."""
 
-    def __init__(self) -> None:
+    def __init__(self, seat: Seat | None = None) -> None:
+        """`seat`: of this process among several."""
         self.parts: Parts | None = None
         self.draining = False
-        self.ports = Ports()
+        self._seat = seat
+        self.ports = Ports(seat)
         self._ending: asyncio.Task[None] | None = None
         self._kafka_away = False  # since the start
         self._shown: set[str] = set()
@@ -67,14 +70,24 @@ class Lifecycle:
 
     # -- start
 
-    async def before_start(self) -> None:
-        """Wait for Kafka. If it does not answer in time, log that, and end with exit code 3, or keep waiting."""
+    @property
+    def is_first(self) -> bool:
+        """Whether this process has what is needed once: it is the only one, or the first one of several."""
+        return self._seat is None or self._seat.is_first
+
+    async def before_start(self, web: Any) -> None:
+        """Wait for Kafka. If it does not answer in time, log that, and end with exit code 3, or keep waiting.
+
+        `web`: the ingress server."""
         settings = self._parts.settings
         for warning in (*settings.warnings, file_limits.allow(settings.connections_max)):
             if warning:
                 log.warning(warning)
-        if self._parts.renewal is not None:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._parts.renewal.hang_up)
+        loop, renewal = asyncio.get_running_loop(), self._parts.renewal
+        if renewal is not None:
+            loop.add_signal_handler(signal.SIGHUP, renewal.hang_up)
+        elif self._seat is not None:  # the first process has tried what is new, and this one is to be replaced
+            loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self.restart(web)))
         handle_signals()
         why = await wait_for_kafka(settings, self._parts.controller_config.kafka)
         if why and self._parts.outage is None:
@@ -87,7 +100,7 @@ class Lifecycle:
         # The producer and the internal topics come first: all later parts write to them or read them.
         self._watchdog.start()
         self.memory.start()
-        runs = [self.ports.serve(web, lambda: self.readiness()[0], parts.settings.kafka_wait_s)]
+        runs = [self._serve(web)]
         runs += [watch.run() for watch in (*self.watches, parts.renewal) if watch is not None]
         self._watching = [asyncio.get_running_loop().create_task(run) for run in runs]
         for watching in self._watching:
@@ -126,6 +139,11 @@ class Lifecycle:
         log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
         if parts.traffic is not None:
             parts.traffic.start(lambda: self.readiness()[0])
+
+    async def _serve(self, web: Any) -> None:
+        await self.ports.serve(web, lambda: self.readiness()[0], self._parts.settings.kafka_wait_s)
+        if self._seat is not None:
+            self._seat.started()
 
     def _watch_ended(self, watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (problem := watching.exception()) is not None:
@@ -216,7 +234,7 @@ class Lifecycle:
         if parts.spans is not None:
             await parts.spans.stop(GLANCE_S)
         if self.ports.are_passed_on:
-            log.info("worker executes its command again")
+            log.info("worker executes its command again" if self._seat is None else "worker has handed over")
             self.ports.execute_again()
         await asyncio.gather(parts.contract.stop(), parts.status.stop())
         for watching in self._watching:

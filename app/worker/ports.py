@@ -21,6 +21,8 @@ from typing import Any, NoReturn
 
 from app.observability.admin_server import OTHER_ADMIN_PORT
 from app.settings.environment import set_listening, take_listening
+from app.worker.seat import Seat
+from knative.errors import ExitCode
 from web.http.listening import open_sockets
 
 Address = tuple[str, int]
@@ -38,14 +40,16 @@ def handle_signals() -> None:
 class Ports:
     """`take` before anything else starts, so that a port in use is reported at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, seat: Seat | None = None) -> None:
+        """`seat`: the sockets are those of its supervisor, and stay open there."""
+        self._seat = seat
         self.ingress: list[socket.socket] = []
         self.admin: list[socket.socket] = []
         self._copies: list[socket.socket] = []
 
     def take(self, ingress: Address | None, admin: Address | None) -> None:
         """None: there is no such server. Raises PenstockError for an address that is not available."""
-        passed = _passed()
+        passed = _passed() if self._seat is None else list(self._seat.sockets)
         if ingress is not None:
             self.ingress = open_sockets(*ingress, passed)
         if admin is not None:
@@ -80,7 +84,9 @@ class Ports:
         self._copies = []
 
     def execute_again(self) -> NoReturn:
-        """Raises OSError when the command is gone."""
+        """As the next run of this process; or its supervisor starts it. Raises OSError when the command is gone."""
+        if self._seat is not None:
+            os._exit(ExitCode.LEFT)
         count = len(self._copies)
         above = [fcntl.fcntl(copy, fcntl.F_DUPFD_CLOEXEC, _FIRST + count) for copy in self._copies]
         for name in os.listdir("/proc/self/fd"):

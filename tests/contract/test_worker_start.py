@@ -15,6 +15,7 @@ from tests.support.processes import clean_environment, free_port
 
 _NO_KAFKA = f"{LOOPBACK}:1"
 _PENSTOCK = ["-m", "app.cli", "worker"]
+_SEVERAL = [*_PENSTOCK, "--processes", "2"]
 _FAUST = ["-m", "faust", "-A", "app", "worker", "-l", "info"]
 
 
@@ -31,7 +32,7 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in lines if '"level":"error"' in line or '"level":"critical"' in line]
 
 
-@pytest.mark.parametrize("command", [_PENSTOCK, _FAUST], ids=["penstock", "faust"])
+@pytest.mark.parametrize("command", [_PENSTOCK, _FAUST, _SEVERAL], ids=["penstock", "faust", "several"])
 @pytest.mark.parametrize(("name", "address"), [("PENSTOCK_HTTP_PORT", "0.0.0.0"), ("PENSTOCK_ADMIN_PORT", "127.0.0.1")])
 def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[str], name: str, address: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
@@ -49,7 +50,7 @@ def test_a_port_that_is_taken_meanwhile_is_the_same_sentence() -> None:
         "import asyncio, socket\n"
         "from app.compose import build\n"
         "hub = build()\n"
-        "async def taken():\n"
+        "async def taken(_web):\n"
         "    hub.other = socket.create_server(('0.0.0.0', hub.conf.web_port))\n"
         "hub.lifecycle.before_start = taken\n"
         "hub.finalize()\n"
@@ -62,8 +63,9 @@ def test_a_port_that_is_taken_meanwhile_is_the_same_sentence() -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_kafka_that_rejects_connections_is_logged_before_the_wait() -> None:
-    done = run(_PENSTOCK, PENSTOCK_KAFKA_WAIT_S=1)
+@pytest.mark.parametrize("command", [_PENSTOCK, _SEVERAL], ids=["penstock", "several"])
+def test_a_kafka_that_rejects_connections_is_logged_before_the_wait(command: list[str]) -> None:
+    done = run(command, PENSTOCK_KAFKA_WAIT_S=1)
     assert done.returncode == 3
     reported = [line for line in done.stderr.splitlines() if f"Kafka at {_NO_KAFKA} d" in line]
     assert "does not answer (connection refused); waiting up to 1 s for it" in reported[0]

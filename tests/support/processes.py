@@ -240,7 +240,7 @@ class Child:
 
 
 class Worker(Child):
-    """`faust -A app worker` with settings from its environment only."""
+    """`faust -A app worker`, or `app worker` for several processes, with settings from its environment only."""
 
     def __init__(
         self,
@@ -254,8 +254,8 @@ class Worker(Child):
     ) -> None:
         """Starts it; `wait_ready` waits. Settings in `env` win over all others. `python`: that of another version."""
         self.port, self.admin_port, self._limit_s = free_port(), free_port(), limit_s
-        # The port also goes on the command line: `faust worker` is usually configured that way.
-        command = [python, "-m", "faust", "-A", "app", "worker", "-l", "info", "--web-port", str(self.port)]
+        program = "app" if "PENSTOCK_PROCESSES" in (env or ()) else "faust -A app"
+        command = [python, "-m", *f"{program} worker -l info --web-port {self.port}".split()]  # as `faust` is used
         settings = {
             "PENSTOCK_KAFKA": bootstrap,
             "PENSTOCK_ROLE": role,

@@ -40,8 +40,8 @@ def is_running(pid: int, started: str) -> bool:
     return start_time(pid) == started
 
 
-def die_with_parent() -> Callable[[], None] | None:
-    """A `preexec_fn` that makes Linux kill the child when its parent dies, even by SIGKILL; None elsewhere.
+def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
+    """A `preexec_fn` that makes Linux send the child this signal when its parent dies, even by SIGKILL; None elsewhere.
 
     The kernel watches the *thread* that started the child: start such children from a thread that lives as long.
     """
@@ -52,7 +52,7 @@ def die_with_parent() -> Callable[[], None] | None:
     parent = os.getpid()
 
     def apply() -> None:
-        prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        prctl(1, number, 0, 0, 0)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:  # the parent died before the call
             os._exit(1)
 

@@ -32,8 +32,15 @@ class TrafficComponent:
     """`counters` is for the hot paths, `rows` for the view (None = this role has none). Event loop only."""
 
     def __init__(
-        self, settings: Settings, worker_id: str, kafka: Mapping[str, Any], produce: Produce, metrics: Metrics
+        self,
+        settings: Settings,
+        worker_id: str,
+        kafka: Mapping[str, Any],
+        produce: Produce,
+        metrics: Metrics,
+        keeps_windows: bool = True,
     ) -> None:
+        """`keeps_windows`: False if another process of the same command does; this one only shows them."""
         traffic = TrafficConfig(settings.instance, settings.traffic_10s_keep_s, settings.traffic_1m_keep_s)
         config = TrafficWindowsConfig(
             kafka,
@@ -53,7 +60,7 @@ class TrafficComponent:
         self._windows: TrafficWindows | None = None
         if settings.role in _SERVING:
             self.rows = TrafficRows(traffic.changelog, kafka, traffic.short_keep_s, traffic.long_keep_s)
-            self._windows = TrafficWindows(config, topics, metrics.traffic_window)
+            self._windows = TrafficWindows(config, topics, metrics.traffic_window) if keeps_windows else None
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
@@ -66,8 +73,9 @@ class TrafficComponent:
         while not ready():  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
         self._flush.start()
-        if self.rows is not None and self._windows is not None:
+        if self._windows is not None:
             self._windows.start()
+        if self.rows is not None:
             self.rows.start()
 
     def leave(self) -> None:
@@ -78,8 +86,8 @@ class TrafficComponent:
         self._stopping = asyncio.get_running_loop().create_task(self._stop())
 
     async def _stop(self) -> None:
-        if self.rows is not None and self._windows is not None:
-            await asyncio.gather(self._windows.stop(), self.rows.stop())
+        parts = (self._windows, self.rows)
+        await asyncio.gather(*(part.stop() for part in parts if part is not None))
 
     async def left(self) -> None:
         """Wait until it has left, for some seconds at most."""

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from app.settings.environment import forget_other_sparks
+from app.settings.environment import forget_other_sparks, set_children, take_children
 
 _VARIABLES = {
     "SPARK_HOME": "/opt/spark",
@@ -26,3 +26,20 @@ def test_what_is_left_over_of_another_spark_is_removed_and_named(monkeypatch: py
 def test_our_own_spark_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "/ours")
     assert forget_other_sparks("/ours") == []
+
+
+@pytest.mark.parametrize("pids", [{}, {0: 7}, {1: 8, 3: 9}])
+def test_the_next_program_of_a_supervisor_takes_its_children_once(
+    pids: dict[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LISTEN_CHILDREN", raising=False)
+    assert take_children() is None
+    set_children(pids, "/tmp/a folder")
+    assert take_children() == (pids, "/tmp/a folder")
+    assert take_children() is None
+
+
+def test_a_process_does_not_take_the_children_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LISTEN_CHILDREN", f"{os.getppid()} 0:7 /tmp/a")
+    assert take_children() is None
+    assert "LISTEN_CHILDREN" not in os.environ

@@ -132,6 +132,8 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("EGRESS_DENY", "10.0.0.1/8", "host bits", "a CIDR, comma-separated, such as 10.0.0.0/8"),
         ("BIND", "localhost", "IPv4", "0.0.0.0"),
         ("TOPIC_TEMPLATE", "{name}", "{namespace}", "knative-messaging-kafka"),
+        ("PROCESSES", "0", "from 1 to 99", "a number or auto, such as 1"),
+        ("PROCESSES", "all", "or auto", "a number or auto, such as 1"),
         ("WORKER_ID", "a b", "pattern", "a name, such as worker-1"),
         ("OTLP_ENDPOINT", "collector:4318", "http://host:port", "URL"),
         ("OTLP_ENDPOINT", "http://", "http://host:port", "URL"),

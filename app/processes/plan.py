@@ -82,7 +82,7 @@ TRANSITIONS: Mapping[tuple[State, Event], tuple[State, Action]] = {
 }
 
 
-class Seat:
+class PlannedSeat:
     """One of the plan."""
 
     def __init__(self, number: int, state: State) -> None:
@@ -103,7 +103,7 @@ class Seat:
         return action
 
 
-Steps = Iterator[tuple[Seat, Action]]
+Steps = Iterator[tuple[PlannedSeat, Action]]
 
 
 class Plan:
@@ -116,7 +116,7 @@ class Plan:
         self.is_stopping = False
         self._count = count
         numbers = range(max([count, *(number + 1 for number in kept)]))
-        self.seats = [Seat(number, State.OLD if number in kept else State.PAUSED) for number in numbers]
+        self.seats = [PlannedSeat(number, State.OLD if number in kept else State.PAUSED) for number in numbers]
         self._has_served = bool(kept)
 
     @property

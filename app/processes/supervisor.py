@@ -27,8 +27,7 @@ import structlog
 
 from app.local.kafka.processes import die_with_parent
 from app.observability.logging import configure_logging
-from app.processes.plan import Action, Plan
-from app.processes.plan import Seat as Planned
+from app.processes.plan import Action, Plan, PlannedSeat
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import set_children, take_children
 from app.settings.load import Settings
@@ -108,7 +107,7 @@ class _Supervisor:
 
     # -- what happens
 
-    def _events(self) -> list[tuple[Planned, Action]]:
+    def _events(self) -> list[tuple[PlannedSeat, Action]]:
         """Wait for something that is to be done, and say what."""
         now = time.monotonic()
         if steps := [step for step in self._plan.due(now) if step[1] is not Action.NONE]:
@@ -131,8 +130,8 @@ class _Supervisor:
             self._plan.started(number, now)
         return self._ended(now) if got.si_signo == signal.SIGCHLD else []
 
-    def _ended(self, now: float) -> list[tuple[Planned, Action]]:
-        steps: list[tuple[Planned, Action]] = []
+    def _ended(self, now: float) -> list[tuple[PlannedSeat, Action]]:
+        steps: list[tuple[PlannedSeat, Action]] = []
         while self._pids:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
@@ -159,7 +158,7 @@ class _Supervisor:
 
     # -- what is done
 
-    def _follow(self, planned: Planned, action: Action) -> bool:
+    def _follow(self, planned: PlannedSeat, action: Action) -> bool:
         """Whether this is a new worker process now."""
         if action is Action.FORK:
             return self._fork(planned.number)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.processes.plan import TRANSITIONS, Action, Event, Plan, Seat, State
+from app.processes.plan import TRANSITIONS, Action, Event, Plan, PlannedSeat, State
 from app.timing import LONGEST_WAIT_S
 from knative.errors import ExitCode
 
@@ -16,7 +16,7 @@ HAS_PROCESS = (State.STARTING, State.SERVING, State.OLD, State.LEAVING, State.ST
 KILLED = -9
 
 
-def done(steps: Iterable[tuple[Seat, Action]]) -> list[tuple[int, Action]]:
+def done(steps: Iterable[tuple[PlannedSeat, Action]]) -> list[tuple[int, Action]]:
     return [(seat.number, action) for seat, action in steps if action is not Action.NONE]
 
 
@@ -155,7 +155,7 @@ def test_after_any_history_a_stop_ends_with_no_process(data: st.DataObject) -> N
     """A process is forked only in a seat that has none, and every process that was forked ends."""
     plan, running, now = Plan(3, old=[1]), {1}, 0.0
 
-    def follow(steps: Iterable[tuple[Seat, Action]]) -> None:
+    def follow(steps: Iterable[tuple[PlannedSeat, Action]]) -> None:
         for seat, action in steps:
             if action is Action.FORK:
                 assert seat.number not in running

@@ -46,9 +46,10 @@ _PRODUCT = (
     "web.http.driver",
 )  # fmt: skip
 _STOPS = (signal.SIGTERM, signal.SIGINT)
-_SIGNALS = frozenset({*_STOPS, signal.SIGHUP, signal.SIGCHLD, STARTED_SIGNAL})
+_DUMPS = (signal.SIGUSR1, signal.SIGUSR2)  #: for all workers: they write what they do
+_SIGNALS = frozenset({*_STOPS, *_DUMPS, signal.SIGHUP, signal.SIGCHLD, STARTED_SIGNAL})
 #: The others stay blocked in a worker until it has handlers.
-_OF_SUPERVISOR = frozenset({signal.SIGCHLD, STARTED_SIGNAL})
+_OF_SUPERVISOR = frozenset({*_DUMPS, signal.SIGCHLD, STARTED_SIGNAL})
 
 
 def supervise(settings: Settings) -> Seat | None:
@@ -126,8 +127,11 @@ class _Supervisor:
             return list(self._plan.stop(now))
         if got.si_signo == signal.SIGHUP:
             self._hang_up()
-        if got.si_signo == STARTED_SIGNAL and (number := self._number_of(got.si_pid)) is not None:
-            self._plan.started(number, now)
+        if got.si_signo in _DUMPS:
+            for number in self._pids:
+                self._send(number, got.si_signo)
+        if got.si_signo == STARTED_SIGNAL and (started := self._number_of(got.si_pid)) is not None:
+            self._plan.started(started, now)
         return self._ended(now) if got.si_signo == signal.SIGCHLD else []
 
     def _ended(self, now: float) -> list[tuple[PlannedSeat, Action]]:

@@ -117,6 +117,9 @@ def test_processes_are_workers_with_one_admin_port(kafka: EmbeddedKafka, tmp_pat
 
             wait_until("status shows both workers", lambda: workers() == PROCESSES, LIMIT_S)
             wait_until("all is delivered", lambda: len(subscriber.requests("/all")) >= 40, LIMIT_S)
+            os.kill(worker.process.pid, signal.SIGUSR2)
+            dumps = "the stacks of both are in the log"
+            wait_until(dumps, lambda: worker.log.read_text().count("Current thread 0x") == PROCESSES, LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
             assert gone(pids(worker))
 

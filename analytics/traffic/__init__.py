@@ -1,16 +1,17 @@
-"""The traffic job: what went through each channel and to each subscription, in windows of one minute and one hour.
+"""The traffic job: what went through each channel and to each subscription, in windows of a minute, an hour and a day.
 
-    channel topics ----headers, lengths----> query `records` --\\              one folder for each batch
-                                                                 > partial sums --> batch=N/ --compaction--> upto=N/
-    topic <instance>.traffic ---deltas-----> query `deltas` ---/               read.py merges them into windows
+    channel topics ----headers, lengths----> frames --\\
+                                                        > windows of a batch --> days of the tables --> commit
+    topic <instance>.traffic ---deltas-----> deltas --/                        read: for other programs, without Spark
 
-    frames    what Spark computes of a batch          store   the folder: batches, state, compaction, retention
-    seen      which deltas were already counted       read    windows for other programs, without Spark
-    job       the queries, their errors, the summary  offsets rates from offsets alone, without reading a record
-    topic_identity  topics that were replaced         checkpoint  what is read and changed in Spark's own folder
+    job       one batch after the other, the summary     dataset  the folder: days, commits, ages, the lock
+    frames    windows of records, sums of windows        days     what a batch adds, written by Spark and checked
+    deltas    which records are deltas, and which new    seen     the numbers of deltas that were counted
+    topic_identity  topics that were replaced, what is read next      offsets  rates from offsets, without a record
+    totals    a batch in sum                             migrate  tables of the former format
 
-Each event counts exactly once, without a transaction. Spark's checkpoint holds a batch's number and offsets before the
-batch runs, and the sums replace the folder of that number, so a repeated batch writes the same sums again.
+Each event counts exactly once, without a transaction: a commit names files and the position in Kafka, and what no
+commit names does not count.
 
 Does not read bodies, contracts or settings: the caller passes topics and their channels.
 """

@@ -224,6 +224,14 @@ class Dataset:
             )
         return last
 
+    def continues(self) -> bool:
+        """Whether the tables are of a job that continues where it ended, and not the count of a time range. Those of
+        the former format have a checkpoint of Spark."""
+        last = self.last()
+        if last is None:
+            return self.is_local and any(Path(self.root).glob("*/checkpoint/offsets"))
+        return not last.is_span
+
     def wipe(self) -> None:
         """Delete the tables. Raises UsageError for a folder without tables of Penstock."""
         names = {Path(path).name for path in self._list("")}

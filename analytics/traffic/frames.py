@@ -18,7 +18,7 @@ from analytics.spark.rows import frame_of
 from analytics.traffic.dataset import Ages
 from analytics.traffic.windows import COUNTS, DAY_S, HOUR_S, KEYS, MINUTE_S, SCHEMA, STORED
 from knative.traffic.counts import OF_SUBSCRIPTIONS, column
-from knative.traffic.delta import COMBINATIONS_MAX
+from knative.traffic.delta import AT_MAX, COMBINATIONS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,13 +39,14 @@ def record_rows(records: DataFrame, owners: Mapping[str, Owner], before: Mapping
     second of earlier batches."""
     from pyspark.sql import functions as f
 
+    when = f.least(second(), f.lit(AT_MAX))  # a producer may write any time
     slim = records.select(
         "topic",
-        minute(second()).alias("start"),
+        minute(when).alias("start"),
         f.coalesce(header("ce_type"), f.lit("")).alias("type"),
         f.coalesce(header("ce_source"), f.lit("")).alias("source"),
         body_bytes().alias("bytes"),
-        second().alias("second"),
+        when.alias("second"),
     )
     sums = slim.groupBy("topic", "start", "type", "source").agg(
         f.count(f.lit(1)).alias("events"), f.sum("bytes").alias("bytes"), f.max("second").alias("newest")

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.traffic_job`: `penstock job traffic`, killed at ten random moments while records arrive.
+"""`python -m tests.chaos.traffic_job`: `penstock job traffic`, killed at ten random moments while it writes.
 
 Each run is the real command in a process of its own, with batches so small that most kills come in the middle of one.
 In the end a run that is left alone must make the tables equal to the ledger: every count and every bucket of latency.
@@ -7,6 +7,7 @@ In the end a run that is left alone must make the tables equal to the ledger: ev
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import signal
 import subprocess
@@ -21,8 +22,19 @@ from analytics.traffic.dataset import Dataset
 from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
 from tests.integration.cli_fixture import Looked
-from tests.support.processes import REPOSITORY
+from tests.support.processes import REPOSITORY, wait_until
 from tests.support.traffic import Sent, shown
+
+
+def _wait_for_files(folder: Path, job: subprocess.Popen[bytes]) -> None:
+    """Until the run begins to write: a start takes longer than all that follows, and has nothing to lose."""
+
+    def files() -> set[str]:
+        found = (os.walk(folder / name) for name in ("windows", "commits"))  # passes over what goes meanwhile
+        return {f"{place}/{name}" for entries in found for place, folders, names in entries for name in folders + names}
+
+    before = files()
+    wait_until("it writes", lambda: bool(files() - before) or job.poll() is not None, 900.0)
 
 
 def main() -> None:
@@ -30,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.traffic_job", description=__doc__)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--most", type=float, default=40.0, help="seconds until a kill, at most")
+    parser.add_argument("--most", type=float, default=5.0, help="seconds to a kill, at most")
     wish = parser.parse_args()
     dice = random.Random(wish.seed)
     with tempfile.TemporaryDirectory(prefix="penstock-chaos-") as name:
@@ -48,6 +60,7 @@ def main() -> None:
                 sent.records(looked.topic, 1500, begin + 300 * number, 300)
                 sent.deltas("w", ("ns", "ch"), range(begin + 300 * number, begin + 300 * number + 300))
                 with subprocess.Popen(command, stderr=subprocess.PIPE, env=looked.environment(), cwd=REPOSITORY) as job:
+                    _wait_for_files(root / "traffic", job)
                     time.sleep(dice.uniform(0.0, wish.most))
                     job.send_signal(signal.SIGKILL)
                 last = Dataset(root / "traffic").last()

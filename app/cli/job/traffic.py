@@ -140,7 +140,7 @@ def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
     job = plan.traffic
     tables = Dataset(job.folder)
     with hold(job.folder):
-        if job.is_span and (last := tables.last()) is not None and not last.is_span:
+        if job.is_span and tables.continues():
             raise UsageError(
                 f"{job.folder} has the tables of a job without --since, which would be deleted.",
                 "Name another --folder, or none.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,7 @@ def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_contin
         _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
     assert "--folder" in raised.value.hint
     assert len(read_windows(folder)) == 1
+    shutil.rmtree(folder)
+    (folder / "records" / "checkpoint" / "offsets").mkdir(parents=True)  # of the former format
+    with pytest.raises(UsageError, match="would be deleted"):
+        _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)

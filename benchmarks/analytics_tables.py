@@ -50,7 +50,7 @@ def write(folder: Path, series: int, days: int) -> int:
         target = folder / "windows" / "resolution=60" / f"day={day_name(day)}" / "run=1"
         target.mkdir(parents=True)
         pq.write_table(pa.table({name: columns[name] for name in SCHEMA.names}).cast(SCHEMA), target / "part-0.parquet")
-    dataset.write(Commit("bench", "", 1, days=dataset.files_of(1)))
+    dataset.write(Commit("bench", "", 1, days=dataset.files_of("1")))
     return rows * days * 7
 
 

@@ -1,9 +1,9 @@
 """The traffic tables: a Parquet dataset on any file system, and the commits that say which of its files count.
 
-    windows/resolution=60/day=2026-11-26/run=12/part-0.parquet      the minutes of a day, written by run 12
-    commits/0000000012.json                                         the files of each day, and the position in Kafka
+    windows/resolution=60/day=2026-11-26/run=12-5d0c/part-0.parquet   the minutes of a day, of run 12
+    commits/0000000012.json                                           the files of each day, and the position in Kafka
 
-    a day's files of commit 11 + new sums --Spark--> run=12 --> its sums are checked --> commits/12 --> old files go
+    a day's files of commit 11 + new sums --Spark--> run=12-... --> its sums are checked --> commits/12 --> old files go
               `--- killed anywhere here: run 12 is done again from commit 11, and what it left behind does not count
 
 Whoever reads takes the files of the newest commit: they are all of a run or none of it. A day is in minutes, then in
@@ -158,8 +158,8 @@ class Dataset:
         """A path of `paths`, as Spark takes it."""
         return self.uri + path.removeprefix(self.root)
 
-    def files_of(self, run: int) -> dict[str, tuple[str, ...]]:
-        """What a run has written: `Commit.days`."""
+    def files_of(self, run: str) -> dict[str, tuple[str, ...]]:
+        """What an attempt of a run has written: `Commit.days`."""
         days: dict[str, tuple[str, ...]] = {}
         beginning = f"{self.root}/{WINDOWS}/"
         for path in sorted(self._list(WINDOWS, pafs.FileType.File, recursive=True)):

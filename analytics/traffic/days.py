@@ -1,6 +1,6 @@
 """Writes the days of a batch with Spark: what is new, added to what the tables have, each day in the length of its age.
 
-    files of these days + new windows --sum--> resolution=.../day=.../run=N, a new file for each day
+    files of these days + new windows --sum--> resolution=.../day=.../run=N-..., a new file for each day
 
 The commit that follows names these files. Before it, the sum of what was written is compared with what went in: tasks
 that ran again, and workers that wrote to disks of their own, must not go unnoticed.
@@ -8,6 +8,7 @@ that ran again, and workers that wrote to disks of their own, must not go unnoti
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -46,14 +47,16 @@ def write_days(
     untouched = {day: names for day, names in commit.days.items() if day not in added and day not in due}
     if not added and not old:
         return untouched
+    # A folder of this attempt: Spark may still write for one whose command was killed, as a Connect server does.
+    attempt = f"{commit.run}-{uuid.uuid4().hex[:8]}"
     parts = [new] if new is not None else []
     parts += [read_files(spark, dataset, old)] if old else []
-    written = days_of(reduce(lambda one, other: one.unionByName(other), parts), ages, commit.run)
+    written = days_of(reduce(lambda one, other: one.unionByName(other), parts), ages, attempt)
     target = f"{dataset.uri}/{WINDOWS}"
     writer = written.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").option("compression", "zstd")
     with sized(spark, size + sum(_rows(dataset, path) for path in old)):
         writer.partitionBy("resolution", "day", "run").parquet(target)
-    days = dataset.files_of(commit.run)
+    days = dataset.files_of(attempt)
     expected = _events(dataset, old) + sum(added.values())
     counted = _events(dataset, dataset.full(name for names in days.values() for name in names))
     if counted != expected:

@@ -108,7 +108,7 @@ def summed(rows: DataFrame, keys: Sequence[str], more: Mapping[str, str] = Mappi
     return buckets.groupBy(*keys).agg(*sums, f.sort_array(f.collect_list(entry)).alias("latency"))
 
 
-def days_of(rows: DataFrame, ages: Ages, run: int) -> DataFrame:
+def days_of(rows: DataFrame, ages: Ages, run: str) -> DataFrame:
     """Windows as they are written: each day in the length of its age, with the columns that name its folder.
 
     One file for each day, sorted, so that readers skip what they do not need.

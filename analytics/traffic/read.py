@@ -22,7 +22,7 @@ from analytics.traffic.dataset import WINDOWS, Dataset, Folder, reset_hint
 from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, SCHEMA, Window, coarsen, merge, sum_over, windows_of
 from knative.errors import PenstockError, UsageError
 
-_DIRECTORIES = pa.schema([("resolution", pa.int32()), ("day", pa.string()), ("run", pa.int64())])
+_DIRECTORIES = pa.schema([("resolution", pa.int32()), ("day", pa.string()), ("run", pa.string())])
 T = TypeVar("T")
 
 

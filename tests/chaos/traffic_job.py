@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.traffic_job", description=__doc__)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--most", type=float, default=5.0, help="seconds to a kill, at most")
+    parser.add_argument("--most", type=float, default=20.0, help="seconds to a kill, at most")
     wish = parser.parse_args()
     dice = random.Random(wish.seed)
     with tempfile.TemporaryDirectory(prefix="penstock-chaos-") as name:

@@ -25,7 +25,7 @@ def write_tables(folder: Path, windows: Iterable[Window], run: int = 1, **more: 
             target = folder / "windows" / f"resolution={size}" / f"day={day}" / f"run={run}"
             target.mkdir(parents=True)
             pq.write_table(table_of([window for window in some if window.size == size]), target / "part-0.parquet")
-    commit = replace(Commit("penstock", "cluster", run), days=dataset.files_of(run), **more)
+    commit = replace(Commit("penstock", "cluster", run), days=dataset.files_of(str(run)), **more)
     dataset.write(commit)
     return commit
 

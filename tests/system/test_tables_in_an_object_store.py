@@ -58,7 +58,7 @@ def test_runs_add_up_in_a_bucket(
         done = run(looked.command("job", "traffic", "--master", "local[1]", *s3a), environment, _LIMIT_S)
         assert done.returncode == 0, done.stderr
         assert shown(read_windows(folder)) == sent.expected()
-    assert {name.rpartition("run=")[2][:2] for name in window_files(folder)} == {"2/"}
+    assert {name.rpartition("run=")[2][:2] for name in window_files(folder)} == {"2-"}
     dataset = Dataset(folder)
     files = dataset.fs.get_file_info(pafs.FileSelector(dataset.root, recursive=True))
     paths = [file.path for file in files if file.type is pafs.FileType.File and not file.path.endswith("_SUCCESS")]

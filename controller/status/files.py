@@ -50,6 +50,7 @@ class StatusFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._written: dict[Path, str] = {}
+        self._statuses: dict[Path, WriteStatus] = {}  #: what the files say
         self._unwritten: dict[str, str] = {}  #: target of a status -> why its file could not be written
 
     def check(self) -> None:
@@ -66,6 +67,7 @@ class StatusFiles:
     def forget(self) -> None:
         """Drop the cached contents, because another process may have written the files."""
         self._written.clear()
+        self._statuses.clear()
 
     def write_all(self, statuses: Iterable[WriteStatus], now: float) -> None:
         """Write every status. A failure is logged once, does not stop the others, and is retried at the next call."""
@@ -83,6 +85,8 @@ class StatusFiles:
     def write(self, status: WriteStatus, now: float) -> bool:
         """Write an object's status; False if it has not changed. `now`: Unix seconds."""
         path = status_file(self._root, status.kind, status.namespace, status.name)
+        if self._statuses.get(path) == status and path.exists():
+            return False  # of thousands at rest: making and reading the text takes longer than the decision
         before = conditions_of(self._load(path).get("status"))
         moment = timefmt.in_seconds(now)
         conditions = with_transitions(status.conditions, before, moment)
@@ -102,7 +106,9 @@ class StatusFiles:
             },
         }
         log_changes(status, before, conditions)
-        return self._save(path, document)
+        changed = self._save(path, document)
+        self._statuses[path] = status
+        return changed
 
     def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
         """Remove the files of objects that no longer exist."""
@@ -112,6 +118,7 @@ class StatusFiles:
                 if path not in keep:
                     path.unlink(missing_ok=True)
                     self._written.pop(path, None)
+                    self._statuses.pop(path, None)
 
     def write_problems(self, problems: Sequence[FileProblem]) -> bool:
         """Write problems.json. An empty list means that there are no problems."""

@@ -61,7 +61,7 @@ def inputs_of(edges: int, seed: int = 1) -> Inputs:
     for number, delta in enumerate(_deltas(channels, chance)):
         summing.delta(replace(delta, number=number))
         sent[delta.channel] = sent.get(delta.channel, 0) + delta.counts.events
-    accepted, arrivals = summing.sums()
+    accepted, arrivals, types = summing.sums()
     return Inputs(
         instance="bench",
         now=NOW_S,
@@ -70,6 +70,7 @@ def inputs_of(edges: int, seed: int = 1) -> Inputs:
         states={one.uid: ready for one in subscriptions},
         traffic=[*accepted, *_settled(subscriptions, sent)],
         arrivals=arrivals,
+        types=types,
         window=Window(NOW_S - 600, NOW_S),
         tier=Tier.DELTAS,
         workers=3,
@@ -144,12 +145,16 @@ def _by_tables(pairs: int, contract: Inputs) -> Sums:
     namespaces = pa.array([one.namespace for one in contract.channels])
     names = pa.array([one.name for one in contract.channels])
     sources = pa.array([f"/fleet/vehicle/{number}" for number in range(_SOURCES)])
+    types = pa.array([f"fleet.vehicle.{what}" for what in ("moved", "stopped", "charged")])
     for begin in range(0, pairs, _BATCH):
         number = np.arange(begin, min(begin + _BATCH, pairs))
         place = number // _SOURCES % len(names)
         events = 1 + number % 97
         columns = (namespaces.take(pa.array(place)), names.take(pa.array(place)), sources.take(number % _SOURCES))
-        table = pa.table([*columns, events, 1024 * events], ["namespace", "channel", "source", "events", "bytes"])
+        table = pa.table(
+            [*columns, types.take(number % len(types)), events, 1024 * events],
+            ["namespace", "channel", "source", "type", "events", "bytes"],
+        )
         summing.came(table)
     return summing.sums()
 

@@ -17,7 +17,7 @@ from analytics.topology.document_builder import DocumentBuilder, rate_of
 from analytics.topology.engines.port import DAMPING, ROUNDS, Engine
 from analytics.topology.engines.queries import GraphAnswers, walk
 from analytics.topology.findings import findings_of
-from analytics.topology.model.arrivals import SOURCES_MAX
+from analytics.topology.model.arrivals import SOURCES_MAX, TYPES_MAX
 from analytics.topology.model.document import LISTED_MAX, Rank, Ranking, Tier, Topology
 from analytics.topology.model.facts import Facts, facts_of
 from analytics.topology.model.inputs import Inputs
@@ -109,6 +109,10 @@ def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> list[str]:
     if facts.sources_left_out:
         lines.append(
             f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are kept apart."
+        )
+    if facts.types_left_out:
+        lines.append(
+            f"{facts.types_left_out} event types with the fewest events are shown as one; {TYPES_MAX} are kept apart."
         )
     return [*lines, *inputs.notes, *walks.notes]
 

@@ -13,10 +13,13 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import orjson
+
 from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import BROKER, unique_name
+from knative.filters.dialects import to_json
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS
 
@@ -64,11 +67,11 @@ class DocumentBuilder:
         return count if self._seconds > 0 else None
 
     def _edges(self) -> Iterator[Edge]:
-        pairs = self._facts.published.rows() if self._facts.published is not None else ()
-        for source, channel, events, size in pairs:
-            id_ = edge_id(Flow.PUBLISHES, source, channel)
-            rate, bytes_rate = self._rate(events), self._rate(size)
-            yield Edge(id_, source, channel, Flow.PUBLISHES, Health.OK, self._count(events), rate, bytes_rate)
+        for flow, arrivals in ((Flow.PUBLISHES, self._facts.published), (Flow.CARRIES, self._facts.types)):
+            for source, channel, events, size in arrivals.rows() if arrivals is not None else ():
+                id_ = edge_id(flow, source, channel)
+                rate, bytes_rate = self._rate(events), self._rate(size)
+                yield Edge(id_, source, channel, flow, Health.OK, self._count(events), rate, bytes_rate)
         for consumer in self._facts.consumers:
             yield from self._of_consumer(consumer)
 
@@ -150,26 +153,28 @@ class DocumentBuilder:
         for id_ in known:
             yield self._channel(id_)
         if self._facts.published is not None:
-            yield from self._sources(self._facts.published)
+            yield from self._came(self._facts.published, Kind.SOURCE, "(other sources)")
+        if self._facts.types is not None:
+            yield from self._came(self._facts.types, Kind.EVENT_TYPE, "(other types)")
         for id_ in self._into.keys() - known:
             yield self._destination(id_)
         yield from self._lost()
 
-    def _sources(self, published: Arrivals[str]) -> Iterator[Vertex]:
-        sums = (total.tolist() for total in published.of_sources())
-        for source, events, size in zip(published.sources, *sums, strict=True):
+    def _came(self, arrivals: Arrivals[str], kind: Kind, others: str) -> Iterator[Vertex]:
+        sums = (total.tolist() for total in arrivals.of_sources())
+        for source, events, size in zip(arrivals.sources, *sums, strict=True):
             if events:  # otherwise only other parts of the map have it
                 name = source.partition(":")[2]
                 yield Vertex(
                     source,
-                    Kind.SOURCE,
+                    kind,
                     "",
                     name,
-                    name or "(other sources)",
+                    name or others,
                     Health.OK,
                     rate=self._rate(events),
                     bytes_rate=self._rate(size),
-                    island=self._island_of[source],
+                    island=0 if kind is Kind.EVENT_TYPE else self._island_of[source],
                 )
 
     def _lost(self) -> Iterator[Vertex]:
@@ -205,6 +210,8 @@ class DocumentBuilder:
             "in_flight": state.in_flight,
             "retrying": state.retrying,
         }
+        if one.filtered:
+            detail["filter"] = orjson.dumps(to_json(subscription.filter)).decode()
         if self._seconds > 0:
             detail.update((name, getattr(total.counts, name)) for name in OF_SUBSCRIPTIONS)
         return Vertex(

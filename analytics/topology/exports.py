@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from analytics.topology.model.document import Edge, Finding, Flow, Health, Kind, Topology, Totals, Vertex
+from analytics.topology.model.document import Edge, Finding, Flow, Health, Kind, Topology, Totals, Vertex, without_types
 
 MERMAID_EDGES_MAX = 450  #: Mermaid's own limit is 500
 LABEL_CHARS_MAX = 120
@@ -42,6 +42,7 @@ def plain(text: str) -> str:
 
 def mermaid(topology: Topology) -> str:
     """A flowchart. Above MERMAID_EDGES_MAX edges it has the busiest ones, and a comment says so."""
+    topology = without_types(topology)
     edges: Sequence[Edge] = topology.edges
     lines = ["flowchart LR"]
     if len(edges) > MERMAID_EDGES_MAX:
@@ -67,6 +68,7 @@ def _mermaid_text(text: str) -> str:
 
 def dot(topology: Topology) -> str:
     """A graph for Graphviz."""
+    topology = without_types(topology)
     lines = ["digraph topology {", "  rankdir=LR;", '  node [fontname="sans-serif"];']
     for one in topology.vertices:
         shape = _SHAPES.get(one.kind, _BOX)[2]

@@ -18,6 +18,8 @@
 | `surplus` | info | more events settled than accepted |
 | `twice-on-path` | info | a destination gets an event and the reply to it |
 | `single-point` | info | several channels are connected only by one vertex |
+| `untaken-type` | info | a type came to a channel where every filter excludes it |
+| `filter-passed-nothing` | info | a filter let no event of the window pass |
 | `one-partition` | info | several workers, and a channel that only one of them can serve |
 | `one-worker` | info | Kafka has several brokers, and one worker delivers everything |
 """
@@ -30,9 +32,11 @@ from collections.abc import Iterable, Iterator
 
 from analytics.topology.engines.double_delivery import DoubleDelivery
 from analytics.topology.engines.queries import GraphAnswers, Loop, listed
+from analytics.topology.event_types import about_types
 from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Flow, Severity, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
+from analytics.topology.model.names import name
 from analytics.topology.single_points import alone
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 
@@ -56,6 +60,7 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
         _twice(walks),
         _cuts(walks),
         alone(inputs, facts),
+        about_types(facts),
     )
     counts, found = Counter[str](), list[Finding]()
     for finding in every:
@@ -70,11 +75,6 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
 
 def _concerns(finding: Finding, namespace: str) -> bool:
     return not finding.objects or any(f":{namespace}/" in id_[:300] for id_ in finding.objects)
-
-
-def name(id_: str) -> str:
-    """An id without its kind."""
-    return id_.partition(":")[2]
 
 
 def path(ids: Iterable[str]) -> str:

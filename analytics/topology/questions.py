@@ -1,6 +1,7 @@
 """Questions about vertices of a document: what is upstream and downstream of one, and which paths lead to another.
 
-    impact   every vertex that events on their way to or from this one can pass, with the fewest hops to it
+    impact   every vertex that events on their way to or from this one can pass, with the fewest hops to it; of an
+             event type, who sends to the channels that it came to, and who gets it there
     paths    the paths from one to another, the shortest first, with the latency of their deliveries
 
 A hop is one edge. What is measured is a delivery, from stored to answered: publishing and subscribing take no time of
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+from analytics.topology.event_types import readers_of, takers, types_of
 from analytics.topology.model.document import LISTED_MAX, Edge, Flow, Health, Kind, Topology, Vertex
 from analytics.topology.model.names import delivered_by
 
@@ -23,7 +25,9 @@ Edges = Mapping[str, Sequence[Edge]]
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A vertex upstream or downstream. Rates are its own, per second; `flow`: of the last edge of a shortest way."""
+    """A vertex upstream or downstream. Rates are its own, per second; `flow`: of the last edge of a shortest way.
+    `filter`: of a subscription, as JSON. `certain`: of a subscription that gets an event type from one of its channels;
+    False if its filter may let only some of the events pass."""
 
     id: str
     kind: Kind
@@ -34,6 +38,8 @@ class Reached:
     rate: float | None
     bytes_rate: float | None
     lag: int | None
+    filter: str | None
+    certain: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Paths:
 
 def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
     """The vertices that `wish` names, by the first of these that names any: id, KIND/NAMESPACE/NAME, label,
-    NAMESPACE/NAME, name."""
+    NAMESPACE/NAME, name. Event types come last: a channel often has the name of a type."""
     kind, _, rest = wish.partition("/")
     titled = f"{kind.lower().removeprefix('kafka')}/{rest}"
     rules: tuple[tuple[str, Callable[[Vertex], str]], ...] = (
@@ -93,9 +99,13 @@ def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
         (wish, lambda vertex: f"{vertex.namespace}/{short_name(vertex)}"),
         (wish, short_name),
     )
-    for text, name_of in rules:
-        if named := tuple(vertex for vertex in topology.vertices if name_of(vertex) == text):
-            return named
+    types = types_of(topology)
+    for others in (True, False):
+        for text, name_of in rules:
+            if named := tuple(
+                vertex for vertex in topology.vertices if (vertex.id not in types) is others and name_of(vertex) == text
+            ):
+                return named
     return ()
 
 
@@ -112,14 +122,32 @@ def short_name(vertex: Vertex) -> str:
 def impact(topology: Topology, vertex: Vertex) -> Impact:
     """What is upstream and downstream of it."""
     leaving, entering = _by_end(topology.edges)
+    certain: dict[str, bool] = {}
+    if vertex.kind is Kind.EVENT_TYPE:
+        leaving, entering, certain = _of_type(topology, vertex, leaving, entering)
     names = delivered_by(topology)
     of = {vertex.id: vertex for vertex in topology.vertices}
     of |= {id_: replace(of[id_], label=f"{name}, {of[id_].label}") for id_, name in names.items()}
     return Impact(
         vertex,
-        _reached(of, vertex.id, entering, lambda edge: edge.source),
-        _reached(of, vertex.id, leaving, lambda edge: edge.target),
+        _reached(of, vertex.id, entering, lambda edge: edge.source, {}),
+        _reached(of, vertex.id, leaving, lambda edge: edge.target, certain),
     )
+
+
+def _of_type(
+    topology: Topology, vertex: Vertex, leaving: Edges, entering: Edges
+) -> tuple[Edges, Edges, dict[str, bool]]:
+    """The edges to walk from an event type, and which subscriptions get all of its events. Upstream are those that sent
+    to its channels: which of them sent the type is not counted."""
+    carries = [edge for edge in topology.edges if edge.kind is Flow.CARRIES and edge.source == vertex.id]
+    readers, certain, onward = readers_of(topology), dict[str, bool](), dict(leaving)
+    for edge in carries:
+        taking = takers(readers, vertex, edge.target)
+        certain.update(taking)
+        onward[edge.target] = [other for other in leaving.get(edge.target, ()) if other.target in taking]
+    back = [edge for carried in carries for edge in entering.get(carried.target, ())]
+    return {**onward, vertex.id: carries}, {vertex.id: back}, certain
 
 
 def paths(
@@ -180,12 +208,13 @@ def _shortest(source: str, target: str, leaving: Edges, left: Mapping[str, int])
 
 
 def _by_end(edges: Iterable[Edge]) -> tuple[Edges, Edges]:
-    """(by source, by target)."""
+    """(by source, by target). Without event types, which would join what is not joined."""
     leaving: dict[str, list[Edge]] = defaultdict(list)
     entering: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
-        leaving[edge.source].append(edge)
-        entering[edge.target].append(edge)
+        if edge.kind is not Flow.CARRIES:
+            leaving[edge.source].append(edge)
+            entering[edge.target].append(edge)
     return dict(leaving), dict(entering)
 
 
@@ -210,9 +239,23 @@ def _hops(start: str, steps: Edges, end: Callable[[Edge], str]) -> dict[str, int
     return {start: 0, **{id_: hops for id_, (hops, _) in _walk(start, steps, end).items()}}
 
 
-def _reached(of: Mapping[str, Vertex], start: str, steps: Edges, end: Callable[[Edge], str]) -> tuple[Reached, ...]:
+def _reached(
+    of: Mapping[str, Vertex], start: str, steps: Edges, end: Callable[[Edge], str], certain: Mapping[str, bool]
+) -> tuple[Reached, ...]:
     rows = (
-        Reached(id_, one.kind, one.label, hops, edge.kind, one.health, one.rate, one.bytes_rate, one.lag)
+        Reached(
+            id_,
+            one.kind,
+            one.label,
+            hops,
+            edge.kind,
+            one.health,
+            one.rate,
+            one.bytes_rate,
+            one.lag,
+            filter_ if isinstance(filter_ := one.detail.get("filter"), str) else None,
+            certain.get(id_),
+        )
         for id_, (hops, edge) in _walk(start, steps, end).items()
         if (one := of.get(id_)) is not None
     )

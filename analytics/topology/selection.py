@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WHOLE_EDGES_MAX = 100_000  #: a map of no more edges is in the document as a whole
 BUSIEST_MAX = 2_000  #: subscriptions, and channels
-ARRIVALS_MAX = 20_000  #: edges of sources
+ARRIVALS_MAX = 20_000  #: edges of sources, and of event types
 
 
 def part_of(
@@ -31,12 +31,14 @@ def part_of(
     consumers = _consumers(facts, names)
     names.update(id_ for consumer in consumers for id_ in _ends(consumer))
     names.update(nlargest(BUSIEST_MAX, facts.accepted, key=lambda id_: facts.accepted[id_]))
-    published = facts.published
-    if published is not None:
-        published = _arrivals(published, names)
-        names.update(published.channels[place] for place in set(published.channel.tolist()))
+    published, types = (
+        None if arrivals is None else _arrivals(arrivals, names) for arrivals in (facts.published, facts.types)
+    )
+    for arrivals in (published, types):
+        if arrivals is not None:
+            names.update(arrivals.channels[place] for place in set(arrivals.channel.tolist()))
     channels = {id_: channel for id_, channel in facts.channels.items() if id_ in names}
-    part = replace(facts, channels=channels, consumers=consumers, published=published)
+    part = replace(facts, channels=channels, consumers=consumers, published=published, types=types)
     return part, (
         f"The map has {facts.links_count()} edges. Findings and rankings cover all of them. The page shows "
         f"{len(consumers)} subscriptions and {len(channels)} channels that they name, or that are the busiest, and the "

@@ -48,7 +48,7 @@ def read_sums(
     size: int = MINUTE_S,
     since: float | None = None,
     until: float | None = None,
-    over: Sequence[str] = ("start", "size", "type"),
+    over: Sequence[str] = ("start", "size"),
 ) -> tuple[list[Window], tuple[int, int] | None]:
     """The same windows summed over these keys, and the first and last second of them; None = there are none.
 

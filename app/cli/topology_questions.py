@@ -23,7 +23,7 @@ from app.settings.extras import REPORT
 From = Annotated[
     Path | None, typer.Option("--from", help="topology.json of an earlier run, instead of what Kafka has now.")
 ]
-_NAME = "Id, NAMESPACE/NAME, KIND/NAMESPACE/NAME or name of a channel, subscription, subscriber, source ..."
+_NAME = "Id, NAMESPACE/NAME, KIND/NAMESPACE/NAME or name of a channel, subscription, source, event type ..."
 
 
 def impact(

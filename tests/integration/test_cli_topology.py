@@ -73,6 +73,11 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     assert done.stdout.splitlines()[-1] == "13 findings: 4 critical, 7 warning, 2 info."
     assert {path.name for path in (tmp_path / "report").iterdir()} == FILES
     found = from_json((tmp_path / "report" / "topology.json").read_bytes())
+    asked = json.loads(command("impact", "type:t", "--from", "report/topology.json", "-o", "json").stdout)
+    assert asked["vertex"]["kind"] == "event-type"
+    assert {row["id"] for row in asked["upstream"]} >= {one.id for one in found.vertices if one.kind is Kind.SOURCE}
+    certain = {row["certain"] for row in asked["downstream"] if row["kind"] == "subscription" and row["hops"] == 2}
+    assert certain == {True}, "no subscription has a filter"
     assert {one.id for one in found.findings} == FAULTS
     assert found.tier is Tier.DELTAS
     assert found.window.start == at
@@ -81,7 +86,9 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     compared = command("--diff", "report/topology.json", "--since", "10s", "-o", "json")
     difference = json.loads(compared.stdout)
     assert {one["id"] for one in difference["findings_gone"]} >= {"unbalanced:subscription:test/sieve"}
-    assert difference["vertices_gone"] == sorted({one.id for one in found.vertices if one.kind is Kind.SOURCE})
+    assert difference["vertices_gone"] == sorted(
+        {one.id for one in found.vertices if one.kind in (Kind.SOURCE, Kind.EVENT_TYPE)}
+    )
 
 
 def test_it_works_without_workers_and_without_traffic(command: Command) -> None:

@@ -51,13 +51,14 @@ def by_spark(spark: SparkSession, deltas: list[Delta]) -> tuple[Sums, Window | N
 def same(found: Sums, wanted: Sums) -> None:
     assert found[0] == wanted[0]
     assert list(found[1].rows()) == list(wanted[1].rows())
+    assert list(found[2].rows()) == list(wanted[2].rows())
 
 
 @pytest.mark.parametrize("slice_rows", [sums.SLICE_ROWS, 3])
 def test_spark_adds_up_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, slice_rows: int) -> None:
     """Fetched at once and in slices."""
     monkeypatch.setattr(sums, "SLICE_ROWS", slice_rows)
-    deltas = faulty().sent("ping", "/game", 7).sent("ping", "", 1).settled("there", 3, dead=1).flows
+    deltas = faulty().sent("ping", "/game", 7, "u").sent("ping", "", 1).settled("there", 3, dead=1).flows
 
     found, span = by_spark(spark, deltas)
 
@@ -94,6 +95,11 @@ def test_spark_adds_up_windows_and_counts_what_is_stored_and_accepted_once(spark
     same(found, summing.sums())
     assert span == Window(begin, begin + MINUTE_S)
     assert list(found[1].rows()) == [("", ("n", "d"), 2, 20), ("/a", ("n", "c"), 5, 50)]
+    assert [(type_, channel[1], events) for type_, channel, events, _ in found[2].rows()] == [
+        ("t", "c", 4),
+        ("t", "d", 2),
+        ("u", "c", 1),
+    ]
 
 
 def test_without_its_jars_graphframes_says_what_is_missing(spark: SparkSession) -> None:

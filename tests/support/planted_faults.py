@@ -103,12 +103,12 @@ class World:
             return f"http://ingress.example/{namespace}/{name}"
         return f"http://{name}-kn-channel.{namespace}.svc.cluster.local"
 
-    def sent(self, channel: str, source: str, events: int) -> World:
+    def sent(self, channel: str, source: str, events: int, type_: str = "t") -> World:
         """A source sent so many events of 1 KiB. `channel`: its name, or its unique name."""
         place = _named(self.channels, channel)
         namespace, name = split(channel) if place is None else (place.namespace, place.unique_name)
         counts = Counts(events, 1024 * events)
-        self.flows.append(Delta("w-1", len(self.flows), _AT_S, ACCEPTED, namespace, name, "", "t", source, counts))
+        self.flows.append(Delta("w-1", len(self.flows), _AT_S, ACCEPTED, namespace, name, "", type_, source, counts))
         return self
 
     def settled(
@@ -139,7 +139,7 @@ class World:
         summing = Summing()
         for delta in self.flows:
             summing.delta(delta)
-        traffic, arrivals = summing.sums()
+        traffic, arrivals, types = summing.sums()
         inputs = Inputs(
             instance="penstock",
             now=NOW_S,
@@ -148,12 +148,15 @@ class World:
             states=dict(self.states),
             traffic=traffic,
             arrivals=arrivals,
+            types=types,
             window=Window(NOW_S - WINDOW_S, NOW_S),
             tier=Tier.DELTAS,
             namespace=namespace,
             workers=workers,
         )
-        return inputs if counted else replace(inputs, traffic=(), arrivals=None, window=Window(), tier=Tier.NONE)
+        if counted:
+            return inputs
+        return replace(inputs, traffic=(), arrivals=None, types=None, window=Window(), tier=Tier.NONE)
 
 
 def split(label: str) -> tuple[str, str]:

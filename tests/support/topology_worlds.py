@@ -50,7 +50,7 @@ def worlds(draw: st.DrawFn) -> World:
     counts = st.sampled_from([0, 3, 100, 1000])
     pairs = st.tuples(st.sampled_from([*known, "a/gone"]), st.sampled_from(["", "/s", "/t", "urn:ü"]))
     for channel, source in draw(st.lists(pairs, max_size=6, unique=True)):
-        world.sent(channel, source, draw(counts))
+        world.sent(channel, source, draw(counts), draw(st.sampled_from(["", "a", "t", "ü"])))
     for one in world.subscriptions:
         if draw(st.booleans()):
             world.settled(one.label, *(draw(counts) for _ in range(5)))

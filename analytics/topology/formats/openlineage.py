@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from analytics.topology.model.document import Kind, Topology, Vertex
+from analytics.topology.model.document import Kind, Topology, Vertex, without_types
 from knative.shown import visible
 from knative.timefmt import in_milliseconds
 
@@ -23,7 +23,7 @@ _JOBS = (Kind.SOURCE, Kind.SUBSCRIPTION, Kind.TRIGGER)
 
 def openlineage(topology: Topology, kafka: str) -> str:
     """`kafka`: HOST:PORT of the first bootstrap server, which names the datasets as other producers do."""
-    return "".join(f"{orjson.dumps(event).decode()}\n" for event in _events(topology, kafka))
+    return "".join(f"{orjson.dumps(event).decode()}\n" for event in _events(without_types(topology), kafka))
 
 
 def _events(topology: Topology, kafka: str) -> Iterator[dict[str, Any]]:

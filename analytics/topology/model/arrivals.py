@@ -1,6 +1,8 @@
 """What each source sent to each channel, as columns: a fleet has millions of such pairs, and a pair takes 24 bytes.
 
 row i: sources[source[i]] sent events[i] events of bytes[i] bytes to channels[channel[i]]
+
+The same columns say how much of each type came to each channel: `sources` are then the types.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCES_MAX = 2_000  #: named sources; the rest, with the fewest events, is one vertex. Senders may invent any number.
-OTHERS = "source:"  #: the vertex of the sources beyond the limit, and of events without a source
+TYPES_MAX = 2_000  #: the same of event types
 
 Channel = TypeVar("Channel", bound=Hashable)
 Numbers = NDArray[np.int32]
@@ -73,10 +75,14 @@ def added_up(source: Numbers, channel: Numbers, events: Ints, size: Ints) -> Col
     )
 
 
-def published(arrivals: Arrivals[tuple[str, str]], ids: Mapping[tuple[str, str], str]) -> tuple[Arrivals[str], int]:
+def published(
+    arrivals: Arrivals[tuple[str, str]], ids: Mapping[tuple[str, str], str], prefix: str = "source:"
+) -> tuple[Arrivals[str], int]:
     """What came into the channels of `ids` (namespace and unique name -> vertex), by ids of vertices, and how many
-    sources are one vertex because they are beyond SOURCES_MAX.
+    sources (of `type:`, types) are one vertex because they are beyond the limit. That vertex has the prefix as its id,
+    and events without a source are in it too.
     """
+    most = SOURCES_MAX if prefix == "source:" else TYPES_MAX
     channels = sorted(ids[name] for name in arrivals.channels if name in ids)
     places = {id_: place for place, id_ in enumerate(channels)}
     to_channel = np.array([places[ids[name]] if name in ids else -1 for name in arrivals.channels], dtype=np.int32)
@@ -84,11 +90,11 @@ def published(arrivals: Arrivals[tuple[str, str]], ids: Mapping[tuple[str, str],
     totals, _ = came.of_sources()
     busiest = np.argsort(-totals, kind="stable")  # of equal ones, the first by name
     named = [number for number in busiest.tolist() if totals[number] and arrivals.sources[number]]
-    kept = sorted(named[:SOURCES_MAX])
-    sources = [f"source:{arrivals.sources[number]}" for number in kept]
+    kept = sorted(named[:most])
+    sources = [f"{prefix}{arrivals.sources[number]}" for number in kept]
     to_source = np.zeros(len(totals), dtype=np.int32)
     if int(totals[kept].sum()) < int(totals.sum()):
-        sources.insert(0, OTHERS)
+        sources.insert(0, prefix)
     to_source[kept] = np.arange(len(sources) - len(kept), len(sources))
     columns = added_up(to_source[came.source], to_channel[came.channel], came.events, came.bytes)
     return Arrivals(sources, channels, *columns), len(named) - len(kept)

@@ -1,5 +1,7 @@
 """The topology as a document: the source of every output (page, JSON, CSV, Mermaid, DOT), and comparable between runs.
 
+    event type --carries--> channel
+
     source --publishes--> channel --subscribes--> subscription --delivers------> subscriber (or a channel)
                                                        |------replies-------> reply destination (or a channel)
                                                        |------dead-letters--> dead letter sink, DLQ topic (or a channel)
@@ -7,14 +9,15 @@
 Ids are stable from run to run: `channel:ns/name`, `broker:ns/name`, `subscription:ns/name`, `trigger:ns/name`,
 `dlq:ns/name` (the DLQ topic of that channel; `dlq:ns/broker:name` of a broker), `uri:http://...` (an HTTP destination
 outside), and
-`source:...` (the `source` of CloudEvents: arbitrary text of a sender, so never trust it in a page). A destination that
+`source:...` and `type:...` (`source` and `type` of CloudEvents: arbitrary text of a sender, so never trust it in a
+page). Event types join nothing: no walk passes them. A destination that
 is the address of a channel in the contract *is* that channel. None as a number means: not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -40,6 +43,7 @@ class Kind(StrEnum):
     REPLY_TARGET = "reply-target"
     DEAD_LETTER_SINK = "dead-letter-sink"
     DLQ = "dlq"
+    EVENT_TYPE = "event-type"
 
 
 class Flow(StrEnum):
@@ -50,6 +54,7 @@ class Flow(StrEnum):
     DELIVERS = "delivers"
     REPLIES = "replies"
     DEAD_LETTERS = "dead-letters"
+    CARRIES = "carries"  #: from an event type to a channel that events of the type came to
 
 
 class Health(StrEnum):
@@ -97,7 +102,7 @@ class Vertex:
     rate: float | None = None
     bytes_rate: float | None = None
     lag: int | None = None  #: events, of a subscription or trigger
-    island: int = 0  #: number of its island; 1 is the largest
+    island: int = 0  #: number of its island; 1 is the largest, 0 that of an event type
     detail: Mapping[str, Scalar] = field(default_factory=dict)  #: further details for tables: topic, group, order, ...
 
 
@@ -228,6 +233,13 @@ class Topology:
 
 class UnreadableTopology(PenstockError):
     """The file is not a topology of this version."""
+
+
+def without_types(topology: Topology) -> Topology:
+    """The same without event types, for pictures and lineage, which show what is joined."""
+    vertices = tuple(vertex for vertex in topology.vertices if vertex.kind is not Kind.EVENT_TYPE)
+    edges = tuple(edge for edge in topology.edges if edge.kind is not Flow.CARRIES)
+    return replace(topology, vertices=vertices, edges=edges)
 
 
 def edge_id(kind: Flow, source: str, target: str) -> str:

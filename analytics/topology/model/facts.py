@@ -114,6 +114,8 @@ class Facts:
     settled: Mapping[str, Traffic]  #: by consumer
     joins: Joins = field(default_factory=Joins)
     sources_left_out: int = 0
+    types: Arrivals[str] | None = None  #: by ids of event types and channels. Not part of walks, nor of `links_count`
+    types_left_out: int = 0
 
     def links_count(self) -> int:
         """The number of edges."""
@@ -135,8 +137,9 @@ def facts_of(inputs: Inputs) -> Facts:
         chains=_chains(consumers),
         imbalances=_imbalances(inputs, consumers, accepted, settled),
     )
-    published, left_out = _published(inputs, names)
-    return Facts(channels, own, consumers, published, accepted, settled, joins, left_out)
+    published = _published(inputs.arrivals, names, "source:")
+    types = _published(inputs.types, names, "type:")
+    return Facts(channels, own, consumers, published[0], accepted, settled, joins, published[1], *types)
 
 
 def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[SubscriptionFacts]]:
@@ -211,12 +214,14 @@ def _accepted(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> dict[str,
     return {id_: (counts.events, counts.bytes) for id_, counts in came if id_ is not None and counts.events}
 
 
-def _published(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> tuple[Arrivals[str] | None, int]:
-    if inputs.arrivals is None:
+def _published(
+    arrivals: Arrivals[tuple[str, str]] | None, names: Mapping[tuple[str, str], str], prefix: str
+) -> tuple[Arrivals[str] | None, int]:
+    if arrivals is None:
         return None, 0
     from analytics.topology.model.arrivals import published  # numpy is here if there are arrivals
 
-    return published(inputs.arrivals, names)
+    return published(arrivals, names, prefix)
 
 
 def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str, Traffic]:

@@ -54,6 +54,7 @@ class Inputs:
     states: Mapping[str, State] = field(default_factory=dict)
     traffic: Sequence[Traffic] = ()
     arrivals: Arrivals[tuple[str, str]] | None = None  #: by source, namespace and unique name; None: not known
+    types: Arrivals[tuple[str, str]] | None = None  #: the same by event type
     window: Window = field(default_factory=Window)
     tier: Tier = Tier.NONE
     namespace: str = ""  #: only this one and its neighbours; "" = all

@@ -1,4 +1,5 @@
-"""What to call a destination whose URL says little: by the subscription that delivers to it. Pure."""
+"""Names of vertices for people: an id without its kind; a destination whose URL says little, by the subscription that
+delivers to it. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +10,11 @@ from collections.abc import Mapping
 from analytics.topology.model.document import Flow, Topology
 
 _WITH_PORT = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*:\d+(?:[/?#]|$)", re.IGNORECASE)
+
+
+def name(id_: str) -> str:
+    """An id without its kind."""
+    return id_.partition(":")[2]
 
 
 def delivered_by(topology: Topology) -> Mapping[str, str]:

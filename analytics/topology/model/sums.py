@@ -1,17 +1,17 @@
 """Sums deltas, windows or rows of Spark by key: what came into a channel, from whom, what a subscription settled.
 
     deltas (topic) ----\
-    windows (Parquet) --> Summing --> Traffic of each channel and subscription, Arrivals from each source
+    windows (Parquet) --> Summing --> Traffic of each channel and subscription, Arrivals from each source, of each type
     tables of Spark ---/
 
-Pairs of source and channel are numbers in columns while they are added up, never objects.
+Pairs of source and channel, and of type and channel, are numbers in columns while they are added up, never objects.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -25,9 +25,9 @@ from knative.traffic.latency_sketch import merge
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PENDING_MAX = 1_000_000  #: pairs of 32 bytes that wait to be added up
+_PENDING_MAX = 1_000_000  #: rows of 40 bytes that wait to be added up
 Name = TypeVar("Name", str, tuple[str, str])
-Sums = tuple[list[Traffic], Arrivals[tuple[str, str]]]
+Sums = tuple[list[Traffic], Arrivals[tuple[str, str]], Arrivals[tuple[str, str]]]  #: from sources, of types
 
 
 class Row(Protocol):
@@ -41,6 +41,8 @@ class Row(Protocol):
     def channel(self) -> str: ...
     @property
     def subscription(self) -> str: ...
+    @property
+    def type(self) -> str: ...
     @property
     def source(self) -> str: ...
     @property
@@ -56,10 +58,12 @@ class Summing:
         self._settled: dict[tuple[str, str, str], Traffic] = {}
         self._counted: dict[str, set[int]] = defaultdict(set)
         self._sources: dict[str, int] = {}
+        self._types: dict[str, int] = {}
         self._channels: dict[tuple[str, str], int] = {}
-        self._pending = tuple(array("q") for _ in range(4))
+        self._pending = tuple(array("q") for _ in range(5))
         none = np.empty(0, dtype=np.int32)
-        self._columns: Columns = (none, none, none.astype(np.int64), none.astype(np.int64))
+        empty: Columns = (none, none, none.astype(np.int64), none.astype(np.int64))
+        self._of_sources = self._of_types = empty
 
     def delta(self, delta: Delta) -> bool:
         """Add one record of the traffic topic; False: it was already counted."""
@@ -68,7 +72,7 @@ class Summing:
             return False
         counted.add(delta.number)
         if delta.kind == ACCEPTED:
-            self._came(delta.namespace, delta.channel, delta.source, delta.counts)
+            self._came(delta)
         else:
             self._done(delta.namespace, delta.channel, delta.subscription, delta.counts, delta.latency)
         return True
@@ -78,7 +82,7 @@ class Summing:
         if row.kind == SETTLED:
             self._done(row.namespace, row.channel, row.subscription, row.counts, row.latency)
         else:
-            self._came(row.namespace, row.channel, row.source, row.counts)
+            self._came(row)
 
     def settled(self, table: pa.Table) -> None:
         """Add rows: namespace, channel, subscription, the counts, and `latency`, a map."""
@@ -87,32 +91,29 @@ class Summing:
             self._done(row["namespace"], row["channel"], row["subscription"], counts, dict(row["latency"]))
 
     def came(self, table: pa.Table) -> None:
-        """Add rows: namespace, channel, source, events, bytes."""
+        """Add rows: namespace, channel, source, type, events, bytes."""
         for batch in table.to_batches():
-            names = [batch[name].dictionary_encode() for name in ("namespace", "channel", "source")]
-            namespaces, channels, sources = (encoded.dictionary.to_pylist() for encoded in names)
-            namespace, channel, source = (encoded.indices.to_numpy() for encoded in names)
+            encoded = [batch[name].dictionary_encode() for name in ("namespace", "channel", "source", "type")]
+            namespaces, channels, sources, types = (column.dictionary.to_pylist() for column in encoded)
+            namespace, channel, source, type_ = (column.indices.to_numpy() for column in encoded)
             pair, to_pair = np.unique(namespace.astype(np.int64) << 32 | channel, return_inverse=True)
-            of_pair = [self._channel(namespaces[key >> 32], channels[key & 0xFFFF_FFFF]) for key in pair.tolist()]
-            of_source = [self._source(name) for name in sources]
+            names = [(namespaces[key >> 32], channels[key & 0xFFFF_FFFF]) for key in pair.tolist()]
             self._add_up(
-                np.array(of_source, dtype=np.int32)[source],
-                np.array(of_pair, dtype=np.int32)[to_pair],
+                _numbers(self._sources, sources)[source],
+                _numbers(self._types, types)[type_],
+                _numbers(self._channels, names)[to_pair],
                 batch["events"].to_numpy(),
                 batch["bytes"].to_numpy(),
             )
 
     def sums(self) -> Sums:
-        """The sums of channels and subscriptions in the order of their keys, and who sent what came."""
+        """The sums of channels and subscriptions in the order of their keys, who sent what came, and of which type."""
         self._flush()
-        source, channel, events, size = self._columns
-        sources, to_source = _sorted(self._sources)
-        channels, to_channel = _sorted(self._channels)
-        columns = added_up(to_source[source], to_channel[channel], events, size)
-        arrivals = Arrivals(sources, channels, *columns)
-        totals = zip(channels, *(total.tolist() for total in arrivals.of_channels()), strict=True)
+        arrivals = self._arrivals(self._sources, self._of_sources)
+        totals = zip(arrivals.channels, *(total.tolist() for total in arrivals.of_channels()), strict=True)
         accepted = [Traffic(True, namespace, name, counts=Counts(*counts)) for (namespace, name), *counts in totals]
-        return [*(self._settled[key] for key in sorted(self._settled)), *accepted], arrivals
+        types = self._arrivals(self._types, self._of_types)
+        return [*(self._settled[key] for key in sorted(self._settled)), *accepted], arrivals, types
 
     def _done(
         self, namespace: str, channel: str, subscription: str, counts: Counts, latency: Mapping[int, int]
@@ -125,33 +126,51 @@ class Summing:
         total.counts += counts
         merge(total.latency, latency)
 
-    def _came(self, namespace: str, channel: str, source: str, counts: Counts) -> None:
-        row = (self._source(source), self._channel(namespace, channel), counts.events, counts.bytes)
-        for column, value in zip(self._pending, row, strict=True):
+    def _came(self, row: Delta | Row) -> None:
+        numbers = (
+            _number(self._sources, row.source),
+            _number(self._types, row.type),
+            _number(self._channels, (row.namespace, row.channel)),
+            row.counts.events,
+            row.counts.bytes,
+        )
+        for column, value in zip(self._pending, numbers, strict=True):
             column.append(value)
         if len(self._pending[0]) >= _PENDING_MAX:
             self._flush()
 
-    def _source(self, name: str) -> int:
-        return self._sources.setdefault(name, len(self._sources))
-
-    def _channel(self, namespace: str, name: str) -> int:
-        return self._channels.setdefault((namespace, name), len(self._channels))
-
     def _flush(self) -> None:
-        source, channel, events, size = (np.array(column, dtype=np.int64) for column in self._pending)
+        source, type_, channel, events, size = (np.array(column, dtype=np.int64) for column in self._pending)
         for column in self._pending:
             del column[:]
-        self._add_up(source.astype(np.int32), channel.astype(np.int32), events, size)
+        self._add_up(source.astype(np.int32), type_.astype(np.int32), channel.astype(np.int32), events, size)
 
-    def _add_up(self, source: Numbers, channel: Numbers, events: Ints, size: Ints) -> None:
-        before = self._columns
-        self._columns = added_up(
-            np.concatenate([before[0], source]),
-            np.concatenate([before[1], channel]),
-            np.concatenate([before[2], events]),
-            np.concatenate([before[3], size]),
-        )
+    def _add_up(self, source: Numbers, type_: Numbers, channel: Numbers, events: Ints, size: Ints) -> None:
+        self._of_sources = _with(self._of_sources, source, channel, events, size)
+        self._of_types = _with(self._of_types, type_, channel, events, size)
+
+    def _arrivals(self, numbers: dict[str, int], columns: Columns) -> Arrivals[tuple[str, str]]:
+        name, channel, events, size = columns
+        names, to_name = _sorted(numbers)
+        channels, to_channel = _sorted(self._channels)
+        return Arrivals(names, channels, *added_up(to_name[name], to_channel[channel], events, size))
+
+
+def _with(before: Columns, name: Numbers, channel: Numbers, events: Ints, size: Ints) -> Columns:
+    return added_up(
+        np.concatenate([before[0], name]),
+        np.concatenate([before[1], channel]),
+        np.concatenate([before[2], events]),
+        np.concatenate([before[3], size]),
+    )
+
+
+def _number(numbers: dict[Name, int], name: Name) -> int:
+    return numbers.setdefault(name, len(numbers))
+
+
+def _numbers(numbers: dict[Name, int], names: Sequence[Name]) -> Numbers:
+    return np.array([_number(numbers, name) for name in names], dtype=np.int32)
 
 
 def _sorted(numbers: dict[Name, int]) -> tuple[list[Name], Numbers]:

@@ -14,6 +14,7 @@ ICONS: Mapping[str, str] = {
     "reply-target": "M6 2.5 2.5 6 6 9.5M2.5 6H10a3.6 3.6 0 0 1 0 7.2H7",
     "dead-letter-sink": "M2 9l2-6h8l2 6v4.2H2zM2 9h4l.8 1.8h2.4L10 9h4",
     "dlq": "M2 2.8h12v3.4H2zM3 6.2v7h10v-7M6.4 9h3.2",
+    "event-type": "M2.5 3h11v10h-11zM5 6.2h6M8 6.2v4.6",
     "group": "M2.2 2.2h7v7h-7zM9.2 6h4.6v7.8H6V9.2",
     "rest": "M3.2 8h.01M8 8h.01M12.8 8h.01",
 }

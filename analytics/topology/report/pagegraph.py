@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from analytics.topology.model.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex
+from analytics.topology.model.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex, without_types
 from analytics.topology.model.names import delivered_by
 from analytics.topology.model.totals import total
 from analytics.topology.report import words
@@ -115,7 +115,8 @@ def anchor(vertex_id: str) -> str:
 
 
 def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINES_MAX) -> PageGraph:
-    """The page's graph, with at most this many vertices and edges as themselves."""
+    """The page's graph, with at most this many vertices and edges as themselves. Event types are a table instead."""
+    topology = without_types(topology)
     homes = _homes(topology)
     sizes = Counter(homes.values())
     keys = sorted(sizes, key=lambda key: (key in _SHARED, key))

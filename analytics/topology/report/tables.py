@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analytics.topology.compare import Difference
-from analytics.topology.model.document import Ranking, Topology, Totals
+from analytics.topology.event_types import readers_of, takers, types_of
+from analytics.topology.model.document import Flow, Ranking, Topology, Totals
 from analytics.topology.model.figures import FIGURES, figure
 from analytics.topology.model.totals import totals_of
 from analytics.topology.report import words
@@ -74,6 +75,7 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
         *([] if difference is None else [_changes(difference, labels)]),
         _vertices(graph),
         _edges(graph),
+        *_types(topology, labels),
         *_totals(totals_of(topology)),
         *(_ranking(one, labels) for one in topology.rankings),
         *_reach(topology, labels),
@@ -206,6 +208,42 @@ def _edge_cells(line: Line, graph: PageGraph) -> tuple[Cell, ...]:
         _figure(line.latency_p50_s, words.seconds(line.latency_p50_s)),
         _figure(line.latency_p99_s, words.seconds(line.latency_p99_s)),
     )
+
+
+def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:
+    carries = sorted(
+        (edge for edge in topology.edges if edge.kind is Flow.CARRIES),
+        key=lambda edge: (-(edge.rate or 0.0), edge.id),
+    )
+    if not carries:
+        return []
+    columns = (
+        Column("Type", long=True),
+        Column("Channel", long=True),
+        Column("Events/s", numeric=True),
+        Column("Bytes/s", numeric=True),
+        Column("Taken by", long=True),
+        Column("If the filter lets it pass", long=True),
+    )
+    types, readers = types_of(topology), readers_of(topology)
+    rows = []
+    for edge in carries[:ROWS_MAX]:
+        taking = takers(readers, types[edge.source], edge.target)
+        sure, perhaps = ([id_ for id_ in sorted(taking) if taking[id_] is certain] for certain in (True, False))
+        rows.append(
+            Row(
+                (
+                    Cell(words.visible(types[edge.source].label)),
+                    _vertex_link(edge.target, labels),
+                    _figure(edge.rate, words.rate(edge.rate)),
+                    _figure(edge.bytes_rate, words.bytes_rate(edge.bytes_rate)),
+                    _names(sure, len(sure), labels) if taking else Cell("no one"),
+                    _names(perhaps, len(perhaps), labels),
+                )
+            )
+        )
+    note = "What came to each channel, and the subscriptions whose filters take all of it, or may take some."
+    return [Table("types", "Event types", note, columns, tuple(rows), len(carries))]
 
 
 def _figure(value: float | None, text: str) -> Cell:

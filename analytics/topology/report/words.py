@@ -61,6 +61,7 @@ KINDS: Mapping[str, str] = {
     "reply-target": "reply destination",
     "dead-letter-sink": "dead letter sink",
     "dlq": "DLQ topic",
+    "event-type": "event type",
     "rest": "more, combined",
 }
 FLOWS: Mapping[str, str] = {
@@ -69,6 +70,7 @@ FLOWS: Mapping[str, str] = {
     "delivers": "delivers",
     "replies": "replies",
     "dead-letters": "dead letters",
+    "carries": "comes to",
 }
 #: The worst first: the scripts take their order from here.
 HEALTHS: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from knative.traffic.counts import NAMES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SLICE_ROWS = 500_000  #: pairs of source and channel that are fetched at once: some 50 MB in Spark's driver
+SLICE_ROWS = 500_000  #: rows of source, type and channel that are fetched at once: some 50 MB in Spark's driver
 
 
 def fetch(sums: DataFrame, window: Callable[[Window | None], Window]) -> tuple[Sums, Window]:
@@ -28,7 +28,7 @@ def fetch(sums: DataFrame, window: Callable[[Window | None], Window]) -> tuple[S
         summing = Summing()
         done = sums.where("not accepted").select("namespace", "channel", "subscription", *NAMES, "latency")
         summing.settled(done.toArrow())
-        came = sums.where("accepted").select("namespace", "channel", "source", "events", "bytes")
+        came = sums.where("accepted").select("namespace", "channel", "source", "type", "events", "bytes")
         slices = -(-pairs // SLICE_ROWS)
         for number in range(slices):
             part = came if slices == 1 else came.where(f"pmod(xxhash64(source, channel), {slices}) = {number}")

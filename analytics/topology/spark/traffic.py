@@ -18,7 +18,7 @@ from knative.traffic.counts import NAMES, column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_KEYS = ("accepted", "namespace", "channel", "subscription", "source")
+_KEYS = ("accepted", "namespace", "channel", "subscription", "type", "source")
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
 
@@ -36,6 +36,7 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
             f.col("ns").alias("namespace"),
             "channel",
             f.col("sub").alias("subscription"),
+            "type",
             "source",
             *(f.col(name).alias(column(name)) for name in NAMES),
             f.lit(0).alias("late"),
@@ -58,7 +59,7 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def sums_of(rows: DataFrame) -> DataFrame:
-    """Rows of windows or deltas by _KEYS: the subscription of what was settled, the source of what came."""
+    """Rows of windows or deltas by _KEYS: the subscription of what was settled, the type and source of what came."""
     from pyspark.sql import functions as f
 
     came = f.col("kind") != "settled"
@@ -66,7 +67,7 @@ def sums_of(rows: DataFrame) -> DataFrame:
         {
             "accepted": came,
             "subscription": f.when(came, "").otherwise(f.col("subscription")),
-            "source": f.when(came, f.col("source")).otherwise(""),
+            **{name: f.when(came, f.col(name)).otherwise("") for name in ("type", "source")},
         }
     ).select(*_KEYS, *COUNTS, "latency", "first", "last")
     sums = summed(keyed, _KEYS, {"first": "min", "last": "max"})

@@ -45,6 +45,7 @@ def summary(topology: Topology) -> str:
         Kind.SUBSCRIPTION: "subscriptions",
         Kind.TRIGGER: "triggers",
         Kind.SUBSCRIBER: "subscribers",
+        Kind.EVENT_TYPE: "event types",
     }
     parts = [f"{kinds[kind]} {_plural(name, kinds[kind])}" for kind, name in names.items() if kinds[kind]]
     window = f" over {topology.window.seconds:.0f} s" if topology.window.seconds else ""

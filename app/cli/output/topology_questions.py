@@ -43,7 +43,9 @@ def show_impact(impact: Impact) -> None:
             if rows
             else ""
         )
-        print_table(_REACHED, [_reached(row) for row in rows], f"{direction}: nothing.")
+        filters = any(row.certain is not None for row in rows)
+        columns = {**_REACHED, "filter": "FILTER"} if filters else _REACHED
+        print_table(columns, [_reached(row) for row in rows], f"{direction}: nothing.")
 
 
 def _reached(row: Reached) -> Mapping[str, object]:
@@ -56,6 +58,7 @@ def _reached(row: Reached) -> Mapping[str, object]:
         "rate": shown.rate(row.rate),
         "bytes": shown.bytes_rate(row.bytes_rate),
         "lag": shown.count(row.lag),
+        "filter": "" if row.certain is None else f"{row.filter or 'none'}{'' if row.certain else ' (may pass)'}",
     }
 
 

@@ -54,6 +54,7 @@ class Counted:
 
     traffic: Sequence[Traffic]
     arrivals: Arrivals[tuple[str, str]] | None
+    types: Arrivals[tuple[str, str]] | None
     window: Window
     notes: tuple[str, ...] = ()
 
@@ -86,6 +87,7 @@ def read_inputs(
         states=states_of(contract, query.now, query.since),
         traffic=counted.traffic,
         arrivals=counted.arrivals,
+        types=counted.types,
         window=counted.window,
         tier=tier,
         namespace=query.namespace,
@@ -147,8 +149,8 @@ def _traffic(query: TopologyQuery, workers: int, windows: TrafficReader, deltas:
                 continue
             return replace(counted, notes=(*notes, *counted.notes)), tier
     if query.tier is Tier.NONE or not workers:
-        return Counted((), None, Window(), tuple(notes)), Tier.NONE
-    return Counted((), None, Window(query.now - 60.0, query.now), tuple(notes)), Tier.STATUS
+        return Counted((), None, None, Window(), tuple(notes)), Tier.NONE
+    return Counted((), None, None, Window(query.now - 60.0, query.now), tuple(notes)), Tier.STATUS
 
 
 def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:

@@ -102,14 +102,16 @@ def test_deltas_and_windows_add_up_to_the_same() -> None:
         Delta("w", 3, 6, "settled", "n", "c", "s", "t", "/a", Counts(4, 40, 2, 1, 1, 0, 1), {5: 2}),
     ]
     windows = Summing()
-    windows.row(Window(0, 60, "stored", "n", "c", "", "t", "/a", Counts(4, 40)))
+    windows.row(Window(0, 60, "stored", "n", "c", "", "t", "/a", Counts(3, 30)))
+    windows.row(Window(0, 60, "stored", "n", "c", "", "u", "/a", Counts(1, 10)))
     windows.row(Window(0, 60, "settled", "n", "c", "s", "t", "/a", Counts(4, 40, 2, 1, 1, 0, 1), 0, {5: 2}))
 
     summing = Summing()
     for delta in deltas:
         summing.delta(delta)
-    traffic, arrivals = summing.sums()
+    traffic, arrivals, types = summing.sums()
     assert traffic == windows.sums()[0]
     assert list(arrivals.rows()) == list(windows.sums()[1].rows()) == [("/a", ("n", "c"), 4, 40)]
+    assert list(types.rows()) == list(windows.sums()[2].rows()) == [("t", ("n", "c"), 3, 30), ("u", ("n", "c"), 1, 10)]
     settled, accepted = traffic
     assert (accepted.counts.events, settled.subscription, settled.counts.dead) == (4, "s", 1)

@@ -69,7 +69,7 @@ def test_windows_come_back_as_they_were(tmp_path: Path) -> None:
 
     assert read_windows(tmp_path) == [window]
     assert read_sums(tmp_path) == (
-        [Window(0, 0, "settled", "ns", "ch", "sub", "", "/s", window.counts, 2, {4: 5})],
+        [Window(0, 0, "settled", "ns", "ch", "sub", "t", "/s", window.counts, 2, {4: 5})],
         (HOUR, HOUR + 60),
     )
     assert (window.tier, window.latency_s(0.5) is not None, one().latency_s(0.5)) == ("deltas", True, None)

@@ -18,9 +18,10 @@ from knative.traffic.counts import Counts
 from knative.traffic.delta import ACCEPTED, Delta
 
 Row = tuple[str, tuple[str, str], int, int]
+_NAMES = st.sampled_from(["", "/a", "/b", "urn:ü", "/c"])
 _ROWS = st.lists(
     st.tuples(
-        st.sampled_from(["", "/a", "/b", "urn:ü", "/c"]),
+        _NAMES,
         st.tuples(st.sampled_from("mn"), st.sampled_from(["c", "broker:c", "d"])),
         st.integers(0, 2**53),
         st.integers(0, 2**53),
@@ -39,27 +40,30 @@ def added_up(rows: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("pending", [1, 3, sums._PENDING_MAX])
-@given(rows=_ROWS)
+@given(rows=_ROWS, types=st.lists(_NAMES, min_size=30, max_size=30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_columns_add_up_as_dictionaries_do(pending: int, rows: list[Row]) -> None:
-    """Deltas one by one, and a table of rows."""
+def test_columns_add_up_as_dictionaries_do(pending: int, rows: list[Row], types: list[str]) -> None:
+    """Deltas one by one, and a table of rows: by source, and by type."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "_PENDING_MAX", pending)
         single, table = Summing(), Summing()
-        for number, (source, (namespace, name), events, size) in enumerate(rows):
-            delta = Delta("w", number, 1, ACCEPTED, namespace, name, "", "t", source, Counts(events, size))
+        for number, (type_, (source, (namespace, name), events, size)) in enumerate(zip(types, rows, strict=False)):
+            delta = Delta("w", number, 1, ACCEPTED, namespace, name, "", type_, source, Counts(events, size))
             assert single.delta(delta)
             assert not single.delta(delta)
-        names = ("source", "namespace", "channel", "events", "bytes")
-        values = [(source, *channel, events, size) for source, channel, events, size in rows]
+        names = ("type", "source", "namespace", "channel", "events", "bytes")
+        values = [(type_, row[0], *row[1], *row[2:]) for type_, row in zip(types, rows, strict=False)]
         lists = zip(*values, strict=True) if rows else [()] * len(names)
         arrays = [
-            pa.array(value, kind) for value, kind in zip(lists, [pa.string()] * 3 + [pa.int64()] * 2, strict=True)
+            pa.array(value, kind) for value, kind in zip(lists, [pa.string()] * 4 + [pa.int64()] * 2, strict=True)
         ]
         table.came(pa.table(dict(zip(names, arrays, strict=True))))
         wanted = added_up(rows)
         for summing in (single, table):
-            accepted, arrivals = summing.sums()
+            accepted, arrivals, carried = summing.sums()
+            assert list(carried.rows()) == added_up(
+                [(type_, *row[1:]) for type_, row in zip(types, rows, strict=False)]
+            )
             assert list(arrivals.rows()) == wanted
             of_channels = added_up([("", channel, events, size) for _, channel, events, size in rows])
             assert [((one.namespace, one.channel), *one.counts.values()[:2]) for one in accepted] == [

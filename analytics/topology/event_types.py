@@ -1,0 +1,108 @@
+"""Who gets the events of a type: by the filters of the subscriptions of the channels that it came to.
+
+A filter may decide by other attributes than the type, and then says "may". Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import orjson
+
+from analytics.topology.model.document import LISTED_MAX, Finding, Flow, Kind, Severity, Topology, Vertex
+from analytics.topology.model.facts import Facts
+from analytics.topology.model.names import name
+from knative.filters.dialects import ALL_EVENTS, Filter, from_json, to_json
+from knative.filters.event_types import passes
+
+_CUT_CHARS = 256  #: the traffic job cuts a type there, so one of this length may be the beginning of a longer one
+
+Readers = Mapping[str, Mapping[str, Filter]]  #: channel -> its subscriptions and triggers -> filter
+
+
+def readers_of(topology: Topology) -> Readers:
+    """Those of each channel in a document."""
+    filters = {vertex.id: vertex.detail.get("filter") for vertex in topology.vertices}
+    readers: dict[str, dict[str, Filter]] = defaultdict(dict)
+    for edge in topology.edges:
+        if edge.kind is Flow.SUBSCRIBES:
+            text = filters.get(edge.target)
+            readers[edge.source][edge.target] = from_json(orjson.loads(str(text))) if text else ALL_EVENTS
+    return readers
+
+
+def takers(readers: Readers, event_type: Vertex, channel: str) -> dict[str, bool]:
+    """Subscriptions of the channel that get events of this type. False: other attributes may decide otherwise."""
+    answers = {id_: _takes(filter_, event_type.name) for id_, filter_ in readers.get(channel, {}).items()}
+    return {id_: answer is True for id_, answer in answers.items() if answer is not False}
+
+
+def types_of(topology: Topology) -> Mapping[str, Vertex]:
+    """The event types, by id."""
+    return {vertex.id: vertex for vertex in topology.vertices if vertex.kind is Kind.EVENT_TYPE}
+
+
+def _takes(filter_: Filter, type_: str) -> bool | None:
+    if filter_ == ALL_EVENTS:
+        return True
+    return passes(filter_, type_) if 0 < len(type_) < _CUT_CHARS else None
+
+
+def about_types(facts: Facts) -> Iterator[Finding]:
+    """Types that no one takes, and filters that nothing passed."""
+    yield from _untaken(facts)
+    yield from _nothing_passed(facts)
+
+
+def _untaken(facts: Facts) -> Iterator[Finding]:
+    """A channel without any subscription is not here: `unread` says so, once for all of its types."""
+    filters: dict[str, set[Filter]] = defaultdict(set)
+    for consumer in facts.consumers:
+        filters[consumer.channel].add(consumer.subscription.filter)
+    channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for id_, channel, events, _ in facts.types.rows() if facts.types is not None else ():
+        of = filters.get(channel) if channel in facts.own else None
+        if of and all(_takes(filter_, name(id_)) is False for filter_ in of):
+            channels[id_].append((channel, events))
+    for id_, some in channels.items():
+        where = name(some[0][0]) if len(some) == 1 else f"{len(some)} channels"
+        yield Finding(
+            f"untaken-type:{id_}",
+            "untaken-type",
+            Severity.INFO,
+            f"No subscription of {where} takes events of the type {name(id_)}",
+            (id_, *(channel for channel, _ in some[:LISTED_MAX])),
+            tuple(
+                f"{events} events came to {name(channel)}, where every filter excludes the type."
+                for channel, events in some[:LISTED_MAX]
+            ),
+            "Fine if nobody needs them. Otherwise compare type and filters letter by letter, or add a trigger.",
+        )
+
+
+def _nothing_passed(facts: Facts) -> Iterator[Finding]:
+    types: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for id_, channel, events, _ in facts.types.rows() if facts.types is not None else ():
+        types[channel].append((-events, name(id_) or "other types"))
+    for consumer in facts.consumers:
+        total = facts.settled.get(consumer.id)
+        if not consumer.filtered or total is None or not 0 < total.counts.filtered == total.counts.settled:
+            continue
+        came = [text for _, text in sorted(types[consumer.channel])]
+        listed = f"{', '.join(came[:LISTED_MAX])}{' and others' if len(came) > LISTED_MAX else ''}"
+        evidence = (
+            f"It judged {total.counts.filtered} events in the window. None passed.",
+            f"Its filter: {orjson.dumps(to_json(consumer.subscription.filter)).decode()}",
+            f"Types that came to {name(consumer.channel)}: {listed}." if came else "",
+        )
+        yield Finding(
+            f"filter-passed-nothing:{consumer.id}",
+            "filter-passed-nothing",
+            Severity.INFO,
+            f"The filter of {name(consumer.id)} lets nothing pass",
+            (consumer.id, consumer.channel),
+            tuple(part for part in evidence if part),
+            "Fine if its events are rare: try a longer window, --since 1d. Otherwise `penstock explain` says which "
+            "part of the filter stops an event.",
+        )

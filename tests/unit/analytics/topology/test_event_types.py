@@ -1,0 +1,216 @@
+"""Event types in the map: who gets a type and by which filter, what no one takes, and that they join nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analytics.topology import exports
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.formats.backstage import backstage
+from analytics.topology.formats.openlineage import openlineage
+from analytics.topology.model import arrivals
+from analytics.topology.model.document import Finding, Flow, Kind, Severity, Topology, Vertex, from_json, to_json
+from analytics.topology.questions import Impact, impact, vertices_named
+from analytics.topology.report import render
+from analytics.topology.report.pagegraph import gather
+from app.cli.output.topology import summary
+from app.cli.output.topology_questions import show_impact
+from knative.filters.dialects import Cesql, Exact, Prefix
+from tests.support.planted_faults import World
+from tests.support.topology_examples import HOSTILE
+from tests.unit.analytics.topology.report.page_reader import read_page
+
+PAID = Exact((("type", "order.paid"),))
+
+
+def shop() -> World:
+    """Two brokers and a channel. `audit` takes one type of the two that come to it, and nothing passes `vip`."""
+    world = World().channel("main", kind="Broker").channel("audit", kind="Broker").channel("orders").channel("alone")
+    for name, channel, filter_ in (
+        ("paid", "main", PAID),
+        ("created", "main", Prefix((("type", "order.c"),))),
+        ("vip", "main", Cesql("tier = 'vip'")),
+        ("ledger", "audit", PAID),
+    ):
+        world.subscription(name, channel, f"http://{name}", kind="Trigger", filter_=filter_)
+    world.subscription("all", "orders", "http://all", reply="alone").subscription("end", "alone", "http://end")
+    world.sent("main", "/web", 30, "order.paid").sent("main", "/app", 20, "order.created")
+    world.sent("audit", "/web", 30, "order.paid").sent("audit", "/web", 5, "order.Paid").sent("orders", "/s", 7, "t")
+    world.settled("paid", 30, filtered=20).settled("created", 20, filtered=30).settled("vip", 0, filtered=50)
+    return world.settled("ledger", 30, filtered=5).settled("all", 7)
+
+
+def built(world: World, counted: bool = True, namespace: str = "", whole: int = 100_000) -> Topology:
+    return build(world.inputs(counted, namespace), LocalEngine(), whole=whole)
+
+
+def findings(topology: Topology) -> dict[str, Finding]:
+    rules = ("untaken-type", "filter-passed-nothing")
+    return {finding.id: finding for finding in topology.findings if finding.rule in rules}
+
+
+def vertex(topology: Topology, id_: str) -> Vertex:
+    return next(vertex for vertex in topology.vertices if vertex.id == id_)
+
+
+def asked(topology: Topology, id_: str) -> Impact:
+    return impact(topology, vertex(topology, id_))
+
+
+def test_the_document_has_each_type_and_the_channels_that_it_came_to() -> None:
+    topology = built(shop())
+
+    types = {vertex.id: vertex.rate for vertex in topology.vertices if vertex.kind is Kind.EVENT_TYPE}
+    assert types == {
+        "type:order.paid": 1.0,
+        "type:order.created": 0.333333,
+        "type:order.Paid": 0.083333,
+        "type:t": 0.116667,
+    }
+    carried = {(edge.source, edge.target): edge.events for edge in topology.edges if edge.kind is Flow.CARRIES}
+    assert carried == {
+        ("type:order.paid", "broker:test/main"): 30,
+        ("type:order.created", "broker:test/main"): 20,
+        ("type:order.paid", "broker:test/audit"): 30,
+        ("type:order.Paid", "broker:test/audit"): 5,
+        ("type:t", "channel:test/orders"): 7,
+    }
+    assert from_json(to_json(topology)) == topology
+    assert "4 event types" in summary(topology)
+
+
+def test_types_join_nothing() -> None:
+    """All that is not about types is as if no type were known."""
+    inputs = shop().inputs()
+    topology, without = build(inputs, LocalEngine()), build(replace(inputs, types=None), LocalEngine())
+
+    assert (topology.islands, topology.reach, topology.rankings) == (without.islands, without.reach, without.rankings)
+    assert len(topology.islands) == 2
+    assert topology.totals == without.totals
+    assert not {row.kind for row in asked(topology, "broker:test/main").upstream} & {Kind.EVENT_TYPE}
+    assert gather(topology) == replace(gather(without), items=gather(topology).items)
+    assert exports.mermaid(topology) == exports.mermaid(without)
+    assert exports.dot(topology) == exports.dot(without)
+    assert openlineage(topology, "k:9092") == openlineage(without, "k:9092")
+    assert "event-type-order.paid" in backstage(topology)
+
+
+def test_a_type_that_every_filter_excludes_is_found() -> None:
+    finding = findings(built(shop()))["untaken-type:type:order.Paid"]
+
+    assert (finding.severity, finding.objects) == (Severity.INFO, ("type:order.Paid", "broker:test/audit"))
+    assert finding.title == "No subscription of test/audit takes events of the type order.Paid"
+    assert finding.evidence == ("5 events came to test/audit, where every filter excludes the type.",)
+
+
+def test_a_filter_that_nothing_passed_is_found() -> None:
+    finding = findings(built(shop()))["filter-passed-nothing:trigger:test/vip"]
+
+    assert finding.objects == ("trigger:test/vip", "broker:test/main")
+    assert finding.evidence == (
+        "It judged 50 events in the window. None passed.",
+        """Its filter: {"cesql":"tier = 'vip'"}""",
+        "Types that came to test/main: order.paid, order.created.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("counted", "namespace", "number"), [(True, "", 2), (True, "test", 2), (True, "x", 0), (False, "", 0)]
+)
+def test_no_other_finding_and_none_without_counts(counted: bool, namespace: str, number: int) -> None:
+    assert len(findings(built(shop(), counted, namespace))) == number
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world.subscription("any", "audit", "http://any", kind="Trigger"),
+        lambda world: world.subscription("may", "audit", "http://m", kind="Trigger", filter_=Cesql("x = 1")),
+        lambda world: world.settled("vip", 1),
+        lambda world: world.settled("vip", 0, dead=1),
+    ],
+)
+def test_what_may_take_a_type_or_has_passed_is_not_found(change) -> None:  # type: ignore[no-untyped-def]
+    assert len(findings(built(change(shop())))) == 1
+
+
+def test_a_type_that_the_job_may_have_cut_is_not_judged() -> None:
+    world = shop().sent("audit", "/web", 1, "x" * 255).sent("audit", "/web", 1, "x" * 256)
+    assert {f"untaken-type:type:{'x' * 255}"} == findings(built(world)).keys() - findings(built(shop())).keys()
+
+
+def test_a_channel_without_subscriptions_is_unread_and_nothing_more() -> None:
+    topology = built(World().channel("c").sent("c", "/s", 3, "a").sent("c", "/s", 3, "b"))
+    assert [finding.rule for finding in topology.findings] == ["unread"]
+
+
+def test_impact_of_a_type_says_who_gets_it_and_by_which_filter() -> None:
+    answer = asked(built(shop()), "type:order.paid")
+
+    assert {(row.id, row.hops, row.flow) for row in answer.upstream} >= {
+        ("source:/web", 1, Flow.PUBLISHES),
+        ("source:/app", 1, Flow.PUBLISHES),
+    }
+    taking = {row.id: (row.certain, row.filter) for row in answer.downstream if row.kind is Kind.TRIGGER}
+    assert taking == {
+        "trigger:test/paid": (True, '{"exact":{"type":"order.paid"}}'),
+        "trigger:test/ledger": (True, '{"exact":{"type":"order.paid"}}'),
+        "trigger:test/vip": (False, """{"cesql":"tier = 'vip'"}"""),
+    }
+    hops = {row.id: row.hops for row in answer.downstream}
+    assert (hops["broker:test/main"], hops["trigger:test/paid"], hops["uri:http://paid"]) == (1, 2, 3)
+    assert "uri:http://created" not in hops
+
+
+def test_impact_of_a_type_is_printed_with_the_filters(capsys: pytest.CaptureFixture[str]) -> None:
+    show_impact(asked(built(shop()), "type:order.paid"))
+
+    lines = {line.split()[2]: line for line in capsys.readouterr().out.splitlines() if len(line.split()) > 3}
+    assert lines["test/trigger:paid"].endswith('{"exact":{"type":"order.paid"}}')
+    assert lines["test/trigger:vip"].endswith("""{"cesql":"tier = 'vip'"} (may pass)""")
+
+
+def test_events_of_a_subscription_go_on_downstream() -> None:
+    downstream = {row.id: (row.hops, row.certain) for row in asked(built(shop()), "type:t").downstream}
+    assert (downstream["subscription:test/all"], downstream["channel:test/alone"]) == ((2, True), (3, None))
+
+
+def test_a_name_is_that_of_a_type_only_if_nothing_else_has_it() -> None:
+    topology = built(shop().sent("orders", "/s", 1, "orders"))
+
+    assert [one.id for one in vertices_named(topology, "orders")] == ["channel:test/orders"]
+    assert [one.id for one in vertices_named(topology, "type:orders")] == ["type:orders"]
+    assert [one.id for one in vertices_named(topology, "order.paid")] == ["type:order.paid"]
+
+
+def test_types_beyond_the_limit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "TYPES_MAX", 1)
+    topology = built(shop())
+
+    types = {vertex.id: vertex.label for vertex in topology.vertices if vertex.kind is Kind.EVENT_TYPE}
+    assert types == {"type:order.paid": "order.paid", "type:": "(other types)"}
+    assert any("3 event types with the fewest events are shown as one" in line for line in topology.method)
+    assert not {id_ for id_ in findings(topology) if id_.startswith("untaken")}
+
+
+def test_the_page_has_a_table_of_types_in_which_their_text_is_text() -> None:
+    page = render(built(shop().sent("main", "/web", 1, HOSTILE)))
+
+    assert "no one" in page
+    assert HOSTILE not in page
+    rows = read_page(page).text
+    assert "order.created" in rows
+
+
+def test_of_another_namespace_not_all_subscriptions_are_in_the_map() -> None:
+    """So nothing is said of its channels."""
+    world = World().channel("a/x", kind="Broker").channel("b/y", kind="Broker")
+    world.subscription("a/some", "a/x", "b/y", kind="Trigger", filter_=PAID)
+    world.subscription("a/rest", "a/x", "http://rest", kind="Trigger")
+    world.subscription("b/own", "b/y", "http://own", kind="Trigger", filter_=PAID)
+    topology = built(world.sent("a/x", "/s", 1, "q").sent("b/y", "/s", 1, "q"), namespace="b")
+
+    assert findings(topology)["untaken-type:type:q"].objects == ("type:q", "broker:b/y")

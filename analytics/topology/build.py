@@ -106,6 +106,8 @@ def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> list[str]:
     ]
     if not inputs.counted:
         lines.append("Without counts, senders are not known: channels without senders are not searched for.")
+    elif not inputs.current:
+        lines.append("The window ended before now, and lag is of now: missing events are not searched for.")
     if facts.sources_left_out:
         lines.append(
             f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are kept apart."

@@ -274,7 +274,7 @@ def _imbalances(
     accepted: Mapping[str, tuple[int, int]],
     settled: Mapping[str, Traffic],
 ) -> tuple[Imbalance, ...]:
-    if not inputs.counted or inputs.window.seconds <= 0:
+    if not inputs.counted or inputs.window.seconds <= 0 or not inputs.current:
         return ()
     found = []
     for one in consumers:

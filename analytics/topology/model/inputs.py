@@ -17,6 +17,8 @@ from knative.traffic.latency_sketch import LatencySketch
 if TYPE_CHECKING:
     from analytics.topology.model.arrivals import Arrivals
 
+STALE_S = 300.0  #: traffic that ends earlier than this before a time is not of that time
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -67,3 +69,8 @@ class Inputs:
     def counted(self) -> bool:
         """Whether event counts are known: without them, senders are unknown."""
         return self.tier in (Tier.WINDOWS, Tier.DELTAS)
+
+    @property
+    def current(self) -> bool:
+        """Whether the counts reach to now, so that they can be compared with the states, which are of now."""
+        return self.now - self.window.end <= STALE_S

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from analytics.topology.model.document import Tier, Window
-from analytics.topology.model.inputs import Inputs, State, Traffic
+from analytics.topology.model.inputs import STALE_S, Inputs, State, Traffic
 from app.operations.contract_snapshot import Contract, check_known, read_contract
 from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
@@ -29,7 +29,6 @@ from tables.subscriber_details import SubscriberDetails
 if TYPE_CHECKING:
     from analytics.topology.model.arrivals import Arrivals
 
-STALE_S = 300.0  #: tables that end earlier than this before the end of the window are not used
 MAKE_TABLES = "Create them: penstock job traffic."
 _TURN_ON = "Workers write it while PENSTOCK_TRAFFIC is on."
 

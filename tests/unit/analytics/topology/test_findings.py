@@ -19,6 +19,7 @@ from analytics.topology.model.document import (
     Kind,
     Severity,
     Topology,
+    Window,
     from_json,
     to_json,
     without_types,
@@ -27,7 +28,7 @@ from analytics.topology.model.inputs import Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
 from knative.filters.dialects import ALL_EVENTS, Exact
-from tests.support.planted_faults import FAULTS, READY, World, faulty, healthy
+from tests.support.planted_faults import FAULTS, NOW_S, READY, World, faulty, healthy
 from tests.support.profiles import examples
 
 
@@ -368,3 +369,13 @@ def test_the_document_has_totals_that_survive_the_file() -> None:
         sum(edge.rate or 0.0 for edge in topology.edges if edge.kind is Flow.DELIVERS)
     )
     assert from_json(to_json(topology)) == topology
+
+
+@pytest.mark.parametrize(("ago_s", "rules"), [(0, {"unbalanced"}), (3600, set())])
+def test_traffic_of_then_is_not_compared_with_the_lag_of_now(ago_s: float, rules: set[str]) -> None:
+    """100 events are not settled. If they waited an hour ago, they may be settled since, and none is missing."""
+    world = World().channel("news").subscription("s", "news", "http://x").sent("news", "/a", 200).settled("s", 100)
+    topology = built(replace(world.inputs(), window=Window(NOW_S - ago_s - 60, NOW_S - ago_s)))
+
+    assert {finding.rule for finding in topology.findings} == rules
+    assert any("missing events are not searched for" in line for line in topology.method) is (not rules)

@@ -76,7 +76,7 @@ def read_inputs(
     contract = read_contract(query.client, query.instance)
     check_namespace(contract, query.namespace)
     workers = sum(query.now - one.time <= FRESH_S for one in contract.workers)
-    counted, tier = _traffic(query, workers, windows or windows_of_tables, deltas or deltas_of_topic)
+    counted, tier = traffic_of(query, workers, windows or windows_of_tables, deltas or deltas_of_topic)
     cluster = KafkaAdmin(query.client).cluster()
     return Inputs(
         instance=query.instance,
@@ -135,7 +135,10 @@ def state_of(one: SubscriberDetails, since: float) -> State:
     )
 
 
-def _traffic(query: TopologyQuery, workers: int, windows: TrafficReader, deltas: TrafficReader) -> tuple[Counted, Tier]:
+def traffic_of(
+    query: TopologyQuery, workers: int, windows: TrafficReader, deltas: TrafficReader
+) -> tuple[Counted, Tier]:
+    """The best source that has the window. Raises NoTrafficError if the query names one that has not."""
     notes: list[str] = []
     for tier, read in ((Tier.WINDOWS, windows), (Tier.DELTAS, deltas)):
         if query.tier in (None, tier):
@@ -147,6 +150,9 @@ def _traffic(query: TopologyQuery, workers: int, windows: TrafficReader, deltas:
                 notes.append(str(problem.what))
                 continue
             return replace(counted, notes=(*notes, *counted.notes)), tier
+    if query.now - query.until > STALE_S and query.tier is not Tier.NONE:
+        notes.append("The statuses of workers are of now, so they say nothing of a window that ended before.")
+        return Counted((), None, Window(), tuple(notes)), Tier.NONE
     if query.tier is Tier.NONE or not workers:
         return Counted((), None, None, Window(), tuple(notes)), Tier.NONE
     return Counted((), None, None, Window(query.now - 60.0, query.now), tuple(notes)), Tier.STATUS

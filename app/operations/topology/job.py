@@ -33,6 +33,7 @@ from app.operations.topology.reading import (
     recent,
     window_of_deltas,
 )
+from app.operations.topology.tables import newest_of
 from knative.contract.kafka_names import contract_topic, traffic_topic
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
@@ -82,12 +83,13 @@ class _Source:
 
     def windows(self, query: TopologyQuery, workers: int) -> Counted:
         """A `TrafficReader` of the tables."""
+        newest = newest_of(query.folder)  # first, for a job may commit meanwhile
 
         def read(files: list[str]) -> Counted:
             if not files:
                 raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
             rows = self._few(read_files(self._spark, Dataset(query.folder), files))
-            return self._counted(of_windows(rows, query.since, query.until), partial(recent, query))
+            return self._counted(of_windows(rows, query.since, query.until), partial(recent, query, newest=newest))
 
         return with_window_files(query.folder, read, query.since, query.until)
 

@@ -163,22 +163,24 @@ def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
     # without the seconds that Arrow takes to load
     if "://" not in str(query.folder) and not Path(query.folder).is_dir():
         raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
-    from app.operations.topology.tables import read_tables
+    from app.operations.topology.tables import newest_of, read_tables
 
     try:
-        sums, window = read_tables(query.folder, query.since, query.until)
+        newest = newest_of(query.folder)  # first, for a job may commit meanwhile
+        sums, span = read_tables(query.folder, query.since, query.until)
     except PenstockError as problem:
         raise NoTrafficError(problem.what, problem.hint) from problem
-    return Counted(*sums, recent(query, window))
+    return Counted(*sums, recent(query, span, newest))
 
 
-def recent(query: TopologyQuery, window: Window | None) -> Window:
-    """The window of the tables. Raises NoTrafficError if they do not reach to the end of what was asked for."""
-    if window is None or query.until - window.end > STALE_S:
+def recent(query: TopologyQuery, span: Window | None, newest: float) -> Window:
+    """The window of tables that have rows of this span, and records until `newest`. An hour is in them as soon as it
+    has begun. Raises NoTrafficError if they do not reach to the end of what was asked for."""
+    if span is None or newest <= span.start or query.until - newest > STALE_S:
         raise NoTrafficError(
             f"The traffic tables in {query.folder} do not reach to the end of the window.", MAKE_TABLES
         )
-    return Window(window.start, min(window.end, query.until))
+    return Window(span.start, min(newest, query.until))
 
 
 def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from analytics.topology.model.document import Window
 from analytics.topology.model.sums import Summing, Sums
-from analytics.traffic.dataset import Folder
+from analytics.traffic.dataset import Dataset, Folder
 from analytics.traffic.read import read_sums
 from analytics.traffic.windows import HOUR_S, MINUTE_S, SETTLED, arrivals
 
@@ -25,3 +25,9 @@ def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Windo
     for window in [*arrivals(sums), *(window for window in sums if window.kind == SETTLED)]:
         summing.row(window)
     return summing.sums(), None if span is None else Window(float(span[0]), min(float(span[1]), until))
+
+
+def newest_of(folder: Folder) -> float:
+    """The Unix second after the newest record that is counted in the tables; 0 = none is."""
+    last = Dataset(folder).last()
+    return 0.0 if last is None or not last.newest else float(max(last.newest.values()) + 1)

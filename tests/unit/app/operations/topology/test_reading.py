@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analytics.topology.model.document import Tier, Window
-from app.operations.topology.reading import Counted, NoTrafficError, TopologyQuery, error_text, traffic_of
+from analytics.traffic.windows import HOUR_S, MINUTE_S
+from analytics.traffic.windows import Window as Row
+from app.operations.topology.reading import (
+    Counted,
+    NoTrafficError,
+    TopologyQuery,
+    error_text,
+    traffic_of,
+    windows_of_tables,
+)
 from knative.contract.subscription_stats import LastError
+from knative.traffic.counts import Counts
+from tests.support.traffic_tables import write_tables
 
 
 @pytest.mark.parametrize(
@@ -51,3 +63,31 @@ def test_rates_of_now_are_not_those_of_a_window_that_ended_before(
 
     assert (used, counted.window) == (tier, window)
     assert any("The statuses of workers are of now" in note for note in counted.notes) == (until_ago_s > 0)
+
+
+HOUR = int(NOW_S) // HOUR_S * HOUR_S
+
+
+def rows(*starts: int, size: int = MINUTE_S) -> list[Row]:
+    """Ten accepted events in each of these windows."""
+    return [Row(start, size, "accepted", "n", "c", "", "t", "/a", Counts(10, 100)) for start in starts]
+
+
+def of_tables(folder: Path, windows: list[Row], newest: int, since: float, until: float) -> Window:
+    write_tables(folder, windows, newest={"penstock.traffic": newest})
+    return windows_of_tables(TopologyQuery({}, "i", until, since, until, folder=folder), 1).window
+
+
+def test_tables_reach_to_their_newest_record(tmp_path: Path) -> None:
+    """An hour that was counted for its first minute only does not end at the full hour."""
+    hours = rows(HOUR - 7 * HOUR_S, HOUR - HOUR_S, HOUR, size=HOUR_S)
+
+    window = of_tables(tmp_path / "a", hours, HOUR + 3000, HOUR - 7 * HOUR_S, HOUR + 3200)
+    assert window == Window(HOUR - 7 * HOUR_S, HOUR + 3001)
+    with pytest.raises(NoTrafficError, match="do not reach to the end of the window"):
+        of_tables(tmp_path / "b", hours, HOUR + 59, HOUR - 7 * HOUR_S, HOUR + 3200)
+
+
+def test_tables_reach_to_the_end_of_a_window_that_ends_in_quiet_time(tmp_path: Path) -> None:
+    begin = HOUR - 600
+    assert of_tables(tmp_path, rows(begin), HOUR + 3000, begin, HOUR) == Window(begin, HOUR)

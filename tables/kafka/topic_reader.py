@@ -161,6 +161,11 @@ class TopicReader:
         """How many offsets there are from this time on. Reads no records."""
         return sum(high - low for low, high in self.ranges_since(timestamp_ms).values())
 
+    def has_before(self, timestamp_ms: int) -> bool:
+        """Whether there are offsets before this time. Reads no records."""
+        later = self.ranges_since(timestamp_ms)
+        return any(low < later.get(number, (high,))[0] for number, (low, high) in self._ranges.items())
+
     def ranges_since(self, timestamp_ms: int) -> dict[int, tuple[int, int]]:
         """As `ranges`, from this time on, without partitions whose records are all older."""
         return {number: (offset, self._ranges[number][1]) for number, offset in self._starts_at(timestamp_ms).items()}

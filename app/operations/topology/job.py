@@ -33,7 +33,7 @@ from app.operations.topology.reading import (
     recent,
     window_of_deltas,
 )
-from app.operations.topology.tables import newest_of
+from app.operations.topology.tables import reach_of
 from knative.contract.kafka_names import contract_topic, traffic_topic
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
@@ -83,13 +83,13 @@ class _Source:
 
     def windows(self, query: TopologyQuery, workers: int) -> Counted:
         """A `TrafficReader` of the tables."""
-        newest = newest_of(query.folder)  # first, for a job may commit meanwhile
+        reach = reach_of(query.folder, query.since, query.until)  # first, for a job may commit meanwhile
 
         def read(files: list[str]) -> Counted:
             if not files:
                 raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
             rows = self._few(read_files(self._spark, Dataset(query.folder), files))
-            return self._counted(of_windows(rows, query.since, query.until), partial(recent, query, newest=newest))
+            return self._counted(of_windows(rows, query.since, query.until), partial(recent, query, reach=reach))
 
         return with_window_files(query.folder, read, query.since, query.until)
 
@@ -97,12 +97,13 @@ class _Source:
         """A `TrafficReader` of the topic."""
         topic = traffic_topic(query.instance)
         try:
-            TopicReader(topic, query.client).close()
+            with TopicReader(topic, query.client) as reader:
+                older = reader.has_before(int(query.since * 1000))
         except NoSuchTopicError as problem:
             raise no_topic(topic) from problem
         rows = self._few(read_batch(self._spark, query.client, [topic], since_s=query.since))
         sums = of_deltas(rows, query.since, query.until)
-        return self._counted(sums, partial(window_of_deltas, query, workers))
+        return self._counted(sums, partial(window_of_deltas, query, workers, older=older))
 
     def _few(self, rows: DataFrame) -> DataFrame:
         return rows.coalesce(1) if self._small else rows

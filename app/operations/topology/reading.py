@@ -163,24 +163,26 @@ def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
     # without the seconds that Arrow takes to load
     if "://" not in str(query.folder) and not Path(query.folder).is_dir():
         raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
-    from app.operations.topology.tables import newest_of, read_tables
+    from app.operations.topology.tables import reach_of, read_tables
 
     try:
-        newest = newest_of(query.folder)  # first, for a job may commit meanwhile
+        reach = reach_of(query.folder, query.since, query.until)  # first, for a job may commit meanwhile
         sums, span = read_tables(query.folder, query.since, query.until)
     except PenstockError as problem:
         raise NoTrafficError(problem.what, problem.hint) from problem
-    return Counted(*sums, recent(query, span, newest))
+    return Counted(*sums, recent(query, span, reach))
 
 
-def recent(query: TopologyQuery, span: Window | None, newest: float) -> Window:
-    """The window of tables that have rows of this span, and records until `newest`. An hour is in them as soon as it
-    has begun. Raises NoTrafficError if they do not reach to the end of what was asked for."""
-    if span is None or newest <= span.start or query.until - newest > STALE_S:
+def recent(query: TopologyQuery, span: Window | None, reach: Window) -> Window:
+    """The window of tables that have rows of this span. `reach`: the time of which the tables know all, also that
+    nothing came; an hour is in them as soon as it has begun. Raises NoTrafficError if they do not reach to the end of
+    what was asked for."""
+    start = reach.start if span is None else min(span.start, reach.start)
+    if reach.end <= start or query.until - reach.end > STALE_S:
         raise NoTrafficError(
             f"The traffic tables in {query.folder} do not reach to the end of the window.", MAKE_TABLES
         )
-    return Window(span.start, min(newest, query.until))
+    return Window(start, reach.end)
 
 
 def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
@@ -193,6 +195,7 @@ def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
     broken = repeated = count = 0
     try:
         with TopicReader(topic, query.client) as reader:
+            older = reader.has_before(int(query.since * 1000))
             for record in reader.since(int(query.since * 1000)):
                 try:
                     delta = decode(record.value)
@@ -206,7 +209,7 @@ def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
                     first = min(first, float(delta.at))
     except NoSuchTopicError as problem:
         raise no_topic(topic) from problem
-    window = window_of_deltas(query, workers, Window(first, query.until) if count else None)
+    window = window_of_deltas(query, workers, Window(first, query.until) if count else None, older)
     notes = []
     if broken:
         notes.append(f"{broken} records of {topic} could not be read.")
@@ -215,15 +218,16 @@ def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
     return Counted(*summing.sums(), window, tuple(notes))
 
 
-def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None) -> Window:
+def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None, older: bool) -> Window:
     """The window of records that have this span; None: there are none. Raises NoTrafficError if no worker runs either.
 
-    If the records begin later than `since`, so does the window. Otherwise rates would be too low.
+    If no record is older than `since`, counting began with the first one, and so does the window. Otherwise rates would
+    be too low.
     """
     if span is None and not workers:
         topic = traffic_topic(query.instance)
         raise NoTrafficError(f"The topic {topic} has no record in the window, and no worker runs.", _TURN_ON)
-    return Window(query.since if span is None else span.start, query.until)
+    return Window(query.since if span is None or older else span.start, query.until)
 
 
 def no_topic(topic: str) -> NoTrafficError:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from analytics.topology.model.document import Window
 from analytics.topology.model.sums import Summing, Sums
-from analytics.traffic.dataset import Dataset, Folder
+from analytics.traffic.dataset import Dataset, Folder, day_start
 from analytics.traffic.read import read_sums
-from analytics.traffic.windows import HOUR_S, MINUTE_S, SETTLED, arrivals
+from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, SETTLED, arrivals
 
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
@@ -19,15 +19,25 @@ def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Windo
 
     Raises PenstockError when there are no tables.
     """
-    size = MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S
-    sums, span = read_sums(folder, size, since, until)
+    sums, span = read_sums(folder, _size(since, until), since, until)
     summing = Summing()
     for window in [*arrivals(sums), *(window for window in sums if window.kind == SETTLED)]:
         summing.row(window)
     return summing.sums(), None if span is None else Window(float(span[0]), min(float(span[1]), until))
 
 
-def newest_of(folder: Folder) -> float:
-    """The Unix second after the newest record that is counted in the tables; 0 = none is."""
+def reach_of(folder: Folder, since: float, until: float) -> Window:
+    """The part of [since, until) of which the tables know all: from the window of `since`, if there are older ones, to
+    the newest record. It begins at `until` if there are none, and ends at 0 if nothing is counted."""
     last = Dataset(folder).last()
-    return 0.0 if last is None or not last.newest else float(max(last.newest.values()) + 1)
+    if last is None or not last.newest or not last.days:
+        return Window(until, 0.0)
+    size = _size(since, until)
+    start = int(since) // size * size
+    day = day_start(min(last.days))  # has rows, or it would not be there
+    older = day < start // DAY_S * DAY_S or read_sums(folder, size, day, start)[1] is not None
+    return Window(float(start) if older else until, min(float(max(last.newest.values()) + 1), until))
+
+
+def _size(since: float, until: float) -> int:
+    return MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S

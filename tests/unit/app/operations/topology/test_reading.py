@@ -91,3 +91,24 @@ def test_tables_reach_to_their_newest_record(tmp_path: Path) -> None:
 def test_tables_reach_to_the_end_of_a_window_that_ends_in_quiet_time(tmp_path: Path) -> None:
     begin = HOUR - 600
     assert of_tables(tmp_path, rows(begin), HOUR + 3000, begin, HOUR) == Window(begin, HOUR)
+
+
+@pytest.mark.parametrize(
+    ("older", "start"),
+    [
+        ([], HOUR - 60),
+        ([HOUR - 600], HOUR - 600),
+        ([HOUR - 660], HOUR - 600),
+        ([HOUR - 5 * 86_400], HOUR - 600),
+    ],
+)
+def test_quiet_time_belongs_to_the_window_of_tables_that_have_older_rows(
+    tmp_path: Path, older: list[int], start: int
+) -> None:
+    """Ten minutes with events in the last one only. Without older rows, it is not known when counting began."""
+    assert of_tables(tmp_path, rows(*older, HOUR - 60), HOUR, HOUR - 570, HOUR) == Window(start, HOUR)
+
+
+def test_tables_know_that_nothing_came(tmp_path: Path) -> None:
+    written = rows(HOUR - 7200, HOUR + 3000)
+    assert of_tables(tmp_path, written, HOUR + 3001, HOUR - 600, HOUR) == Window(HOUR - 600, HOUR)

@@ -219,14 +219,17 @@ def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
 
 
 def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None, older: bool) -> Window:
-    """The window of records that have this span; None: there are none. Raises NoTrafficError if no worker runs either.
+    """The window of records that have this span; None: there are none. Raises NoTrafficError if no worker runs either,
+    or if records of such an old window may be gone.
 
     If no record is older than `since`, counting began with the first one, and so does the window. Otherwise rates would
     be too low.
     """
-    if span is None and not workers:
-        topic = traffic_topic(query.instance)
-        raise NoTrafficError(f"The topic {topic} has no record in the window, and no worker runs.", _TURN_ON)
+    if span is None and not (workers and (older or query.now - query.until <= STALE_S)):
+        why = "none before it" if workers else "no worker runs"
+        raise NoTrafficError(
+            f"The topic {traffic_topic(query.instance)} has no record in the window, and {why}.", _TURN_ON
+        )
     return Window(query.since if span is None or older else span.start, query.until)
 
 

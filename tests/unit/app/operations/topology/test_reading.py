@@ -16,6 +16,7 @@ from app.operations.topology.reading import (
     TopologyQuery,
     error_text,
     traffic_of,
+    window_of_deltas,
     windows_of_tables,
 )
 from knative.contract.subscription_stats import LastError
@@ -63,6 +64,28 @@ def test_rates_of_now_are_not_those_of_a_window_that_ended_before(
 
     assert (used, counted.window) == (tier, window)
     assert any("The statuses of workers are of now" in note for note in counted.notes) == (until_ago_s > 0)
+
+
+@pytest.mark.parametrize(
+    ("until_ago_s", "workers", "older", "reason"),
+    [
+        (0, 1, False, None),
+        (86_400, 1, True, None),
+        (86_400, 1, False, "none before it"),
+        (86_400, 0, True, "no worker runs"),
+        (0, 0, False, "no worker runs"),
+    ],
+)
+def test_no_records_mean_no_traffic_only_if_there_would_be_some(
+    until_ago_s: float, workers: int, older: bool, reason: str | None
+) -> None:
+    """Kafka keeps records for some days only."""
+    asked = query(until_ago_s)
+    if reason is None:
+        assert window_of_deltas(asked, workers, None, older) == Window(asked.since, asked.until)
+        return
+    with pytest.raises(NoTrafficError, match=rf"The topic i.traffic has no record in the window, and {reason}\."):
+        window_of_deltas(asked, workers, None, older)
 
 
 HOUR = int(NOW_S) // HOUR_S * HOUR_S

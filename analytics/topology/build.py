@@ -66,7 +66,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], w
     rankings = tuple(ranking for ranking in _rankings(inputs, facts, walks) if ranking.rows)
     method = [*_method(inputs, facts, walks), *notes, *left_out]
     totals = None
-    if facts.links_count() > whole:
+    if partial := facts.links_count() > whole:
         counted = DocumentBuilder(inputs, replace(facts, published=None), walks.island_of).counted()
         totals = sums(*counted, inputs.window.seconds)
         facts, what = part_of(facts, findings, rankings, walks.reach)
@@ -87,6 +87,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], w
         reach=walks.reach,
         islands=walks.islands,
         totals=totals if totals is not None else sums(vertices, edges, inputs.window.seconds),
+        partial=partial,
     )
 
 

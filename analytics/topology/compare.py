@@ -10,8 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from analytics.topology.model.document import Edge, Finding, Health, Topology, Vertex
+from analytics.topology.model.document import Edge, Finding, Health, Kind, Topology, Vertex
 from analytics.topology.model.totals import totals_of
+
+PARTIAL = (
+    "A run has a part of a large map, so new and gone vertices and connections, and changes of sources and "
+    "destinations, are not shown."
+)
+#: Vertices whose figures are their own. Those of others are sums over the edges of the document.
+_COUNTED = frozenset({Kind.CHANNEL, Kind.BROKER, Kind.SUBSCRIPTION, Kind.TRIGGER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class Difference:
     edges_gone: tuple[str, ...]
     changes: tuple[Change, ...]
     totals: tuple[Change, ...]  #: every figure of the whole map, and what changed much in a namespace
+    partial: bool = False  #: see `PARTIAL`
 
     @property
     def empty(self) -> bool:
@@ -61,11 +69,14 @@ class Difference:
 
 
 def compare(old: Topology, new: Topology) -> Difference:
-    """What is only in `new`, what is only in `old`, and what changed. All sorted by id."""
+    """What is only in `new`, what is only in `old`, and what changed. All sorted by id.
+
+    What a part of a map does not have may be in the map, so then only what is in both runs is compared."""
+    partial = old.partial or new.partial
     findings_new, findings_gone = _apart(_by_id(old.findings), _by_id(new.findings))
-    vertices, edges = (_by_id(old.vertices), _by_id(new.vertices)), (_by_id(old.edges), _by_id(new.edges))
-    vertices_new, vertices_gone = _apart(*vertices)
-    edges_new, edges_gone = _apart(*edges)
+    vertices, edges = (_compared(old, partial), _compared(new, partial)), (_by_id(old.edges), _by_id(new.edges))
+    vertices_new, vertices_gone = ((), ()) if partial else _apart(*vertices)
+    edges_new, edges_gone = ((), ()) if partial else _apart(*edges)
     spans = old.window.seconds, new.window.seconds
     return Difference(
         old.generated_at,
@@ -78,7 +89,12 @@ def compare(old: Topology, new: Topology) -> Difference:
         edges_gone,
         (*_changes(*vertices, *spans), *_changes(*edges, *spans)),
         tuple(_totals(old, new)),
+        partial,
     )
+
+
+def _compared(run: Topology, partial: bool) -> dict[str, Any]:
+    return _by_id([vertex for vertex in run.vertices if not partial or vertex.kind in _COUNTED])
 
 
 def _by_id(some: Sequence[Any]) -> dict[str, Any]:

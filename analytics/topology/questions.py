@@ -44,11 +44,13 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Both directions, the nearest first. The vertex itself is in neither, also if it is on a loop."""
+    """Both directions, the nearest first. The vertex itself is in neither, also if it is on a loop. `complete`: there
+    are no others, because the document has all of the map."""
 
     vertex: Vertex
     upstream: tuple[Reached, ...]
     downstream: tuple[Reached, ...]
+    complete: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ def impact(topology: Topology, vertex: Vertex) -> Impact:
         vertex,
         _reached(of, vertex.id, entering, lambda edge: edge.source, {}),
         _reached(of, vertex.id, leaving, lambda edge: edge.target, certain),
+        not topology.partial,
     )
 
 
@@ -163,7 +166,7 @@ def paths(
     ways, complete = _search(source, target, leaving, left, paths_max, steps_max)
     if not ways and not complete:
         ways.append(_shortest(source, target, leaving, left))
-    return Paths(source, target, tuple(_path(way, leaving) for way in ways), complete)
+    return Paths(source, target, tuple(_path(way, leaving) for way in ways), complete and not topology.partial)
 
 
 Way = tuple[Edge, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -93,4 +94,5 @@ def _document(saved: Path | None, since: str, until: str, traffic: TrafficName, 
     from analytics.topology.build import build
     from analytics.topology.engines.local import LocalEngine
 
-    return build(read_inputs(make_query(kafka, since, until, "", folder, traffic)), LocalEngine())
+    inputs = read_inputs(make_query(kafka, since, until, "", folder, traffic))
+    return build(inputs, LocalEngine(), whole=sys.maxsize)  # an answer is about the whole map, however large

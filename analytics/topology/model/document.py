@@ -228,6 +228,7 @@ class Topology:
     reach: tuple[Reach, ...] = ()
     islands: tuple[Island, ...] = ()
     totals: tuple[Totals, ...] = ()  #: of the whole map, then of each namespace
+    partial: bool = False  #: vertices and edges are a part of a large map, see `selection`; all else is of the whole
     schema_version: int = SCHEMA_VERSION
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analytics.topology.compare import Difference
+from analytics.topology.compare import PARTIAL, Difference
 from analytics.topology.event_types import readers_of, takers, types_of
 from analytics.topology.model.document import Flow, Ranking, Topology, Totals
 from analytics.topology.model.figures import FIGURES, figure
@@ -121,6 +121,8 @@ def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> T
     note = (
         f"Since {words.moment(difference.before)}. Rates, failures and latencies that grew or shrank by half or more."
     )
+    if difference.partial:
+        note += f" {PARTIAL}"
     return Table("changes", "Changes", note, columns, tuple(rows[:ROWS_MAX]), len(rows))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from analytics.topology.compare import Change, Difference
+from analytics.topology.compare import PARTIAL, Change, Difference
 from analytics.topology.exports import plain
 from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Kind, Severity, Topology
 from analytics.topology.model.figures import FIGURES, figure
@@ -51,7 +51,8 @@ def summary(topology: Topology) -> str:
     window = f" over {topology.window.seconds:.0f} s" if topology.window.seconds else ""
     where = f" in namespace {topology.namespace}" if topology.namespace else ""
     tiers = {"windows": "traffic tables", "deltas": "traffic records", "status": "statuses only", "none": "no traffic"}
-    return f"{', '.join(parts) or 'Nothing'}{where}; {tiers[topology.tier]}{window}; engine {topology.engine}."
+    part = " in the part of the map that is listed" if topology.partial else ""
+    return f"{', '.join(parts) or 'Nothing'}{where}{part}; {tiers[topology.tier]}{window}; engine {topology.engine}."
 
 
 def verdict(findings: tuple[Finding, ...]) -> str:
@@ -69,6 +70,8 @@ def show_difference(difference: Difference) -> None:
     _print(console, f"Since {show_time(difference.before)}:")
     for change in difference.totals:
         _print(console, _change(change, f"namespace {change.id}" if change.id else "all"))
+    if difference.partial:
+        _print(console, PARTIAL)
     console.print()
     if difference.empty:
         _print(console, "Nothing differs.")

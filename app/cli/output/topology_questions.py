@@ -9,6 +9,7 @@ from analytics.topology.questions import Impact, Path, Paths, Reached, Step, tit
 from app.cli.output.format import escaped, print_table
 from knative import shown
 
+_PART = "The document has a part of the map, so there may be more."
 _REACHED = {
     "hops": "HOPS",
     "kind": "KIND",
@@ -46,6 +47,8 @@ def show_impact(impact: Impact) -> None:
         filters = any(row.certain is not None for row in rows)
         columns = {**_REACHED, "filter": "FILTER"} if filters else _REACHED
         print_table(columns, [_reached(row) for row in rows], f"{direction}: nothing.")
+    if not impact.complete:
+        print(f"\n{_PART}")
 
 
 def _reached(row: Reached) -> Mapping[str, object]:
@@ -68,13 +71,18 @@ def show_paths(topology: Topology, paths: Paths) -> None:
     source, target = (title(of[id_]) for id_ in (paths.source, paths.target))
     if not paths.paths:
         print(escaped(f"No path leads from {source} to {target}."))
+        if topology.partial:
+            print(_PART)
         return
     for number, path in enumerate(paths.paths, start=1):
         print(escaped(f"Path {number}: {shown.plural(len(path.steps), 'hop')} from {source}, {_latency(path)}"))
         print_table(_STEPS, _steps(path, of), "")
         print()
     size = shown.plural(len(paths.paths), "path")
-    print(f"{size}." if paths.complete else f"The {size} with the fewest hops; there are more.")
+    if topology.partial:
+        print(f"{size}. {_PART}")
+    else:
+        print(f"{size}." if paths.complete else f"The {size} with the fewest hops; there are more.")
 
 
 def _latency(path: Path) -> str:

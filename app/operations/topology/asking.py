@@ -34,5 +34,9 @@ def choose_vertex(topology: Topology, wish: str) -> Vertex:
     similar = dict.fromkeys(
         (*(vertex.label for vertex in topology.vertices), *map(short_name, topology.vertices), *names)
     )
-    hint = meant(wish, similar, "`penstock topology -o csv` lists them all.")
-    raise PenstockError(f"There is no vertex {wish} in the topology; {known_names(names)}", hint)
+    if topology.partial:
+        place, all_of_them = "the document, which has a part of the map", "Without --from, the whole map is searched."
+    else:
+        place, all_of_them = "the topology", "`penstock topology -o csv` lists them all."
+    hint = meant(wish, similar, all_of_them)
+    raise PenstockError(f"There is no vertex {wish} in {place}; {known_names(names)}", hint)

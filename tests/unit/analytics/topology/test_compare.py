@@ -11,7 +11,7 @@ from analytics.topology.model.document import Edge, Topology, Window
 from analytics.topology.model.totals import totals_of
 from analytics.topology.report import render
 from app.cli.output.topology import show_difference
-from tests.support.topology_examples import small
+from tests.support.topology_examples import SHOP, small
 from tests.unit.analytics.topology.report.page_reader import read_page
 
 DELIVERY = "subscription:shop/echo delivers uri:http://echo.shop"
@@ -87,3 +87,30 @@ def test_the_terminal_and_the_page_say_the_same(capsys: pytest.CaptureFixture[st
     assert "<bdi>500 ms</bdi>" in row
     assert ("a", (("href", "#table-changes"),)) in page.elements
     assert "table-changes" not in render(new)
+
+
+def test_what_a_part_of_a_map_does_not_have_is_not_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    """The part of another time has others of the same vertices, and figures of sources cover its edges only."""
+    whole = with_delivery(small(), latency_p99_s=0.5)
+    source, others = "source:/web", ("trigger:shop/audit", "broker:shop/main")
+    vertices = (
+        replace(vertex, rate=vertex.rate / 4) if vertex.id in (source, SHOP) and vertex.rate else vertex
+        for vertex in whole.vertices
+        if vertex.id not in others
+    )
+    edges = tuple(edge for edge in whole.edges if edge.source not in others)
+    part = replace(whole, vertices=tuple(vertices), edges=edges, partial=True)
+
+    for old, new in ((small(), part), (part, small())):
+        difference = compare(old, new)
+        assert difference.partial
+        assert not difference.vertices_new + difference.vertices_gone + difference.edges_new + difference.edges_gone
+        assert {change.id for change in difference.changes} == {SHOP, DELIVERY}
+        show_difference(difference)
+        assert "A run has a part of a large map" in capsys.readouterr().out
+        assert "A run has a part of a large map" in render(new, difference)
+    difference = compare(small(), replace(part, partial=False))
+    assert difference.vertices_gone == tuple(sorted(others))
+    assert source in {change.id for change in difference.changes}
+    show_difference(difference)
+    assert "A run has a part" not in capsys.readouterr().out

@@ -15,7 +15,7 @@ from analytics.topology.model.inputs import Inputs
 from tests.support.planted_faults import World, faulty, healthy
 from tests.support.topology_worlds import worlds
 
-_SHOWN = {"vertices", "edges", "method"}
+_SHOWN = {"vertices", "edges", "method", "partial"}
 
 
 def check_part(inputs: Inputs) -> None:
@@ -24,6 +24,7 @@ def check_part(inputs: Inputs) -> None:
 
     mine, wanted = (orjson.loads(to_json(topology)) for topology in (part, whole))
     assert {key: mine[key] for key in mine.keys() - _SHOWN} == {key: wanted[key] for key in wanted.keys() - _SHOWN}
+    assert (part.partial, whole.partial) == (part.method != whole.method, False)
     vertices = {vertex.id for vertex in part.vertices}
     edges = {edge.id for edge in part.edges}
     assert vertices <= {vertex.id for vertex in whole.vertices}

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from analytics.topology.model.document import Kind, Vertex, to_json
-from app.cli import cli
+from analytics.topology.selection import WHOLE_EDGES_MAX
+from app.cli import cli, topology_questions
 from app.operations.topology.asking import choose_vertex
 from knative.errors import PenstockError, UsageError
 from knative.shown import UNKNOWN
 from tests.support import topologies
+from tests.support.planted_faults import World
 from tests.support.topology_examples import SHOP, small
 
 
@@ -81,6 +83,40 @@ def test_paths_of_a_saved_document(saved: str, capsys: pytest.CaptureFixture[str
     )
     (path,) = json.loads(run(capsys, "path", "/web/checkout", "priced", "--from", saved, "-o", "json"))["paths"]
     assert (path["latency_p99_s"], len(path["steps"])) == (0.118, 3)
+
+
+def test_an_answer_from_a_part_of_a_map_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There may be a way from priced to checkout over what the document does not list."""
+    path, words = tmp_path / "topology.json", "The document has a part of the map, so there may be more."
+    path.write_bytes(to_json(replace(topologies.shop(), partial=True)))
+    for question in (("impact", "parcels"), ("path", "/web/checkout", "priced"), ("path", "priced", "/web/checkout")):
+        assert run(capsys, *question, "--from", str(path)).splitlines()[-1].endswith(words)
+        assert json.loads(run(capsys, *question, "--from", str(path), "-o", "json"))["complete"] is False
+    with pytest.raises(
+        PenstockError, match=r"no vertex zzz in the document, which has a part of the map; .*Without --fr"
+    ):
+        run(capsys, "impact", "zzz", "--from", str(path))
+
+
+def test_an_answer_from_a_whole_map_does_not(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for question in (("impact", "parcels"), ("path", "/web/checkout", "priced")):
+        assert "part of the map" not in run(capsys, *question, "--from", saved)
+        assert json.loads(run(capsys, *question, "--from", saved, "-o", "json"))["complete"] is True
+
+
+def test_a_question_without_a_file_is_about_the_whole_of_a_large_map(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each subscription has three edges, and a document of so many would have some of them."""
+    count = WHOLE_EDGES_MAX // 3 + 1
+    world = World().channel("news")
+    for number in range(count):
+        world.subscription(f"s-{number}", "news", f"http://s-{number}")
+    monkeypatch.setattr(topology_questions, "read_inputs", lambda query: world.inputs())
+
+    answer = json.loads(run(capsys, "impact", "news", "-o", "json"))
+
+    assert (len(answer["downstream"]), answer["complete"]) == (2 * count + 1, True)
 
 
 def test_a_name_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

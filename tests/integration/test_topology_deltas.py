@@ -27,13 +27,13 @@ class Deltas:
         self._count = 0
         topics(kafka.bootstrap, instance)
 
-    def write(self, ago_s: float, value: bytes | None = None) -> int:
-        """Returns the second of it."""
-        at = int(self.now - ago_s)
+    def write(self, ago_s: float, at: float | None = None, value: bytes | None = None) -> int:
+        """Counted `at` seconds ago, by default when it was written. Returns the second of it."""
+        written, at = int(self.now - ago_s), int(self.now - (ago_s if at is None else at))
         delta = Delta("w", self._count, at, ACCEPTED, "n", "c", "", "t", "/a", Counts(120, 120))
         self._count += 1
         producer = Producer(self.client)
-        producer.produce(traffic_topic(self.instance), value or encode(delta), key_of(delta), timestamp=at * 1000)
+        producer.produce(traffic_topic(self.instance), value or encode(delta), key_of(delta), timestamp=written * 1000)
         assert producer.flush(180) == 0
         return at
 
@@ -57,3 +57,16 @@ def test_quiet_time_before_the_first_event_belongs_to_the_window(written: Deltas
 
     assert counted.window == Window(written.now - 600 if older else first, written.now)
     assert [traffic.counts.events for traffic in counted.traffic] == [120]
+
+
+def test_records_after_the_window_are_not_read(written: Deltas) -> None:
+    """One that a worker wrote some minutes late is."""
+    written.write(7000, at=7210)
+    written.write(7300)
+    written.write(3600, value=b"junk")
+    written.write(5)
+
+    counted = deltas_of_topic(written.query(7800, until_ago_s=7200), 1)
+
+    assert [traffic.counts.events for traffic in counted.traffic] == [240]
+    assert counted.notes == ()

@@ -196,7 +196,7 @@ def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
     try:
         with TopicReader(topic, query.client) as reader:
             older = reader.has_before(int(query.since * 1000))
-            for record in reader.since(int(query.since * 1000)):
+            for record in reader.between(int(query.since * 1000), int((query.until + STALE_S) * 1000)):
                 try:
                     delta = decode(record.value)
                 except BadDeltaError:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PENDING_MAX = 1_000_000  #: rows of 40 bytes that wait to be added up
+_BLOCK = 4096  #: delta numbers of a process that are kept together
 Name = TypeVar("Name", str, tuple[str, str])
 Sums = tuple[list[Traffic], Arrivals[tuple[str, str]], Arrivals[tuple[str, str]]]  #: from sources, of types
 
@@ -56,7 +57,9 @@ class Summing:
 
     def __init__(self) -> None:
         self._settled: dict[tuple[str, str, str], Traffic] = {}
-        self._counted: dict[str, set[int]] = defaultdict(set)
+        # A bit for each delta number. Not ranges as in `analytics.traffic.seen`: partitions come one after the other,
+        # and until the last one the numbers of a process have a gap for each delta of the others.
+        self._counted: dict[tuple[str, int], bytearray] = defaultdict(lambda: bytearray(_BLOCK // 8))
         self._sources: dict[str, int] = {}
         self._types: dict[str, int] = {}
         self._channels: dict[tuple[str, str], int] = {}
@@ -67,10 +70,11 @@ class Summing:
 
     def delta(self, delta: Delta) -> bool:
         """Add one record of the traffic topic; False: it was already counted."""
-        counted = self._counted[delta.by]
-        if delta.number in counted:
+        block, place = divmod(delta.number, _BLOCK)
+        counted, bit = self._counted[delta.by, block], 1 << place % 8
+        if counted[place // 8] & bit:
             return False
-        counted.add(delta.number)
+        counted[place // 8] |= bit
         if delta.kind == ACCEPTED:
             self._came(delta)
         else:

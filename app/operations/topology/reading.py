@@ -152,7 +152,7 @@ def traffic_of(
             return replace(counted, notes=(*notes, *counted.notes)), tier
     if query.now - query.until > STALE_S and query.tier is not Tier.NONE:
         notes.append("The statuses of workers are of now, so they say nothing of a window that ended before.")
-        return Counted((), None, Window(), tuple(notes)), Tier.NONE
+        return Counted((), None, None, Window(), tuple(notes)), Tier.NONE
     if query.tier is Tier.NONE or not workers:
         return Counted((), None, None, Window(), tuple(notes)), Tier.NONE
     return Counted((), None, None, Window(query.now - 60.0, query.now), tuple(notes)), Tier.STATUS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import defaultdict
 
 import numpy as np
@@ -15,7 +16,7 @@ from analytics.topology.model import sums
 from analytics.topology.model.arrivals import Arrivals, published
 from analytics.topology.model.sums import Summing
 from knative.traffic.counts import Counts
-from knative.traffic.delta import ACCEPTED, Delta
+from knative.traffic.delta import ACCEPTED, SETTLED, Delta
 
 Row = tuple[str, tuple[str, str], int, int]
 _NAMES = st.sampled_from(["", "/a", "/b", "urn:ü", "/c"])
@@ -106,3 +107,24 @@ def test_a_pair_takes_some_tens_of_bytes() -> None:
     kept = pairs.only(pairs.source % 2 == 0)
     assert sum(getattr(kept, name).nbytes for name in ("source", "channel", "events", "bytes")) == 24 * len(kept)
     assert kept.of_channels()[0].tolist() == [500, 0]
+
+
+@given(numbers=st.lists(st.tuples(st.sampled_from("vw"), st.integers(0, 3) | st.integers(4090, 4100) | st.just(2**60))))
+def test_a_delta_is_counted_once(numbers: list[tuple[str, int]]) -> None:
+    summing = Summing()
+    new = [summing.delta(Delta(by, number, 1, SETTLED, "n", "c", "s")) for by, number in numbers]
+
+    assert new == [place == numbers.index(pair) for place, pair in enumerate(numbers)]
+
+
+def test_a_counted_delta_takes_less_than_a_number() -> None:
+    """A worker writes millions of them in a week."""
+    count = 100_000
+    summing = Summing()
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            summing.delta(Delta("w", number, 1, SETTLED, "n", "c", "s"))
+        assert tracemalloc.get_traced_memory()[0] < 8 * count
+    finally:
+        tracemalloc.stop()

@@ -1,20 +1,29 @@
-"""Traffic of a window, from the records of a topic in a real Kafka."""
+"""Traffic of a window, by one process and by Spark: from the records of a topic in a real Kafka, and from tables."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
 
 from analytics.topology.model.document import Window
+from analytics.traffic.windows import MINUTE_S
+from analytics.traffic.windows import Window as Row
 from app.local.kafka import EmbeddedKafka
-from app.operations.topology.reading import TopologyQuery, deltas_of_topic
+from app.operations.topology.job import _Source
+from app.operations.topology.reading import TopologyQuery, deltas_of_topic, windows_of_tables
 from knative.contract.kafka_names import traffic_topic
 from knative.traffic.counts import Counts
 from knative.traffic.delta import ACCEPTED, Delta, encode, key_of
 from tests.integration.topology_inputs import topics
+from tests.support.traffic_tables import write_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.integration
 
@@ -59,8 +68,8 @@ def test_quiet_time_before_the_first_event_belongs_to_the_window(written: Deltas
     assert [traffic.counts.events for traffic in counted.traffic] == [120]
 
 
-def test_records_after_the_window_are_not_read(written: Deltas) -> None:
-    """One that a worker wrote some minutes late is."""
+def test_records_after_the_window_are_not_read(written: Deltas, spark: SparkSession) -> None:
+    """One that a worker wrote some minutes late is. Spark adds up the same."""
     written.write(7000, at=7210)
     written.write(7300)
     written.write(3600, value=b"junk")
@@ -70,3 +79,21 @@ def test_records_after_the_window_are_not_read(written: Deltas) -> None:
 
     assert [traffic.counts.events for traffic in counted.traffic] == [240]
     assert counted.notes == ()
+    by_spark = _Source(spark, small=True).deltas(written.query(7800, until_ago_s=7200), 1)
+    assert (by_spark.traffic, by_spark.window) == (counted.traffic, counted.window)
+
+
+def test_spark_reads_the_same_window_of_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """Quiet time belongs to it, up to the newest record."""
+    begin = 1_790_000_040
+    rows = [
+        Row(start, MINUTE_S, "accepted", "n", "c", "", "t", "/a", Counts(10, 100)) for start in (begin, begin + 600)
+    ]
+    write_tables(tmp_path, rows, newest={"i.traffic": begin + 630})
+    query = TopologyQuery({}, "i", begin + 700, begin + 120, begin + 700, folder=tmp_path)
+
+    counted = windows_of_tables(query, 1)
+
+    assert counted.window == Window(begin + 120, begin + 631)
+    by_spark = _Source(spark, small=True).windows(query, 1)
+    assert (by_spark.traffic, by_spark.window) == (counted.traffic, counted.window)

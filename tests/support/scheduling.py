@@ -14,6 +14,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "test_census_read",
         "test_a_lost_executor",
         "test_topology_job",
+        "test_topology_deltas",
         "test_topology_engines",
         "test_topology_frames",
         "test_traffic_job",

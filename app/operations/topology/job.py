@@ -18,6 +18,7 @@ from analytics.topology.build import build, collector_at_rest
 from analytics.topology.engines.port import Engine
 from analytics.topology.model.document import Tier, Topology, Window
 from analytics.topology.model.facts import facts_of
+from analytics.topology.model.inputs import STALE_S
 from analytics.topology.spark.sums import fetch
 from analytics.topology.spark.traffic import of_deltas, of_windows
 from analytics.traffic.dataset import Dataset
@@ -101,7 +102,7 @@ class _Source:
                 older = reader.has_before(int(query.since * 1000))
         except NoSuchTopicError as problem:
             raise no_topic(topic) from problem
-        rows = self._few(read_batch(self._spark, query.client, [topic], since_s=query.since))
+        rows = self._few(read_batch(self._spark, query.client, [topic], query.since, query.until + STALE_S))
         sums = of_deltas(rows, query.since, query.until)
         return self._counted(sums, partial(window_of_deltas, query, workers, older=older))
 

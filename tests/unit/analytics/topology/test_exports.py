@@ -115,3 +115,12 @@ def test_deltas_and_windows_add_up_to_the_same() -> None:
     assert list(types.rows()) == list(windows.sums()[2].rows()) == [("t", ("n", "c"), 3, 30), ("u", ("n", "c"), 1, 10)]
     settled, accepted = traffic
     assert (accepted.counts.events, settled.subscription, settled.counts.dead) == (4, "s", 1)
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_the_terminal_says_that_it_counts_a_part_of_a_map(partial: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    show_topology(replace(small(), partial=partial))
+
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("2 sources, 3 channels")
+    assert (" in the part of the map that is listed; " in first) is partial

@@ -152,7 +152,7 @@ class Plan:
             seat.state = State.PAUSED
             yield seat, Action.RENEW  # which does not return, or else the next step forks
             return
-        is_final = code == ExitCode.USAGE or (code == ExitCode.NOT_READY and not self._has_served)
+        is_final = code in (ExitCode.USAGE, ExitCode.NOT_READY) and not self._has_served
         if not has_left and (self.is_stopping or is_final):
             self.code = self.code or (code if code >= 0 else ExitCode.FAILED)
         yield seat, seat.on(Event.LEFT if has_left else Event.DIED, now)

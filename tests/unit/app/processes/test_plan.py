@@ -119,7 +119,7 @@ def test_a_second_change_replaces_what_the_first_one_has_replaced() -> None:
     ("code", "has_served", "ends"),
     [
         (ExitCode.USAGE, False, True),
-        (ExitCode.USAGE, True, True),
+        (ExitCode.USAGE, True, False),
         (ExitCode.NOT_READY, False, True),
         (ExitCode.NOT_READY, True, False),
         (ExitCode.FAILED, False, False),

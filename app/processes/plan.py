@@ -10,7 +10,8 @@
 
 A seat is a place for one worker process. A process *dies*, or it *leaves*: then it has handed over, and wants another
 in its place. When the first one leaves, there are new settings or new code. So the supervisor executes itself again,
-and replaces the other processes one after the other. If the new ones do not start, the old ones that are left go on.
+and replaces the other processes one after the other; those that are too many hand over last, and get no other. If the
+new ones do not start, the old ones that are left go on.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class Plan:
         self.is_stopping = False
         self._count = count
         numbers = range(max([count, *(number + 1 for number in kept)]))
-        self.seats = [PlannedSeat(number, State.OLD if number in kept else State.PAUSED) for number in numbers]
+        free = [State.PAUSED if number < count else State.GONE for number in numbers]
+        self.seats = [PlannedSeat(number, State.OLD if number in kept else free[number]) for number in numbers]
         self._has_served = bool(kept)
 
     @property
@@ -129,11 +131,9 @@ class Plan:
         return min((seat.due_at for seat in self.seats if seat.state is State.PAUSED), default=None)
 
     def due(self, now: float) -> Steps:
-        """Pauses that are over, processes that are too many, and the next one to replace."""
+        """Pauses that are over, and the next process to replace; then those that are too many."""
         for seat in self.seats:
-            if seat.number >= self._count:
-                yield seat, seat.on(Event.STOP, now)
-            elif seat.due_at <= now:
+            if seat.due_at <= now:
                 yield seat, seat.on(Event.DUE, now)
         if all(seat.state in (State.SERVING, State.OLD) for seat in self.seats[: self._count]):
             old = next((seat for seat in self.seats if seat.state is State.OLD), None)
@@ -152,6 +152,8 @@ class Plan:
             seat.state = State.PAUSED
             yield seat, Action.RENEW  # which does not return, or else the next step forks
             return
+        if number >= self._count:  # it is too many, so no other takes its place
+            seat.state = State.STOPPING
         is_final = code in (ExitCode.USAGE, ExitCode.NOT_READY) and not self._has_served
         if not has_left and (self.is_stopping or is_final):
             self.code = self.code or (code if code >= 0 else ExitCode.FAILED)

@@ -167,7 +167,7 @@ class _Supervisor:
         if action is Action.FORK:
             return self._fork(planned.number)
         if action is Action.HAND_OVER:
-            log.info("a worker process is replaced", process=planned.number + 1)
+            log.info("a worker process is told to hand over", process=planned.number + 1)
             self._send(planned.number, signal.SIGHUP)
         if action is Action.STOP:
             if self._plan.is_stopping and self._kill_at is None:

@@ -99,12 +99,24 @@ def test_former_processes_go_on_while_a_new_one_does_not_start() -> None:
     assert states(plan)[1] is State.OLD
 
 
-def test_processes_that_are_too_many_stop() -> None:
-    plan = Plan(1, old=[1, 2])
-    assert done(plan.due(0.0)) == [(0, Action.FORK), (1, Action.STOP), (2, Action.STOP)]
-    assert done(plan.ended(1, 0, 1.0)) == done(plan.ended(2, 0, 1.0)) == []
-    assert states(plan) == [State.STARTING, State.GONE, State.GONE]
+def test_processes_that_are_too_many_hand_over_when_all_others_are_new() -> None:
+    plan = Plan(2, old=[1, 3])
+    assert done(plan.due(0.0)) == [(0, Action.FORK)]
+    plan.started(0, 1.0)
+    assert done(plan.due(1.0)) == [(1, Action.HAND_OVER)]
+    assert done(plan.ended(1, ExitCode.LEFT, 2.0)) == [(1, Action.FORK)]
+    assert done(plan.due(2.0)) == []
+    plan.started(1, 3.0)
+    assert done(plan.due(3.0)) == [(3, Action.HAND_OVER)]
+    assert done(plan.ended(3, ExitCode.LEFT, 4.0)) == done(plan.due(4.0)) == []
+    assert states(plan) == [State.SERVING, State.SERVING, State.GONE, State.GONE]
     assert plan.code == 0
+
+
+def test_a_process_that_is_too_many_and_dies_gets_no_other() -> None:
+    plan = Plan(1, old=[1])
+    assert done(plan.ended(1, KILLED, 1.0)) == []
+    assert states(plan) == [State.PAUSED, State.GONE]
 
 
 def test_a_second_change_replaces_what_the_first_one_has_replaced() -> None:

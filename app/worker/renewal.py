@@ -1,9 +1,9 @@
 """What a process was started with: settings, credentials for Kafka, code. When it changes, a new run of it takes over.
 
-    a file changes, or SIGHUP -> valid? -> does Kafka accept the credentials? -> can the program be built? -> `restart`
-                                   | no      | no                                  | no
-                                   +---------+-------------------------------------+--> `problem`; the process goes on
-                                                                                        as it is, and tries again
+    a file changes, SIGHUP -> valid? -> new ports free? -> accepted by Kafka? -> can the program be built? -> `restart`
+                                | no         | no                 | no                  | no
+                                +------------+--------------------+---------------------+--> `problem`; the process
+                                                                            goes on as it is, and tries again
 
 Nothing in a process follows a change: it drains as at a stop, and executes itself (`app/worker/ports`). So a
 mistake such as a wrong password cuts nobody off, and neither does a broker that does not know of a new one yet. Of
@@ -27,6 +27,7 @@ from typing import Any
 
 import structlog
 
+from app.observability.admin_server import OTHER_ADMIN_PORT
 from app.settings.kafka import secrets_folder, worker_kafka, worker_kafka_without_secret, worker_needs
 from app.settings.load import Settings, load_settings, settings_file
 from app.timing import LOOK_S
@@ -39,6 +40,8 @@ from tables.kafka.acceptance import refused
 from tables.kafka.connection.broker_secrets import read_broker_secret
 from tables.kafka.connection.secret import paths
 from tables.kafka.loop_thread import call_in_thread
+from web.http.config import OTHER_PORT
+from web.http.listening import open_sockets
 
 log = structlog.get_logger(__name__)
 
@@ -147,6 +150,10 @@ class Renewal:
             brokers.append((secret, {**worker_kafka_without_secret(settings), **found[1]}))
         if not changes and not self._wanted:
             return None
+        hints = _ports(settings)
+        for address in hints.keys() - _ports(self._settings).keys():  # the next run could not go back
+            for listener in open_sockets(*address, hint=hints[address]):
+                listener.close()
         if (refusal := refused(kafka, worker_needs(settings))) is not None:
             where = f" in {settings.kafka_secret}" if settings.kafka_secret else ""
             raise UsageError(f"The credentials for Kafka{where} are not used yet: {refusal.why}.")
@@ -155,6 +162,15 @@ class Renewal:
                 raise UsageError(f"{problem.message}.")
         _build()
         return changes
+
+
+def _ports(settings: Settings) -> dict[tuple[str, int], str]:
+    """The addresses at which a worker listens, each with the hint for one that is not available."""
+    ports = {
+        (settings.bind, settings.http_port): OTHER_PORT,
+        (settings.admin_bind, settings.admin_port): OTHER_ADMIN_PORT,
+    }
+    return {address: hint for address, hint in ports.items() if address[1]}
 
 
 def _build() -> None:

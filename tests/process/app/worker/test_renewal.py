@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from app.local.kafka.ports import LOOPBACK
 from app.settings.kafka import worker_kafka
 from app.settings.load import load_settings
 from app.worker import renewal as module
@@ -101,6 +103,19 @@ def test_what_is_not_valid_is_not_used(world: World, change: Callable[[World], o
         assert not world.look(), "it is as it was"
     assert world.renewal.problem is None
     assert [line["event"] for line in logs] == ["the files are again as they were"]
+
+
+@pytest.mark.parametrize(("name", "hint"), [("http_port", "PENSTOCK_HTTP_PORT"), ("admin_port", "PENSTOCK_ADMIN_PORT")])
+def test_a_new_port_that_is_taken_is_not_used(world: World, name: str, hint: str) -> None:
+    """The next run could not open it, and would end."""
+    with socket.create_server((LOOPBACK, 0)) as other:
+        port = other.getsockname()[1]
+        world.write(drain_s=3, **{name: port})
+        assert not world.look()
+        assert f":{port}: address already in use" in (world.renewal.problem or "")
+        assert hint in (world.renewal.problem or "")
+    world.renewal.hang_up()
+    assert world.look(), "it is free now"
 
 
 def test_files_that_cannot_be_read_end_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,14 +27,14 @@ import structlog
 
 from app.local.kafka.processes import die_with_parent
 from app.observability.logging import configure_logging
-from app.processes.plan import Action, Plan, PlannedSeat
+from app.processes.plan import Action, Plan, PlannedSeat, State
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import set_children, take_children
 from app.settings.load import Settings
 from app.timing import LONGEST_WAIT_S
 from app.worker.ports import Ports
 from app.worker.seat import STARTED_SIGNAL, Seat
-from knative.errors import ExitCode, PenstockError
+from knative.errors import ExitCode, PenstockError, UsageError
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,9 @@ _STOPS = (signal.SIGTERM, signal.SIGINT)
 _DUMPS = (signal.SIGUSR1, signal.SIGUSR2)  #: for all workers: they write what they do
 _SIGNALS = frozenset({*_STOPS, *_DUMPS, signal.SIGHUP, signal.SIGCHLD, STARTED_SIGNAL})
 #: The others stay blocked in a worker until it has handlers.
-_OF_SUPERVISOR = frozenset({*_DUMPS, signal.SIGCHLD, STARTED_SIGNAL})
+_OF_SUPERVISOR = frozenset({signal.SIGCHLD, STARTED_SIGNAL})
+_SIGNAL_NAMES = {each.value: each.name for each in signal.Signals}  # real-time signals have none
+_SOCKET_PATH_BYTES_MAX = 107
 
 
 def supervise(settings: Settings) -> Seat | None:
@@ -58,6 +60,7 @@ def supervise(settings: Settings) -> Seat | None:
     former = take_children()
     if _count(settings) == 1 and former is None:
         return None
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by whoever started this, it would never come
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     return _Supervisor(settings, *(former or ({}, ""))).run()
 
@@ -80,17 +83,26 @@ class _Supervisor:
         self._forks_at = 0.0
         self._has_terminal = os.isatty(0)
 
-    def run(self) -> Seat | None:
+    def run(self) -> Seat:
+        supervisor = os.getpid()
+        try:
+            return self._run()
+        finally:
+            if os.getpid() == supervisor:  # not in a worker
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self) -> Seat:
         prevent_core_dumps(self._settings)
         configure_logging(self._settings, f"{socket.gethostname()}-{os.getpid()}")
         admin_port = self._settings.admin_port
         ingress = (self._settings.bind, self._settings.http_port)
         try:
             self._ports.take(ingress, (self._settings.admin_bind, admin_port) if admin_port else None)
+            self._folder = self._folder or tempfile.mkdtemp(prefix="penstock-")
+            self._check_folder()
         except PenstockError as problem:
             log.error(str(problem))
             raise SystemExit(problem.exit_code) from None
-        self._folder = self._folder or tempfile.mkdtemp(prefix="penstock-")
         for name in _PRODUCT:
             importlib.import_module(name)
         # Faust asks for the module of each page. The first answer looks at all modules, and copies 4 MB after a fork.
@@ -102,9 +114,14 @@ class _Supervisor:
             for planned, action in self._events():
                 if self._follow(planned, action):
                     return self._seat(planned.number)
-        shutil.rmtree(self._folder, ignore_errors=True)
         log.info("supervisor stopped", code=self._plan.code)
         raise SystemExit(self._plan.code)
+
+    def _check_folder(self) -> None:
+        longest = self._seat(self._count).admin_socket
+        if longest is not None and len(os.fsencode(longest)) > _SOCKET_PATH_BYTES_MAX:
+            what = f"The path of a socket, {longest}, has more than {_SOCKET_PATH_BYTES_MAX} bytes."
+            raise UsageError(what, "Set TMPDIR to a folder with a shorter name.")
 
     # -- what happens
 
@@ -146,10 +163,11 @@ class _Supervisor:
             del self._pids[number]
             code = os.waitstatus_to_exitcode(status)
             steps += self._plan.ended(number, code, now)
-            if self._plan.seats[number].due_at > now:
-                why = {"signal": signal.Signals(-code).name} if code < 0 else {"exit_code": code}
-                again_in_s = round(self._plan.seats[number].due_at - now, 1)
-                log.error("a worker process has ended", process=number + 1, pid=pid, again_in_s=again_in_s, **why)
+            seat = self._plan.seats[number]
+            again = {"again_in_s": round(seat.due_at - now, 1)} if seat.state is State.PAUSED else {}
+            if code != ExitCode.LEFT and (again or code != ExitCode.DONE):
+                why = {"signal": _SIGNAL_NAMES.get(-code, -code)} if code < 0 else {"exit_code": code}
+                log.error("a worker process has ended", process=number + 1, pid=pid, **again, **why)
         return steps
 
     def _number_of(self, pid: int) -> int | None:

@@ -29,7 +29,7 @@ Address = tuple[str, int]
 
 _LOOK_S = 0.02
 _FIRST = 3  # after standard input, output and error
-_SIGNALS = frozenset({signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
+_SIGNALS = frozenset({signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2})
 
 
 def handle_signals() -> None:

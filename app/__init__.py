@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _seat: Seat | None = None
 
 
-def take_seat() -> None:
-    """Start the processes that the settings ask for. Returns in each of them, before the first access to `app`."""
+def take_seat() -> bool:
+    """Start the processes that the settings ask for. Returns in each of them, before the first access to `app`: whether
+    a supervisor has forked it."""
     global _seat
     from app.processes.supervisor import supervise
     from app.settings import load_settings
@@ -28,6 +29,7 @@ def take_seat() -> None:
         _seat = supervise(load_settings())
     except PenstockError as problem:
         _fail(problem)
+    return _seat is not None
 
 
 def _fail(problem: PenstockError) -> NoReturn:

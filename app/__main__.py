@@ -15,8 +15,8 @@ import app
 def main() -> None:
     """Run `faust -A app ARGUMENT...`."""
     sys.argv[1:1] = ["-A", "app"]
-    if sys.argv[3:4] == ["worker"]:
-        app.take_seat()
+    if sys.argv[3:4] == ["worker"] and app.take_seat():
+        sys.argv.insert(1, "--quiet")  # Faust's banner, of each process, would be between the lines of the log
     _ = app.app  # built before Faust puts the current folder first in the import path
     cli()
 

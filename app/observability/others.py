@@ -25,6 +25,7 @@ class Others:
         """`paths`: number of a process -> its socket. `began_at`: of this process, by the monotonic clock."""
         self._paths = paths
         self._totals = Totals(began_at)
+        self._scrapes = asyncio.Lock()  # an answer that is older than the last one would count twice
 
     async def ask(self, page: str) -> dict[int, tuple[int, Any]]:
         """Number -> status and fields of this page; status 0 = it does not answer."""
@@ -33,14 +34,15 @@ class Others:
 
     async def metrics(self, registry: Collector) -> Collector:
         """Of all processes. `registry`: of this one."""
-        answers = await self.ask(SAMPLES)
-        own = families(registry.collect())
-        parts = [own]
-        for number, (status, answer) in answers.items():
-            if status == 200:
-                parts.append(answer["families"])
-                self._totals.take(number, answer["began_at"], counters(answer["families"]))
-        return _Collected(merged(parts, self._totals.sums(counters(own))))
+        async with self._scrapes:
+            answers = await self.ask(SAMPLES)
+            own = families(registry.collect())
+            parts = [own]
+            for number, (status, answer) in answers.items():
+                if status == 200:
+                    parts.append(answer["families"])
+                    self._totals.take(number, answer["began_at"], counters(answer["families"]))
+            return _Collected(merged(parts, self._totals.sums(counters(own))))
 
 
 class _Collected(Collector):

@@ -33,8 +33,7 @@ def _lines(log: Path, event: str) -> list[dict[str, Any]]:
 
 
 def test_whatever_ends_a_worker_is_noticed_and_a_stop_leaves_nothing(tmp_path: Path) -> None:
-    """The supervisor was started with SIGCHLD ignored, and a real-time signal has no name. SIGUSR1 comes before there is
-    a handler for it."""
+    """It was started with SIGCHLD ignored, a real-time signal has no name, and SIGUSR1 comes before any handler."""
     folder, log = tmp_path / "t", tmp_path / "log"
     command = [sys.executable, "-c", _IGNORING, *_WORKER]
     env = _environment(folder, KAFKA_WAIT_S=600)

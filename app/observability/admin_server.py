@@ -105,6 +105,8 @@ class AdminServer:
             raise cannot_listen(bind, port, problem, OTHER_ADMIN_PORT) from problem
         self._runner = runner
         log.info("admin server listens", bind=bind, port=port)
+        if self._others is not None:  # what they count from now on is new
+            await self._others.metrics(self._metrics.registry)
 
     async def leave(self) -> None:
         """The process is about to end: what people have started in the console ends, within a limit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.metrics import Metrics
+from app.observability.others import Others
 from knative.contract.records import Channel, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
 from knative.errors import PenstockError
@@ -140,3 +142,21 @@ async def test_port_0_starts_no_server() -> None:
 
     await server.start()
     await server.stop(1)
+
+
+@pytest.mark.asyncio
+async def test_what_others_count_from_its_start_on_is_in_the_first_scrape(tmp_path: Path) -> None:
+    """The other process is older, so what it had counted before is not part of the sums."""
+    path, metrics = str(tmp_path / "2.sock"), Metrics()
+    other = AdminServer(AdminConfig(path=path, began_at=1.0), metrics, _Health(), _Health(), PAGE)
+    config = AdminConfig("127.0.0.1", free_port(), began_at=5.0)
+    first = AdminServer(config, Metrics(), _Health(), _Health(), PAGE, others=Others({2: path}, 5.0))
+    metrics.request(202)
+    await other.start()
+    await first.start()
+    metrics.request(202)
+    async with aiohttp.ClientSession() as client, client.get(f"http://127.0.0.1:{config.port}/metrics") as answer:
+        text = await answer.text()
+    await first.stop(5)
+    await other.stop(5)
+    assert 'penstock_ingress_requests_total{code="202"} 1.0' in text

@@ -163,15 +163,15 @@ class AdminServer:
         return orjson.dumps({"began_at": self.config.began_at, "families": families(self._metrics.registry.collect())})
 
     async def _healthz(self, request: http.Request) -> http.Response:
-        return await self._page(request.path, self._alive, ("ok", "failing"), must_answer=False)
+        return await self._page(request.path, self._alive, ("ok", "failing"), one_is_enough=False)
 
     async def _readyz(self, request: http.Request) -> http.Response:
-        return await self._page(request.path, self._ready, ("ready", "not ready"), must_answer=True)
+        return await self._page(request.path, self._ready, ("ready", "not ready"), one_is_enough=True)
 
-    async def _page(self, path: str, check: Check, words: tuple[str, str], *, must_answer: bool) -> http.Response:
+    async def _page(self, path: str, check: Check, words: tuple[str, str], *, one_is_enough: bool) -> http.Response:
         good, fields = check()
         if self._others is not None:
-            good, fields = health((good, fields), await self._others.ask(path), words, must_answer=must_answer)
+            good, fields = health((good, fields), await self._others.ask(path), words, one_is_enough=one_is_enough)
         body = orjson.dumps({"status": words[not good], **fields})
         return http.Response(body=body, status=200 if good else 503, content_type="application/json")
 

@@ -130,19 +130,20 @@ def health(
     others: Mapping[int, tuple[int, Any]],
     words: tuple[str, str],
     *,
-    must_answer: bool,
+    one_is_enough: bool,
 ) -> tuple[bool, dict[str, Any]]:
-    """Whether all are well, and the fields of the page: those of the first process that is not, else of this one.
+    """Whether all are well, or at least one is if `one_is_enough`, and the fields of the page: those of the first
+    process of which the same is true.
 
-    `others`: number -> status and fields of its page; status 0 = it does not answer, which is bad if it `must_answer`.
+    `others`: number -> status and fields of its page; status 0 = it does not answer, which is bad if one is enough.
     `words`: for good and for bad.
     """
-    good, fields = own
-    rows = [{"process": 1, "status": words[not good]}]
+    rows = [{"process": 1, "status": words[not own[0]]}]
+    pages: list[tuple[bool, Mapping[str, Any]]] = [own]
     for number, (status, page) in sorted(others.items()):
-        is_good = status == 200 or (status == 0 and not must_answer)
-        if good and not is_good and status:
-            fields = {name: value for name, value in page.items() if name != "status"}
-        good = good and is_good
         rows.append({"process": number, "status": page["status"] if status else "no answer"})
+        is_well = status == 200 or (status == 0 and not one_is_enough)
+        pages.append((is_well, {name: value for name, value in (page or {}).items() if name != "status"}))
+    good = (any if one_is_enough else all)(is_good for is_good, _ in pages)
+    fields = next(fields for is_good, fields in pages if is_good is good)
     return good, {**fields, "processes": rows}

@@ -40,8 +40,13 @@ def pids(worker: Worker) -> list[int]:
 
 def wait_serving(worker: Worker, count: int) -> None:
     """Until so many have started, and the admin port says that all are ready."""
+
+    def are_ready() -> bool:
+        status, page = get(worker.admin_port, "/readyz")
+        return status == 200 and [row["status"] for row in json.loads(page)["processes"]] == ["ready"] * PROCESSES
+
     wait_until(f"{count} have started", lambda: starts(worker) >= count, LIMIT_S)
-    wait_until("all are ready", lambda: get(worker.admin_port, "/readyz")[0] == 200, LIMIT_S)
+    wait_until("all are ready", are_ready, LIMIT_S)
 
 
 def own_kb(number: int) -> int:

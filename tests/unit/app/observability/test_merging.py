@@ -110,20 +110,28 @@ GOOD: tuple[bool, dict[str, Any]] = (True, {"kafka": "up"})
 BAD_PAGE = {"status": "not ready", "kafka": "down"}
 
 
+BAD: tuple[bool, dict[str, Any]] = (False, {"kafka": "starts"})
+GOOD_PAGE = {"status": "ready", "kafka": "other"}
+
+
 @pytest.mark.parametrize(
-    ("own", "other", "must_answer", "good", "kafka", "status"),
+    ("own", "other", "one_is_enough", "good", "kafka", "status"),
     [
-        (GOOD, (200, {"status": "ready", "kafka": "down"}), True, True, "up", "ready"),
-        (GOOD, (503, BAD_PAGE), True, False, "down", "not ready"),
-        (GOOD, (0, None), True, False, "up", "no answer"),
+        (GOOD, (200, GOOD_PAGE), True, True, "up", "ready"),
+        (GOOD, (503, BAD_PAGE), True, True, "up", "not ready"),
+        (GOOD, (0, None), True, True, "up", "no answer"),
+        (BAD, (200, GOOD_PAGE), True, True, "other", "ready"),
+        (BAD, (503, BAD_PAGE), True, False, "starts", "not ready"),
+        (BAD, (0, None), True, False, "starts", "no answer"),
+        (GOOD, (503, BAD_PAGE), False, False, "down", "not ready"),
         (GOOD, (0, None), False, True, "up", "no answer"),
-        ((False, {"kafka": "starts"}), (503, BAD_PAGE), True, False, "starts", "not ready"),
+        (BAD, (200, GOOD_PAGE), False, False, "starts", "ready"),
     ],
 )
 def test_health_of_all(
-    own: tuple[bool, dict[str, Any]], other: tuple[int, Any], must_answer: bool, good: bool, kafka: str, status: str
+    own: tuple[bool, dict[str, Any]], other: tuple[int, Any], one_is_enough: bool, good: bool, kafka: str, status: str
 ) -> None:
-    is_good, fields = health(own, {2: other}, READY, must_answer=must_answer)
+    is_good, fields = health(own, {2: other}, READY, one_is_enough=one_is_enough)
     assert is_good is good
     assert fields["kafka"] == kafka
-    assert fields["processes"][1] == {"process": 2, "status": status}
+    assert fields["processes"] == [{"process": 1, "status": READY[not own[0]]}, {"process": 2, "status": status}]

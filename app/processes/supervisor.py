@@ -28,6 +28,7 @@ import structlog
 from app.local.kafka.processes import die_with_parent
 from app.observability.logging import configure_logging
 from app.processes.plan import Action, Plan, PlannedSeat, State
+from app.processes.processors import processors
 from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import set_children, take_children
 from app.settings.load import Settings
@@ -68,7 +69,7 @@ def supervise(settings: Settings) -> Seat | None:
 def _count(settings: Settings) -> int:
     if settings.role == "controller":  # one leads, and others would stand by
         return 1
-    return len(os.sched_getaffinity(0)) if settings.processes == "auto" else int(settings.processes)
+    return processors(len(os.sched_getaffinity(0))) if settings.processes == "auto" else int(settings.processes)
 
 
 class _Supervisor:

@@ -136,7 +136,7 @@ class Settings(BaseSettings):
     )  # fmt: skip
     processes: str = _setting(
         "1", "number or auto", "How many processes `penstock worker` and `penstock up` start, which share the ports of "
-        "one; auto: one for each processor. A controller is always one. Limits apply to each process.",
+        "one; auto: one for each processor that it may use. A controller is always one. Limits apply to each process.",
     )  # fmt: skip
     drain_s: float = _setting(
         20.0, "seconds", "How long requests in flight may take at SIGTERM, and when a worker starts again in place.",

@@ -335,7 +335,7 @@ class Settings(BaseSettings):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about names that are not settings; the worker logs them at start."""
+        """Warnings about names that are not settings, and values without effect; the worker logs them at start."""
         return self._warnings
 
     @property

@@ -63,6 +63,9 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
         raise UsageError("\n".join(_sentences(problem, sources))) from None
     settings._sources = sources
     settings._warnings = tuple(_unknown(os.environ, _ENVIRONMENT) + _unknown(file_names, source_of_file))
+    if settings.role == "controller" and settings.processes not in ("1", "auto"):
+        what = f"{PREFIX}PROCESSES={settings.processes} has no effect: a worker of the role controller is one process."
+        settings._warnings += (what,)
     return settings
 
 

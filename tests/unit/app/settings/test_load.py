@@ -284,6 +284,16 @@ def test_an_unknown_variable_is_warned_about_with_the_nearest_name(
     assert "did you mean PENSTOCK_HEADERS_MAX?" in second
 
 
+@pytest.mark.parametrize(
+    ("role", "processes", "count"),
+    [("controller", "2", 1), ("controller", "auto", 0), ("controller", "1", 0), ("ingress", "2", 0)],
+)
+def test_several_processes_of_a_controller_are_warned_about(role: str, processes: str, count: int) -> None:
+    warnings = load_settings({"role": role, "processes": processes, "resources": "cluster:"}).warnings
+    assert len(warnings) == count
+    assert all("PENSTOCK_PROCESSES=2 has no effect" in warning for warning in warnings)
+
+
 def test_an_unknown_override_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"http_prot is not a setting .did you mean PENSTOCK_HTTP_PORT"):
         load_settings({"http_prot": "1"})

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -37,6 +38,7 @@ WINDOWS = "windows"
 COMMITS = "commits"
 KEEP_MINUTES_S = 3 * DAY_S  #: days older than this are in hours
 KEEP_HOURS_S = 60 * DAY_S  #: and days older than this in one window each
+UNFINISHED_S = DAY_S  #: no run takes so long: an older file that no commit names is what a kill has left behind
 KEEP_S = 400 * DAY_S  #: and days older than this are dropped: a year and a month can be compared
 
 Folder = Path | str  #: a folder here, or a URI (s3a://bucket/traffic?region=eu-central-1: Arrow takes the query)
@@ -172,7 +174,7 @@ class Dataset:
     def write(self, commit: Commit) -> None:
         """Make this the newest commit, in one step."""
         path = f"{self.root}/{COMMITS}/{commit.run:010}.json"
-        if self.fs.get_file_info(path).type is not pafs.FileType.NotFound:
+        if any(other >= path and other.endswith(".json") for other in self._list(COMMITS)):
             raise PenstockError(f"Another job has written to {self.folder} meanwhile.", "Run one job at a time.")
         staging = f"{self.root}/{COMMITS}/.{uuid.uuid4().hex}"
         self.fs.create_dir(f"{self.root}/{COMMITS}")
@@ -183,17 +185,29 @@ class Dataset:
         self.fs.move(staging, path)
 
     def tidy(self, commit: Commit) -> None:
-        """Delete what the newest commit does not name: files of older runs, and what a kill has left behind."""
-        used = self.paths(commit)
+        """Delete what the newest commit does not name: older commits and runs, and what a kill has left behind.
+
+        Where no lock keeps other jobs out, one of them may be writing: what may still become a commit stays for a day.
+        """
+        entries = self._entries(WINDOWS, recursive=True)
+        fresh = {entry.path for entry in [*entries, *self._entries(COMMITS)] if self._may_be_written(entry)}
+        mine = f"{self.root}/{COMMITS}/{commit.run:010}.json"
         for path in self._list(COMMITS, pafs.FileType.File):
-            if not path.endswith(f"/{commit.run:010}.json"):
+            if path < mine and (path.endswith(".json") or path not in fresh):
                 self.fs.delete_file(path)
-        gone: list[str] = []
-        for path in sorted(self._list(WINDOWS, pafs.FileType.Directory, recursive=True)):
-            ours = re.search(r"/(?:(?:day|run)=[^/]*|\.spark-staging-[^/]*|_temporary)$", path)
-            if ours and not path.startswith(tuple(gone)) and not any(name.startswith(f"{path}/") for name in used):
+        used, gone = self.paths(commit), list[str]()
+        left_behind = rf"/(?:\.spark-staging-[^/]*|_temporary{'|day=[^/]*' if self.is_local else ''})$"
+        for path in sorted(entry.path for entry in entries if entry.type is pafs.FileType.Directory):
+            run = re.search(r"/run=(\d+)[^/]*$", path)
+            ours = run or re.search(left_behind, path)
+            kept = used if run is not None and int(run[1]) < commit.run else [*used, *fresh]
+            if ours and not path.startswith(tuple(gone)) and not any(name.startswith(f"{path}/") for name in kept):
                 self.fs.delete_dir(path)
                 gone.append(f"{path}/")
+
+    def _may_be_written(self, entry: pafs.FileInfo) -> bool:
+        fresh = (entry.mtime_ns or 0) / 1e9 > time.time() - UNFINISHED_S
+        return fresh and not self.is_local and entry.type is pafs.FileType.File
 
     def check(self, instance: str, cluster: str) -> Commit:
         """The commit to continue with.
@@ -241,9 +255,11 @@ class Dataset:
             self.fs.delete_dir(self.root)
 
     def _list(self, name: str, kind: pafs.FileType | None = None, recursive: bool = False) -> list[str]:
+        return [entry.path for entry in self._entries(name, recursive) if kind is None or entry.type is kind]
+
+    def _entries(self, name: str, recursive: bool = False) -> list[pafs.FileInfo]:
         folder = f"{self.root}/{name}" if name else self.root
-        found = self.fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=recursive))
-        return [entry.path for entry in found if kind is None or entry.type is kind]
+        return list(self.fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=recursive)))
 
 
 def day_name(start: int) -> str:

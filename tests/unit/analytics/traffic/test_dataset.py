@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +246,33 @@ def test_what_came_in_is_counted_on_one_way() -> None:
     read, reported, other = one(), Window(HOUR, 60, "accepted", "ns", "a"), Window(HOUR, 60, "accepted", "ns", "b")
 
     assert arrivals([read, reported, other, Window(HOUR, 60, "settled", "ns", "a", "s")]) == [read, other]
+
+
+def test_what_another_job_writes_at_the_same_time_stays(tmp_path: Path) -> None:
+    """On a file system without locks: its newer commit and its attempts at runs that may still be committed."""
+    dataset = Dataset(tmp_path)
+    first = write_tables(tmp_path, [one(events=5)])
+    second = write_tables(tmp_path, [one(events=7)], 2)
+    dataset.is_local = False
+    staging = [tmp_path / "commits" / ".half-done", tmp_path / "windows" / ".spark-staging-1" / "x"]
+    attempts = [tmp_path / "windows/resolution=60/day=2026-09-21" / run / "a.parquet" for run in ("run=2-b", "run=3-b")]
+    for path in [*staging, *attempts]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+
+    dataset.tidy(first)
+    assert (dataset.last(), [window.counts.events for window in read_windows(tmp_path)]) == (second, [7])
+    dataset.tidy(second)
+    assert all(path.exists() for path in [*staging, *attempts])
+    assert [path.name for path in (tmp_path / "commits").glob("*.json")] == ["0000000002.json"]
+    third = replace(second, run=3)
+    dataset.write(third)
+    with pytest.raises(PenstockError, match="Another job has written"):
+        dataset.write(second)
+    dataset.tidy(third)
+    assert [path.exists() for path in attempts] == [False, True], "run 2 can no longer be committed"
+    for path in [*staging, *attempts[1:]]:
+        os.utime(path, (0, 0))
+    dataset.tidy(third)
+    assert not any(path.exists() for path in [*staging, *attempts])
+    assert [window.counts.events for window in read_windows(tmp_path)] == [7]

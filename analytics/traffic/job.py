@@ -36,7 +36,17 @@ from analytics.traffic.failures import explain_failure
 from analytics.traffic.frames import ROWS, Owner, record_rows
 from analytics.traffic.migrate import migrate
 from analytics.traffic.seen import Seen
-from analytics.traffic.topic_identity import Ranges, TopicProbe, changed, count, judge, positions, to_read
+from analytics.traffic.topic_identity import (
+    Ranges,
+    TopicNow,
+    TopicProbe,
+    changed,
+    count,
+    judge,
+    positions,
+    to_read,
+    up_to,
+)
 from analytics.traffic.totals import Totals, by_day, by_topic, not_empty
 from analytics.traffic.windows import SCHEMA, STORED
 from knative.traffic.delta import BadDeltaError, decode
@@ -134,13 +144,15 @@ class TrafficJob:
         return self.summary
 
     def _follow(self, last: Commit) -> None:
+        first: Mapping[str, TopicNow] | None = None
         while not self._stop.is_set():
             now = self._plan.describe(self._topics(last), True)
+            first = first or now
             verdict = judge(last.ids, last.offsets, now)
             for sentence in verdict.notes:
                 self._note(sentence)
             done = {topic: at for topic, at in last.offsets.items() if topic not in verdict.replaced}
-            ranges = to_read(now, done, self._plan.records_max)
+            ranges = to_read(up_to(first, now) if self._plan.once else now, done, self._plan.records_max)
             if ranges or last.due(Ages.at(time.time())):
                 ids = {**last.ids, **{topic: topic_now.id for topic, topic_now in now.items()}}
                 owners = {**last.owners, **self._plan.owners}

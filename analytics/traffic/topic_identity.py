@@ -12,7 +12,7 @@ the last offset that was read. One that has since grown past that offset in ever
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Offsets = Mapping[str, Mapping[int, int]]  #: topic -> partition -> the next offset to read
 Ranges = Mapping[str, Mapping[int, tuple[int, int]]]  #: topic -> partition -> first offset, and the one after the last
@@ -58,6 +58,22 @@ def judge(ids: Mapping[str, str], done: Offsets, now: Mapping[str, TopicNow]) ->
         if gone:
             notes.append(_EXPIRED.format(topic=topic, gone=gone))
     return Judgement(tuple(replaced), tuple(notes))
+
+
+def up_to(first: Mapping[str, TopicNow], now: Mapping[str, TopicNow]) -> dict[str, TopicNow]:
+    """The topics `now` without what they did not have at the `first` look: a system that runs always has more."""
+    return {
+        topic: replace(
+            now[topic],
+            bounds={
+                number: (start, min(end, then.bounds[number][1]))
+                for number, (start, end) in now[topic].bounds.items()
+                if number in then.bounds
+            },
+        )
+        for topic, then in first.items()
+        if topic in now
+    }
 
 
 def to_read(now: Mapping[str, TopicNow], done: Offsets, most: int) -> Ranges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from analytics.traffic.dataset import BrokenTablesError, Dataset
 from analytics.traffic.deltas import read_deltas
 from analytics.traffic.job import TrafficJob, TrafficPlan
 from analytics.traffic.read import count_rows, read_windows
+from analytics.traffic.topic_identity import TopicNow
 from analytics.traffic.windows import Window
 from app.local.kafka import EmbeddedKafka
 from app.operations.traffic_topics import KafkaTopics
@@ -131,6 +132,30 @@ def test_a_run_that_is_killed_counts_once(
         monkeypatch.undo()
         TrafficJob(spark, plan).run()
         assert shown(read_windows(tmp_path)) == sent.expected()
+
+
+def test_a_run_that_ends_does_so_while_records_come(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
+) -> None:
+    """It counts what was there when it began, in batches; the next run counts what came meanwhile."""
+    a, _ = sent.owners
+    sent.records(a, 100, BEGIN_S, 300)
+    sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 60))
+    looks: list[float] = []
+
+    def describe(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
+        now = plan.describe(topics, bounds)
+        if bounds and len(looks) < 5:  # a run that does not end by itself ends then, with more records
+            looks.append(time.monotonic())
+            sent.records(a, 10, BEGIN_S, 300)
+        return now
+
+    plan = _plan(kafka, sent, tmp_path, records_max=90)
+    first = TrafficJob(spark, replace(plan, describe=describe)).run()
+
+    assert (first.records, first.counters["records.records"]) == (160, 100)
+    assert TrafficJob(spark, plan).run().counters["records.records"] == 10 * len(looks)
+    assert shown(read_windows(tmp_path)) == sent.expected()
 
 
 def _end(calls: Iterator[bool]) -> None:

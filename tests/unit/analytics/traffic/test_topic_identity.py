@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.traffic.topic_identity import TopicNow, changed, judge, positions, to_read
+from analytics.traffic.topic_identity import TopicNow, changed, judge, positions, to_read, up_to
 
 READ = {"t": {0: 10, 1: 20}}
 WHOLE = {0: (0, 10), 1: (0, 25)}
@@ -52,6 +52,16 @@ def test_the_next_batch_is_a_share_of_what_is_not_read() -> None:
     assert first == {"a": {0: (5, 14)}, "b": {0: (0, 89), 2: (0, 1)}}
     assert positions(done, first) == {"a": {0: 14}, "b": {0: 89, 1: 7, 2: 1}, "c": {0: 3}}
     assert to_read(now, positions(done, to_read(now, done, 2000)), 100) == {}
+
+
+def test_a_run_that_ends_reads_what_was_there_when_it_began() -> None:
+    first = {"a": TopicNow("1", {0: (5, 105)}), "gone": TopicNow("1", {0: (0, 9)})}
+    now = {"a": TopicNow("1", {0: (7, 205), 1: (0, 10)}), "new": TopicNow("1", {0: (0, 9)})}
+
+    assert up_to(first, now) == {"a": TopicNow("1", {0: (7, 105)})}
+    again = {"a": TopicNow("2", {0: (0, 40)})}
+    assert up_to(first, again) == again, "the topic that replaced it, if it is shorter"
+    assert to_read(up_to(first, {"a": TopicNow("1", {0: (150, 205)})}), {}, 100) == {}, "all of it has expired"
 
 
 @given(

@@ -34,8 +34,10 @@ from knative.errors import PenstockError, UsageError, os_reason
 
 FORMAT = 2
 OLD_TABLES = "tables.json"  #: of format 1
+OLD_QUERIES = ("records", "deltas")  #: its folders
 WINDOWS = "windows"
 COMMITS = "commits"
+_LOCK = ".lock"
 KEEP_MINUTES_S = 3 * DAY_S  #: days older than this are in hours
 KEEP_HOURS_S = 60 * DAY_S  #: and days older than this in one window each
 UNFINISHED_S = DAY_S  #: no run takes so long: an older file that no commit names is what a kill has left behind
@@ -209,25 +211,24 @@ class Dataset:
         fresh = (entry.mtime_ns or 0) / 1e9 > time.time() - UNFINISHED_S
         return fresh and not self.is_local and entry.type is pafs.FileType.File
 
-    def check(self, instance: str, cluster: str) -> Commit:
-        """The commit to continue with.
+    def check(self, instance: str, cluster: str, is_span: bool = False) -> Commit:
+        """The commit to continue with; a time range (`is_span`) continues with none.
 
         Raises BrokenTablesError when the folder holds something else or is not readable, UsageError when the tables
-        belong to another Kafka or instance, PenstockError when the folder is not writable.
+        belong to another Kafka or instance or to a time range, PenstockError when the folder is not writable.
         """
         try:
             if self.is_local:
                 Path(self.root).mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryFile(dir=self.root) as file:
                     file.write(bytes(4096))  # an empty file fits on a full disk
-            last = self.last()
-            names = {Path(path).name for path in self._list("")}
+            last, others = self.last(), self._others()
         except OSError as problem:
             raise _not_writable(self.folder, problem) from problem
         if last is None:
-            if OLD_TABLES not in names and names - {WINDOWS, COMMITS}:
+            if others:
                 raise BrokenTablesError(
-                    f"{self.folder} is not empty, and there are no traffic tables in it.",
+                    f"{self.folder} has something that is not of traffic tables: {others[0]}.",
                     "Use an empty or a new folder: --folder DIR.",
                 )
             return Commit(instance, cluster)
@@ -236,23 +237,49 @@ class Dataset:
                 f"The tables in {self.folder} were counted on another Kafka or for another instance ({last.instance}).",
                 "Use another folder: --folder DIR.",
             )
+        if last.is_span or is_span:
+            raise UsageError(
+                f"{self.folder} has the count of a time range already, which no run adds to."
+                if last.is_span
+                else f"{self.folder} has the tables of a job without --since.",
+                "Use another folder: --folder DIR.",
+            )
         return last
 
     def continues(self) -> bool:
-        """Whether the tables are of a job that continues where it ended, and not the count of a time range. Those of
-        the former format have a checkpoint of Spark."""
+        """Whether the tables may be of a job that continues where it ended. Those of the former format do not say."""
         last = self.last()
-        if last is None:
-            return self.is_local and any(Path(self.root).glob("*/checkpoint/offsets"))
-        return not last.is_span
+        return f"{self.root}/{OLD_TABLES}" in self._list("") if last is None else not last.is_span
 
     def wipe(self) -> None:
-        """Delete the tables. Raises UsageError for a folder without tables of Penstock."""
+        """Delete the tables, and not the folder. Raises UsageError for a folder with anything else."""
+        try:
+            others = self._others()
+            if others:
+                raise UsageError(
+                    f"{self.folder} has something that is not of traffic tables: {others[0]}.",
+                    "Nothing was deleted. Use another folder: --folder DIR.",
+                )
+            there = set(self._list(""))
+            for name in (COMMITS, WINDOWS, *OLD_QUERIES):
+                if f"{self.root}/{name}" in there:
+                    self.fs.delete_dir(f"{self.root}/{name}")
+            if f"{self.root}/{OLD_TABLES}" in there:
+                self.fs.delete_file(f"{self.root}/{OLD_TABLES}")
+        except OSError as problem:
+            raise _not_writable(self.folder, problem) from problem
+
+    def _others(self) -> list[str]:
+        """What is in the folder and is not of the tables."""
         names = {Path(path).name for path in self._list("")}
-        if names and not names & {COMMITS, WINDOWS, OLD_TABLES}:
-            raise UsageError(f"{self.folder} does not contain tables of Penstock.", "Nothing was deleted.")
-        if names:
-            self.fs.delete_dir(self.root)
+        former = "".join(f"|{name}" for name in (*OLD_QUERIES, OLD_TABLES)) if OLD_TABLES in names else ""
+        ours = {
+            "": rf"{COMMITS}|{WINDOWS}|{_LOCK}|lost\+found{former}",
+            COMMITS: r"\d+\.json|\..*",
+            WINDOWS: r"resolution=\d+|_SUCCESS|_temporary|\..*",
+        }
+        found = [path for name in ours for path in self._list(name) if not re.fullmatch(ours[name], Path(path).name)]
+        return [path.removeprefix(f"{self.root}/") for path in sorted(found)]
 
     def _list(self, name: str, kind: pafs.FileType | None = None, recursive: bool = False) -> list[str]:
         return [entry.path for entry in self._entries(name, recursive) if kind is None or entry.type is kind]
@@ -286,14 +313,13 @@ def reset_hint(folder: Folder) -> str:
 def hold(folder: Folder) -> Iterator[None]:
     """Lock the folder for one run: a second run would write the same files. Raises PenstockError.
 
-    The lock file is beside the folder, because the run may delete the folder. The kernel releases the lock when the
-    process ends. Other file systems have no locks: there the second commit fails.
+    The lock file is in the folder, where another mount of it has it too. The kernel releases the lock when the process
+    ends. Other file systems have no locks: there the second commit fails.
     """
     if not Dataset(folder).is_local:
         yield
         return
-    path = Path(Dataset(folder).root)
-    lock = path.with_name(f".{path.name}.lock")
+    lock = Path(Dataset(folder).root) / _LOCK
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         handle = _locked(lock)

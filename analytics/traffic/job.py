@@ -129,7 +129,7 @@ class TrafficJob:
         """Run until everything is read, or until `stop`."""
         began = time.monotonic()
         try:
-            last = self._dataset.check(self._plan.instance, self._plan.cluster)
+            last = self._dataset.check(self._plan.instance, self._plan.cluster, self._plan.is_span)
             last = migrate(self._spark, self._dataset, last, self._plan.traffic_topic, time.time())
             self._dataset.tidy(last)
             if self._plan.is_span:

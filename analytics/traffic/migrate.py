@@ -10,15 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analytics.traffic.dataset import OLD_TABLES, Ages, BrokenTablesError, Commit, Dataset, reset_hint
+from analytics.traffic.dataset import OLD_QUERIES, OLD_TABLES, Ages, BrokenTablesError, Commit, Dataset, reset_hint
 from analytics.traffic.days import write_days
 from analytics.traffic.windows import DAY_S, SPARK_SCHEMA
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_QUERIES = ("records", "deltas")
 
 
 def migrate(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic: str, now_s: float) -> Commit:
@@ -33,7 +31,7 @@ def migrate(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic: 
             raise BrokenTablesError(
                 f"The tables in {folder}, of an older version, cannot be read ({problem}).", reset_hint(folder)
             ) from problem
-    for query in _QUERIES:
+    for query in OLD_QUERIES:
         if (folder / query).exists():
             dataset.fs.delete_dir(str(folder / query))
     (folder / OLD_TABLES).unlink()
@@ -49,7 +47,7 @@ def _migrated(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic
             "Use another folder: --folder DIR.",
         )
     files: list[Path] = []
-    for query in _QUERIES:
+    for query in OLD_QUERIES:
         found, facts, offsets = _committed(folder / query)
         files += found
         newest = facts.get("newest", {})

@@ -39,7 +39,7 @@ def test_invalid_options_are_reported_before_spark_starts(looked: Looked, tmp_pa
     for arguments, code, says in (
         (["--since", "1h", "--channel", "ns/none"], 1, "There is no channel ns/none; known: ns/ch."),
         (["--folder", str(tmp_path / "file" / "t")], 1, "cannot be written"),
-        (["--folder", str(tmp_path / "letters")], 1, "is not empty"),
+        (["--folder", str(tmp_path / "letters")], 1, "not of traffic tables: one.txt"),
         (["--folder", str(tmp_path / "letters"), "--reset"], 2, "Nothing was deleted"),
         (["--kafka", "127.0.0.1:1"], 3, "Kafka at 127.0.0.1:1 does not answer"),
         (["--since", "1h", "--reset"], 2, "Remove --follow and --reset"),

@@ -147,7 +147,7 @@ def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
             )
         if reset or job.is_span:
             tables.wipe()
-        tables.check(job.instance, job.cluster)  # before Spark takes seconds to start
+        tables.check(job.instance, job.cluster, job.is_span)  # before Spark takes seconds to start
         with session("penstock job traffic", options) as spark:
             one = TrafficJob(spark, job, on_batch=lambda *batch: note(batch_line(*batch)) if not job.once else None)
             with _stopped_by_signals(one):

@@ -169,7 +169,7 @@ def test_folders_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     assert Dataset(tmp_path / "new").check("penstock", "c") == Commit("penstock", "c")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(BrokenTablesError, match=r"not empty.*--folder"):
+    with pytest.raises(BrokenTablesError, match=r"letter.txt.*--folder"):
         Dataset(tmp_path / "mine").check("penstock", "c")
     with pytest.raises(UsageError, match="Nothing was deleted"):
         Dataset(tmp_path / "mine").wipe()
@@ -186,9 +186,38 @@ def test_folders_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
             ours.check("penstock", "cluster")
     ours.wipe()
     ours.wipe()
-    assert not (tmp_path / "ours").exists()
+    assert list((tmp_path / "ours").iterdir()) == []
     with pytest.raises(PenstockError, match=r"cannot be written.*--folder"):
         Dataset(tmp_path / "mine" / "letter.txt" / "t").check("penstock", "c")
+
+
+@pytest.mark.parametrize("name", ["windows/photo.jpg", "commits/notes.txt", "letter.txt", "records/1.wav"])
+def test_what_only_has_the_names_of_tables_is_not_deleted(name: str, tmp_path: Path) -> None:
+    """Beside tables, too; a disk of its own may have its lost+found, and the folder itself stays."""
+    file = tmp_path / name
+    for tables in (False, True):
+        if tables:
+            write_tables(tmp_path, [one()])
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"mine")
+        with pytest.raises(UsageError, match=rf"{name.partition('/')[0]}.*Nothing was deleted"):
+            Dataset(tmp_path).wipe()
+        assert file.exists()
+    assert len(read_windows(tmp_path)) == 1
+    shutil.rmtree(file.parent) if file.parent != tmp_path else file.unlink()
+    write_tables(tmp_path / "disk", [one()])
+    (tmp_path / "disk" / "lost+found").mkdir()
+    Dataset(tmp_path / "disk").wipe()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["lost+found"]
+    assert Dataset(tmp_path / "disk").check("i", "c").run == 0
+
+
+def test_no_run_adds_to_the_count_of_a_time_range(tmp_path: Path) -> None:
+    write_tables(tmp_path / "span", [one()], is_span=True)
+    write_tables(tmp_path / "tables", [one()])
+    for folder, is_span in (("span", False), ("span", True), ("tables", True)):
+        with pytest.raises(UsageError, match="Use another folder"):
+            Dataset(tmp_path / folder).check("penstock", "cluster", is_span)
 
 
 def test_a_folder_elsewhere_is_a_uri(tmp_path: Path) -> None:
@@ -220,13 +249,13 @@ def test_one_job_at_a_time(tmp_path: Path) -> None:
     ):
         pass
     with hold(tmp_path / "t"):
-        assert not (tmp_path / "t").exists()
-    assert list(tmp_path.iterdir()) == [], "no lock stays behind"
+        assert Dataset(tmp_path / "t").check("i", "c").run == 0
+    assert list((tmp_path / "t").iterdir()) == [], "no lock stays behind"
 
 
 def test_a_lock_file_that_its_holder_has_removed_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job before ends between the open and the lock of this one."""
-    lock, really = tmp_path / ".t.lock", fcntl.flock
+    lock, really = tmp_path / "t" / ".lock", fcntl.flock
     calls: list[int] = []
 
     def flock(handle: int, how: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from app.cli.output.format import Format
 from app.operations.traffic_plan import Plan
 from knative.errors import UsageError
 from knative.traffic.counts import Counts
-from tests.support.traffic_tables import write_tables
+from tests.support.traffic_tables import write_former, write_tables
 
 
 def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_continues(tmp_path: Path) -> None:
@@ -27,7 +28,19 @@ def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_contin
         _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
     assert "--folder" in raised.value.hint
     assert len(read_windows(folder)) == 1
-    shutil.rmtree(folder)
-    (folder / "records" / "checkpoint" / "offsets").mkdir(parents=True)  # of the former format
+    former = tmp_path / "former"
+    write_former(former, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))], None)
+    for query in ("records", "deltas"):
+        shutil.rmtree(former / query / "checkpoint")  # which its first batch makes after its tables
+    plan = replace(plan, traffic=replace(plan.traffic, folder=former))
     with pytest.raises(UsageError, match="would be deleted"):
         _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
+    assert list(former.rglob("*.parquet"))
+
+
+def test_a_job_does_not_continue_with_the_count_of_a_time_range(tmp_path: Path) -> None:
+    write_tables(tmp_path, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))], is_span=True)
+    plan = Plan(TrafficPlan({}, {}, "", tmp_path, lambda *_: {}, cluster="cluster"), ())
+    with pytest.raises(UsageError, match="count of a time range"):
+        _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
+    assert len(read_windows(tmp_path)) == 1

@@ -19,7 +19,18 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analytics.traffic.dataset import WINDOWS, Dataset, Folder, reset_hint
-from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, SCHEMA, Window, coarsen, merge, sum_over, windows_of
+from analytics.traffic.windows import (
+    DAY_S,
+    HOUR_S,
+    MINUTE_S,
+    SCHEMA,
+    Window,
+    coarsen,
+    counted_once,
+    merge,
+    sum_over,
+    windows_of,
+)
 from knative.errors import PenstockError, UsageError
 
 _DIRECTORIES = pa.schema([("resolution", pa.int32()), ("day", pa.string()), ("run", pa.string())])
@@ -50,20 +61,21 @@ def read_sums(
     until: float | None = None,
     over: Sequence[str] = ("start", "size"),
 ) -> tuple[list[Window], tuple[int, int] | None]:
-    """The same windows summed over these keys, and the first and last second of them; None = there are none.
+    """All that came or was settled, once, summed over these keys; and the first and last second of its windows, None =
+    there are none. Days that are in longer windows than `size` are read in those.
 
     Takes the memory of one day, and of the sums.
     """
 
     def add(days: Iterator[pa.Table]) -> tuple[list[Window], tuple[int, int] | None]:
-        sums, starts = SCHEMA.empty_table(), []
+        sums, bounds = SCHEMA.empty_table(), list[int]()
         for day in days:
             if day.num_rows:
-                starts += pc.min_max(day["start"]).as_py().values()
+                bounds += [pc.min(day["start"]).as_py(), pc.max(pc.add(day["start"], day["size"])).as_py()]
                 sums = sum_over([sums, day], over)
-        return windows_of(sums), (min(starts), max(starts) + size) if starts else None
+        return windows_of(sums), (min(bounds), max(bounds)) if bounds else None
 
-    return _read(folder, add, size, since, until)
+    return _read(folder, add, size, since, until, whole=True)
 
 
 def count_rows(folder: Folder, since: float | None = None, until: float | None = None) -> int:
@@ -95,36 +107,50 @@ def with_window_files(
 
 
 def _read(
-    folder: Folder, take: Callable[[Iterator[pa.Table]], T], size: int, since: float | None, until: float | None
+    folder: Folder,
+    take: Callable[[Iterator[pa.Table]], T],
+    size: int,
+    since: float | None,
+    until: float | None,
+    whole: bool = False,
 ) -> T:
-    """What `take` makes of the windows, which come day by day."""
+    """What `take` makes of the windows, which come day by day; with `whole` see `read_sums`."""
     if size not in (MINUTE_S, HOUR_S, DAY_S):
         raise UsageError(f"There are windows of {MINUTE_S}, {HOUR_S} and {DAY_S} seconds, not of {size}.")
     dataset = Dataset(folder)
     if dataset.last() is None:
         raise PenstockError(f"There are no traffic tables in {folder}.", "Create them: penstock job traffic.")
-    since = None if since is None else int(since) // size * size
-    until = None if until is None else -(-math.ceil(until) // size) * size
+    span = (since, until)
     try:
-        return with_window_files(folder, lambda files: take(_days(dataset, files, size, since, until)), since, until)
+        return with_window_files(folder, lambda files: take(_days(dataset, files, size, span, whole)), *span)
     except (pa.ArrowException, OSError) as problem:
         raise PenstockError(f"The traffic tables in {folder} cannot be read ({problem}).", reset_hint(folder)) from None
 
 
 def _days(
-    dataset: Dataset, files: Sequence[str], size: int, since: float | None, until: float | None
+    dataset: Dataset, files: Sequence[str], size: int, span: tuple[float | None, float | None], whole: bool
 ) -> Iterator[pa.Table]:
-    wanted = ds.field("resolution") <= size
-    if since is not None:
-        wanted &= ds.field("start") >= since
-    if until is not None:
-        wanted &= ds.field("start") < until
     days: dict[str, list[str]] = {}
     for file in files:
         days.setdefault(file.rpartition("/run=")[0], []).append(file)
-    for _, names in sorted(days.items(), key=lambda pair: pair[0].rpartition("/day=")[2]):
-        rows = _dataset(dataset, names).to_table(SCHEMA.names, filter=wanted)
-        yield rows if size == MINUTE_S else merge(coarsen(rows, size))
+    for folder, names in sorted(days.items(), key=lambda pair: pair[0].rpartition("/day=")[2]):
+        stored_size = int(folder.rpartition("/resolution=")[2].partition("/")[0])
+        if stored_size > size and not whole:
+            continue
+        length = max(size, stored_size)
+        rows = _dataset(dataset, names).to_table(SCHEMA.names, filter=_within(length, *span))
+        rows = counted_once(rows) if whole else rows
+        yield rows if length == stored_size else merge(coarsen(rows, length))
+
+
+def _within(size: int, since: float | None, until: float | None) -> pc.Expression:
+    """The rows of windows of `size` that begin in [since, until), or that since is in."""
+    wanted = pc.scalar(True)
+    if since is not None:
+        wanted &= ds.field("start") >= int(since) // size * size
+    if until is not None:
+        wanted &= ds.field("start") < -(-math.ceil(until) // size) * size
+    return wanted
 
 
 def _dataset(dataset: Dataset, files: Sequence[str]) -> ds.Dataset:

@@ -4,13 +4,13 @@
     accepted  events that an ingress took in                  tier "deltas": summed by the worker, exact but for crashes
     settled   events that a subscription is done with         tier "deltas"
 
-`stored` and `accepted` count the same events in two ways: use one of them (`arrivals`), never their sum. Late counts of
-Kafka or of a worker are added to their window, so sums are right whenever they are read.
+`stored` and `accepted` count the same events in two ways: use one of them (`counted_once`), never their sum. Late
+counts of Kafka or of a worker are added to their window, so sums are right whenever they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ from knative.traffic.latency_sketch import LatencySketch, quantile
 MINUTE_S = 60
 HOUR_S = 3600
 DAY_S = 86_400
+_MINUTES_MAX_S = 6 * HOUR_S
 
 STORED = "stored"
 ACCEPTED = "accepted"
@@ -84,11 +85,18 @@ class Window:
         return quantile(self.latency, share)
 
 
-def arrivals(windows: Iterable[Window]) -> list[Window]:
-    """What came into channels, counted once: `stored` where a channel has it, else `accepted`."""
-    incoming = [one for one in windows if one.kind != SETTLED]
-    read = {(one.namespace, one.channel) for one in incoming if one.kind == STORED}
-    return [one for one in incoming if one.kind == STORED or (one.namespace, one.channel) not in read]
+def size_for(since_s: float, until_s: float) -> int:
+    """The length of the windows by which this range is read: longer ones are read in hours."""
+    return MINUTE_S if until_s - since_s <= _MINUTES_MAX_S else HOUR_S
+
+
+def counted_once(table: pa.Table) -> pa.Table:
+    """The rows without those `accepted` that are `stored` as well, of the same channel and start."""
+    place = ["namespace", "channel", "start"]
+    stored = table.filter(pc.equal(table["kind"], STORED)).select(place)
+    numbered = table.select([*place, "kind"]).append_column("row", pa.array(np.arange(table.num_rows)))
+    again = numbered.filter(pc.equal(numbered["kind"], ACCEPTED)).join(stored, place, join_type="left semi")
+    return table.filter(pc.invert(pc.is_in(numbered["row"], again["row"].combine_chunks())))
 
 
 def table_of(windows: Sequence[Window]) -> pa.Table:

@@ -19,7 +19,7 @@ from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output import watch as watching
-from app.cli.output.format import Listing, View, Views, print_json, print_yaml
+from app.cli.output.format import Listing, View, Views, note, print_json, print_yaml
 from app.operations.contract_snapshot import choose_channel, in_namespace, read_contract
 from app.operations.times import read_time
 from app.settings import load_settings
@@ -203,7 +203,10 @@ def history_rows(
     end_s = read_time(until, "--until", now_s) if until else now_s
     if begin_s >= end_s:
         raise UsageError("--since is not before --until.", "Swap them.")
-    lines, seconds = read_history(folder, begin_s, end_s, channel, namespace)
+    lines, (first, last) = read_history(folder, begin_s, end_s, channel, namespace)
+    if lines and (first + 3600 <= begin_s or last >= end_s + 3600):
+        note(f"The tables are in longer windows there: this is from {_moment(first)} to {_moment(last)}.")
+    seconds = min(last, now_s) - first  # the last window may not be over
     return [_row(line, start, window, seconds) for line in lines for start, window in line.windows.items()]
 
 
@@ -214,7 +217,7 @@ def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, ob
     row: dict[str, object] = {
         "kind": kind,
         "name": f"{line.namespace}/{name}",
-        "window": time.strftime("%H:%M:%S", time.localtime(start)),
+        "window": _moment(start),
         "per_s": f"{(counts.events if own else counts.delivered) / max(seconds, 1.0):.1f}",
         "bytes": counts.bytes,
     }
@@ -222,6 +225,12 @@ def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, ob
         return {**row, "accepted": counts.events}
     row.update((column(name), getattr(counts, name)) for name in OF_SUBSCRIPTIONS)
     return {**row, **{f"p{q}": _duration(latency_sketch.quantile(window.latency, q / 100)) for q in (50, 95, 99)}}
+
+
+def _moment(second: int) -> str:
+    """With the date, unless it is of today."""
+    at, today = time.localtime(second), time.localtime()
+    return time.strftime("%H:%M:%S" if at[:3] == today[:3] else "%Y-%m-%d %H:%M", at)
 
 
 def _duration(seconds: float | None) -> str:

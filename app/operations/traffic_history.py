@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from analytics.traffic.dataset import Folder
 from analytics.traffic.read import read_sums
-from analytics.traffic.windows import HOUR_S, MINUTE_S, SETTLED, arrivals
+from analytics.traffic.windows import size_for
 from knative.contract.records import Channel
 from tables.traffic_windows.view import Line
 from tables.traffic_windows.windows import Window
 
-_MINUTES_MAX_S = 6 * HOUR_S  #: longer ranges are read in whole hours
-
 
 def read_history(
     folder: Folder, since_s: float, until_s: float, channel: Channel | None = None, namespace: str = ""
-) -> tuple[list[Line], float]:
-    """The lines, each with one window, and the seconds that the windows cover. Raises PenstockError without tables."""
-    size = MINUTE_S if until_s - since_s <= _MINUTES_MAX_S else HOUR_S
-    sums, span = read_sums(folder, size, since_s, until_s, over=("start", "size", "type", "source"))
+) -> tuple[list[Line], tuple[int, int]]:
+    """The lines, each with one window, and the first and last second of what was read. Raises PenstockError without
+    tables."""
+    sums, span = read_sums(
+        folder, size_for(since_s, until_s), since_s, until_s, over=("start", "size", "type", "source")
+    )
     if span is None:
-        return [], 0.0
+        return [], (0, 0)
     lines = [
         Line(one.namespace, one.channel, one.subscription, {span[0]: Window(counts=one.counts, latency=one.latency)})
-        for one in [*arrivals(sums), *(window for window in sums if window.kind == SETTLED)]
+        for one in sums
         if namespace in ("", one.namespace)
         and (channel is None or (one.namespace, one.channel) == (channel.namespace, channel.unique_name))
     ]
-    return sorted(lines, key=lambda line: (line.namespace, line.channel, line.subscription)), span[1] - span[0]
+    return sorted(lines, key=lambda line: (line.namespace, line.channel, line.subscription)), span

@@ -14,7 +14,7 @@ from analytics.topology.model.document import Window
 from analytics.topology.model.sums import Summing, Sums
 from analytics.topology.spark import sums
 from analytics.topology.spark.traffic import of_deltas, of_windows
-from analytics.traffic.windows import MINUTE_S, table_of
+from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, table_of
 from analytics.traffic.windows import Window as Row
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta, encode
@@ -83,20 +83,23 @@ def test_spark_adds_up_windows_and_counts_what_is_stored_and_accepted_once(spark
         Row(begin, MINUTE_S, "stored", "n", "c", "", "u", "/a", Counts(1, 10)),
         Row(begin, MINUTE_S, "accepted", "n", "c", "", "t", "/a", Counts(5, 50)),
         Row(begin, MINUTE_S, "accepted", "n", "d", "", "t", "", Counts(2, 20)),
+        Row(begin + MINUTE_S, MINUTE_S, "accepted", "n", "c", "", "t", "/a", Counts(64)),
+        Row(begin // DAY_S * DAY_S - 9 * DAY_S, DAY_S, "stored", "n", "c", "", "t", "/a", Counts(128)),
         Row(begin, MINUTE_S, "settled", "n", "c", "s", "t", "/a", Counts(4, 40, 2, 1, 1, 0, 1), 0, {5: 2}),
     ]
     summing = Summing()
     for row in (*rows[:2], *rows[3:]):
         summing.row(row)
 
-    frame = of_windows(frame_of_table(spark, table_of(rows)), begin, begin + MINUTE_S)
+    frame = of_windows(frame_of_table(spark, table_of(rows)), begin - 9 * DAY_S, begin + 2 * MINUTE_S)
     found, span = sums.fetch(frame, lambda window: window or Window())
 
     same(found, summing.sums())
-    assert span == Window(begin, begin + MINUTE_S)
-    assert list(found[1].rows()) == [("", ("n", "d"), 2, 20), ("/a", ("n", "c"), 5, 50)]
+    day = begin // DAY_S * DAY_S - 9 * DAY_S
+    assert span == Window(day, max(begin // HOUR_S, (begin + MINUTE_S) // HOUR_S) * HOUR_S + HOUR_S)
+    assert list(found[1].rows()) == [("", ("n", "d"), 2, 20), ("/a", ("n", "c"), 5 + 64 + 128, 50)]
     assert [(type_, channel[1], events) for type_, channel, events, _ in found[2].rows()] == [
-        ("t", "c", 4),
+        ("t", "c", 4 + 64 + 128),
         ("t", "d", 2),
         ("u", "c", 1),
     ]

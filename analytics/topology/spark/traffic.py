@@ -1,7 +1,7 @@
 """Traffic as a DataFrame of sums, from the workers' deltas in Kafka or from the tables of the traffic job.
 
     topic records --read_deltas, each (by, n) once--> rows in the window --> sums.fetch
-    Parquet windows of a size, `stored` or else `accepted` of a channel --> the same rows
+    Parquet windows of a size, `stored` or else `accepted` of each --> the same rows
 
 The caller chooses between the two.
 """
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from analytics.traffic.deltas import read_deltas
 from analytics.traffic.frames import summed
-from analytics.traffic.windows import COUNTS, HOUR_S, MINUTE_S
+from analytics.traffic.windows import COUNTS, size_for
 from knative.traffic.counts import NAMES, column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _KEYS = ("accepted", "namespace", "channel", "subscription", "type", "source")
-_MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
 
 def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
@@ -49,12 +48,13 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
     """The same from rows of the tables."""
     from pyspark.sql import functions as f
 
-    size = MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S
+    size = f.greatest("size", f.lit(size_for(since, until)))  # a day is in the length of its age, or longer
     begin = f.col("start") - f.col("start") % size
-    rows = rows.where((f.col("size") <= size) & (begin >= int(since) // size * size) & (begin < until))
-    stored = rows.where("kind = 'stored'").select("namespace", "channel").distinct()
-    rows = rows.join(stored.withColumn("read", f.lit(True)), ["namespace", "channel"], "left")
-    rows = rows.where("kind = 'stored' or kind = 'settled' or read is null")
+    rows = rows.where((begin + size > int(since)) & (begin < until))
+    place = ["namespace", "channel", "start"]
+    stored = rows.where("kind = 'stored'").select(*place).distinct()
+    accepted = rows.where("kind = 'accepted'").join(stored, place, "left_anti").select(rows.columns)
+    rows = rows.where("kind <> 'accepted'").unionByName(accepted)
     return sums_of(rows.withColumns({"first": begin, "last": begin + size}))
 
 

@@ -9,9 +9,7 @@ from analytics.topology.model.document import Window
 from analytics.topology.model.sums import Summing, Sums
 from analytics.traffic.dataset import Dataset, Folder, day_start
 from analytics.traffic.read import read_sums
-from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, SETTLED, arrivals
-
-_MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
+from analytics.traffic.windows import DAY_S, size_for
 
 
 def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Window | None]:
@@ -19,9 +17,9 @@ def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Windo
 
     Raises PenstockError when there are no tables.
     """
-    sums, span = read_sums(folder, _size(since, until), since, until)
+    sums, span = read_sums(folder, size_for(since, until), since, until)
     summing = Summing()
-    for window in [*arrivals(sums), *(window for window in sums if window.kind == SETTLED)]:
+    for window in sums:
         summing.row(window)
     return summing.sums(), None if span is None else Window(float(span[0]), min(float(span[1]), until))
 
@@ -32,12 +30,8 @@ def reach_of(folder: Folder, since: float, until: float) -> Window:
     last = Dataset(folder).last()
     if last is None or not last.newest or not last.days:
         return Window(until, 0.0)
-    size = _size(since, until)
+    size = size_for(since, until)
     start = int(since) // size * size
     day = day_start(min(last.days))  # has rows, or it would not be there
     older = day < start // DAY_S * DAY_S or read_sums(folder, size, day, start)[1] is not None
     return Window(float(start) if older else until, min(float(max(last.newest.values()) + 1), until))
-
-
-def _size(since: float, until: float) -> int:
-    return MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S

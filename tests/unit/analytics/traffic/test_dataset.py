@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from analytics.traffic.dataset import Ages, BrokenTablesError, Commit, Dataset, hold
 from analytics.traffic.read import count_rows, read_sums, read_windows, window_files, with_window_files
-from analytics.traffic.windows import DAY_S, Window, arrivals, coarsen, merge, sum_over, table_of, windows_of
+from analytics.traffic.windows import (
+    DAY_S,
+    Window,
+    coarsen,
+    counted_once,
+    merge,
+    size_for,
+    sum_over,
+    table_of,
+    windows_of,
+)
 from knative.errors import PenstockError, UsageError
 from knative.traffic.counts import Counts
 from tests.support.traffic_tables import write_tables
@@ -272,9 +282,31 @@ def test_a_lock_file_that_its_holder_has_removed_is_not_locked(tmp_path: Path, m
 
 
 def test_what_came_in_is_counted_on_one_way() -> None:
-    read, reported, other = one(), Window(HOUR, 60, "accepted", "ns", "a"), Window(HOUR, 60, "accepted", "ns", "b")
+    """In each minute of a channel: where records were read, they count, and what ingress reported elsewhere."""
+    read, settled = one(), Window(HOUR, 60, "settled", "ns", "a", "s")
+    [reported, later, other] = [
+        Window(start, 60, "accepted", "ns", channel, latency={1: 1})
+        for start, channel in ((HOUR, "a"), (HOUR + 60, "a"), (HOUR, "b"))
+    ]
 
-    assert arrivals([read, reported, other, Window(HOUR, 60, "settled", "ns", "a", "s")]) == [read, other]
+    assert windows_of(counted_once(table_of([read, reported, later, other, settled]))) == [read, later, other, settled]
+    assert counted_once(table_of([])).num_rows == 0
+
+
+def test_days_in_longer_windows_are_in_sums(tmp_path: Path) -> None:
+    hour, day = HOUR - 9 * DAY_S, (HOUR - 99 * DAY_S) // DAY_S * DAY_S
+    reported = [Window(start, 60, "accepted", "ns", "a", counts=Counts(64)) for start in (HOUR, HOUR + 120)]
+    write_tables(tmp_path, [one(HOUR), one(HOUR + 60), one(hour, 4, 3600), one(day, 16, DAY_S), *reported])
+
+    def sums(size: int, since: float, until: float) -> tuple[int, tuple[int, int] | None]:
+        windows, span = read_sums(tmp_path, size, since, until)
+        return sum(window.counts.events for window in windows), span
+
+    assert sums(3600, day, HOUR + 3600) == (1 + 1 + 64 + 4 + 16, (day, HOUR + 3600))
+    assert sums(60, hour + 600, hour + 1200) == (4, (hour, hour + 3600))
+    assert sums(3600, day + 7200, day + 9000) == (16, (day, day + DAY_S))
+    assert sums(60, HOUR + 70, HOUR + 90) == (1, (HOUR + 60, HOUR + 120))
+    assert (size_for(0, 6 * 3600), size_for(0, 6 * 3600 + 1)) == (60, 3600)
 
 
 def test_what_another_job_writes_at_the_same_time_stays(tmp_path: Path) -> None:

@@ -77,6 +77,28 @@ def test_a_range_is_read_from_the_tables(tmp_path: Path) -> None:
         read("1h", "2h")
 
 
+def test_a_range_that_is_in_longer_windows_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    day = int(time.time()) // 86_400 * 86_400 - 90 * 86_400
+    write_tables(tmp_path, [TableWindow(day, 86_400, "stored", "ns", "ch", counts=Counts(86_400))])
+    since, until = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(day + second)) for second in (7200, 9000))
+
+    [row] = history_rows(str(tmp_path), since, until, None, "")
+
+    assert (row["accepted"], row["per_s"]) == (86_400, "1.0")
+    assert str(row["window"]) == time.strftime("%Y-%m-%d %H:%M", time.localtime(day))
+    assert "in longer windows there: this is from" in capsys.readouterr().err
+
+
+def test_a_rate_is_of_the_time_that_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 1_790_000_000 // 3600 * 3600
+    write_tables(tmp_path, [TableWindow(hour, 60, "stored", "ns", "ch", counts=Counts(1200))])
+    monkeypatch.setattr(time, "time", lambda: hour + 600.0)
+
+    for since in ("1h", "7h"):  # in minutes, in hours
+        [row] = history_rows(str(tmp_path), since, "", None, "")
+        assert row["per_s"] == ("20.0" if since == "1h" else "2.0")
+
+
 def test_each_window_the_latest_first() -> None:
     found = rows(lines(int(time.time())), 10, 6, each=True)
 

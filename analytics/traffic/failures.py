@@ -42,9 +42,7 @@ def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> Pens
     if (isinstance(problem, OSError) and not isinstance(problem, TimeoutError)) or _DENIED.search(text):
         return PenstockError(f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Fix the permissions.")
     if _TOPIC_GONE.search(text):
-        return PenstockError(
-            "A topic was deleted while it was read.", "Start again: it continues with the topics that exist."
-        )
+        return PenstockError("A topic was deleted while it was read.", "Start again: it counts the topics that exist.")
     if _NOT_ALLOWED.search(text):
         return PenstockError("Kafka does not allow reading.", "Give this user READ and DESCRIBE on the topics.")
     if isinstance(problem, TimeoutError) or _KAFKA_AWAY.search(text):
@@ -54,13 +52,11 @@ def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> Pens
         )
     if _LOST.search(text):
         return _spark_away()
-    return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it continues where it was.")
+    return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: nothing counts twice.")
 
 
 def _spark_away() -> PenstockError:
-    return PenstockError(
-        "Spark became unavailable during the job.", "Start again: it continues with the current batch."
-    )
+    return PenstockError("Spark became unavailable during the job.", "Start again: nothing counts twice.")
 
 
 def _last_cause(text: str) -> str:

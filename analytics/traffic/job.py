@@ -7,7 +7,7 @@
         -> topics and sums are as expected -> commit 12
 
 With `once` the job reads what is there when it starts, then ends. Otherwise it runs until another thread or a signal
-handler calls `stop`. A span (`since_s`, `until_s`) is one batch into tables of its own, which no run continues.
+handler calls `stop`. A span (`since_s`, `until_s`) is counted into tables of its own, which no run continues.
 
 Raises PenstockError with a hint: Kafka is unavailable (NotReadyError), a topic was deleted, the disk is full. Does not
 print, read settings or start Spark.
@@ -15,7 +15,6 @@ print, read settings or start Spark.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from analytics.spark.kafka_source import bootstrap, read_batch, read_ranges
+from analytics.spark.kafka_source import bootstrap, read_ranges
 from analytics.spark.rows import frame_of_table
 from analytics.spark.sizes import sized
 from analytics.traffic.dataset import Ages, Commit, Dataset, Folder
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
 RECORDS = "records"
 DELTAS = "deltas"
-_SLACK_S = 120.0  #: clocks differ, and a delta comes after the second that it counts: a span is read this much further
 
 #: Called for each batch: the number of the run, what it counted, and how long it took.
 BatchListener = Callable[[int, Mapping[str, int], float], None]
@@ -78,6 +76,7 @@ class TrafficPlan:
     records_max: int = 1_000_000  #: in one batch: what is repeated after a kill
     since_s: float | None = None
     until_s: float | None = None
+    channels: frozenset[Owner] | None = None  #: count only what workers report of these; None: of all
     say: Callable[[str], None] | None = None  #: called at once with each sentence of `Summary.notes`
 
     @property
@@ -130,12 +129,9 @@ class TrafficJob:
         began = time.monotonic()
         try:
             last = self._dataset.check(self._plan.instance, self._plan.cluster, self._plan.is_span)
-            last = migrate(self._spark, self._dataset, last, self._plan.traffic_topic, time.time())
             self._dataset.tidy(last)
-            if self._plan.is_span:
-                self._batch(replace(last, is_span=True, owners=self._plan.owners), *self._span(), sys.maxsize)
-            else:
-                self._follow(last)
+            last = migrate(self._spark, self._dataset, last, self._plan.traffic_topic, time.time())
+            self._follow(replace(last, is_span=self._plan.is_span))
         except Exception as problem:
             if not self._stop.is_set():
                 raise explain_failure(problem, str(self._plan.folder), bootstrap(self._plan.kafka)) from problem
@@ -186,36 +182,36 @@ class TrafficJob:
         records = {topic: places for topic, places in ranges.items() if topic not in deltas}
         kafka = self._plan.kafka
         return (
-            read_ranges(self._spark, kafka, records) if records else None,
+            self._records_within(read_ranges(self._spark, kafka, records)) if records else None,
             read_ranges(self._spark, kafka, deltas) if deltas else None,
         )
 
-    def _span(self) -> tuple[DataFrame | None, DataFrame | None]:
-        """The same of the time range. A span of deltas is that of their own times."""
+    def _records_within(self, records: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
         plan = self._plan
-        until_s = None if plan.until_s is None else plan.until_s + _SLACK_S
-        records = deltas = None
-        if plan.owners:
-            records = read_batch(self._spark, plan.kafka, sorted(plan.owners), plan.since_s, until_s)
-            if plan.since_s is not None:
-                records = records.where(f.col("timestamp") >= f.timestamp_millis(f.lit(int(plan.since_s * 1000))))
-            if plan.until_s is not None:
-                records = records.where(f.col("timestamp") < f.timestamp_millis(f.lit(int(plan.until_s * 1000))))
-        if plan.traffic_topic:
-            deltas = read_batch(self._spark, plan.kafka, [plan.traffic_topic], plan.since_s, until_s)
-        return records, deltas
+        if plan.since_s is not None:
+            records = records.where(f.col("timestamp") >= f.timestamp_millis(f.lit(int(plan.since_s * 1000))))
+        if plan.until_s is not None:
+            records = records.where(f.col("timestamp") < f.timestamp_millis(f.lit(int(plan.until_s * 1000))))
+        return records
 
-    def _within(self, deltas: DataFrame) -> DataFrame:
-        """The deltas of the time range, and records that are not readable."""
+    def _deltas_within(self, fresh: DataFrame) -> DataFrame:
+        """Those of the channels and of the time range, by their own times, and the row of what is not readable.
+
+        Of `fresh_deltas`: conditions on `readable` would be part of each expression, and take Spark minutes to plan.
+        """
         from pyspark.sql import functions as f
 
-        if self._plan.since_s is not None:
-            deltas = deltas.where(~f.col("readable") | (f.col("at") >= int(self._plan.since_s)))
-        if self._plan.until_s is not None:
-            deltas = deltas.where(~f.col("readable") | (f.col("at") < self._plan.until_s))
-        return deltas
+        plan, wanted = self._plan, f.lit(True)
+        if plan.since_s is not None:
+            wanted &= f.col("at") >= int(plan.since_s)
+        if plan.until_s is not None:
+            wanted &= f.col("at") < plan.until_s
+        if plan.channels is not None:
+            names = [f"{namespace}/{channel}" for namespace, channel in plan.channels]
+            wanted &= f.concat_ws("/", "ns", "channel").isin(names)
+        return fresh.where(f.col("by").isNull() | wanted)
 
     # ------------------------------------------------------------------------------------------------ one batch
 
@@ -228,7 +224,7 @@ class TrafficJob:
             parts.append(record_rows(records, after.owners, after.newest))
         with sized(self._spark, size), ExitStack() as stack:
             if deltas is not None:
-                fresh = fresh_deltas(self._within(read_deltas(deltas)), seen.rows()).persist()
+                fresh = self._deltas_within(fresh_deltas(read_deltas(deltas), seen.rows())).persist()
                 stack.callback(fresh.unpersist)
                 counters |= self._read_of(fresh)
                 for found in delta_ranges(fresh).collect():

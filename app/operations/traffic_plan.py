@@ -44,9 +44,11 @@ def plan_traffic(
     channels: Sequence[str] = (),
     *,
     records: bool = True,
+    span: tuple[float | None, float | None] = (None, None),
     say: Callable[[str], None] | None = None,
 ) -> Plan:
-    """A plan for all channels, or for these (NAMESPACE/NAME) only. `say`: see `TrafficPlan`.
+    """A plan for all channels, or for these (NAMESPACE/NAME) only, of this time range (Unix seconds). `say`: see
+    `TrafficPlan`.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when there is nothing to read.
     """
@@ -75,7 +77,19 @@ def plan_traffic(
             f"Nothing to read: no channel of instance {instance} has a topic.",
             "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
         )
-    plan = TrafficPlan(client, owners, deltas, folder, KafkaTopics(client).describe, instance, cluster, say=say)
+    plan = TrafficPlan(
+        client,
+        owners,
+        deltas,
+        folder,
+        KafkaTopics(client, *span).describe,
+        instance,
+        cluster,
+        since_s=span[0],
+        until_s=span[1],
+        channels=frozenset((one.namespace, one.unique_name) for one in chosen) if channels else None,
+        say=say,
+    )
     return Plan(plan, tuple(notes))
 
 

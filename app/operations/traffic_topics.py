@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from knative.errors import NotReadyError
-from tables.kafka.admin.answers import TopicInfo
+from tables.kafka.admin.answers import TopicAndPartition, TopicInfo
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet, leave_out
 from tables.timing import AGAIN_S, STORED_S
@@ -18,11 +18,17 @@ from tables.timing import AGAIN_S, STORED_S
 if TYPE_CHECKING:
     from analytics.traffic.topic_identity import TopicNow
 
+_SLACK_S = 120.0  #: clocks differ, and a delta comes after the second that it counts: a span is read this much further
+
 
 class KafkaTopics:
-    """Describes topics of one Kafka. `describe` is an `analytics.traffic.topic_identity.TopicProbe`."""
+    """Describes topics of one Kafka. `describe` is an `analytics.traffic.topic_identity.TopicProbe`.
 
-    def __init__(self, client: Mapping[str, Any]) -> None:
+    With a time range (Unix seconds) the bounds are those of its records, by their timestamps.
+    """
+
+    def __init__(self, client: Mapping[str, Any], since_s: float | None = None, until_s: float | None = None) -> None:
+        self._since_s, self._until_s = since_s, until_s
         self._admin = KafkaAdmin(client, STORED_S)  # long: without an answer the job computes its batch again
 
     def describe(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
@@ -47,6 +53,8 @@ class KafkaTopics:
         while True:
             try:
                 firsts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
+                firsts = firsts if self._since_s is None else self._at(self._since_s, ends)
+                ends = ends if self._until_s is None else self._at(self._until_s + _SLACK_S, ends)
             except KafkaNotFound:
                 return None
             except KafkaNotYet:
@@ -55,3 +63,8 @@ class KafkaTopics:
                 time.sleep(AGAIN_S)
             else:
                 return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}
+
+    def _at(self, moment_s: float, ends: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
+        """The offset of the first record of then or later in each partition, or the end."""
+        offsets = self._admin.offsets_at(ends, int(moment_s * 1000))
+        return {place: offset if offset >= 0 else ends[place] for place, offset in offsets.items()}

@@ -271,11 +271,27 @@ def test_a_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, 
     sent.records(a, 300, BEGIN_S, 600)
     sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 600, 5))
     since_s, until_s = BEGIN_S + 120, BEGIN_S + 240
-    plan = _plan(kafka, sent, tmp_path / "span", since_s=float(since_s), until_s=float(until_s))
+    plan = _plan(kafka, sent, tmp_path / "span", since_s=float(since_s), until_s=float(until_s), records_max=40)
+    plan = replace(plan, describe=KafkaTopics(plan.kafka, plan.since_s, plan.until_s).describe)
+
+    summary = TrafficJob(spark, plan).run()
+
+    wanted = [one for one in sent.expected() if since_s <= one[0][0] < until_s]
+    assert shown(read_windows(tmp_path / "span")) == wanted
+    assert summary.batches >= 3, "it does not take more memory than a run without end"
+    assert summary.records < 300, "only what can be of the range is read"
+
+
+def test_a_count_of_a_channel_has_no_other_ones(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        sent.deltas(f"w{name}", ("ns", name), range(BEGIN_S, BEGIN_S + 20))
+    plan = _plan(kafka, sent, tmp_path, since_s=float(BEGIN_S), channels=frozenset([("ns", "b")]))
 
     TrafficJob(spark, plan).run()
 
-    assert shown(read_windows(tmp_path / "span")) == [one for one in sent.expected() if since_s <= one[0][0] < until_s]
+    assert shown(read_windows(tmp_path)) == [one for one in sent.expected() if one[0][3] == "b"]
 
 
 def test_too_many_sources_are_summed_without_names(

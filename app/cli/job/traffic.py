@@ -125,9 +125,9 @@ def _plan(
     batch: int,
 ) -> Plan:
 
-    found = plan_traffic(client, traffic_folder(folder, span=span is not None), channels, records=records, say=note)
-    since_s, until_s = span or (None, None)
-    job = replace(found.traffic, once=once, interval_s=interval_s, records_max=batch, since_s=since_s, until_s=until_s)
+    tables = traffic_folder(folder, span=span is not None)
+    found = plan_traffic(client, tables, channels, records=records, span=span or (None, None), say=note)
+    job = replace(found.traffic, once=once, interval_s=interval_s, records_max=batch)
     return replace(found, traffic=job)
 
 

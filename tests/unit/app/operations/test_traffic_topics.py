@@ -37,6 +37,10 @@ class Answers:
         """7."""
         return dict.fromkeys(places, 7)
 
+    def offsets_at(self, places: Iterable[TopicAndPartition], timestamp_ms: int) -> dict[TopicAndPartition, int]:
+        """One record in each second."""
+        return dict.fromkeys(places, timestamp_ms // 1000 if timestamp_ms < 7000 else -1)
+
 
 def bounds_of(*codes: int) -> object:
     topics = KafkaTopics({})
@@ -58,3 +62,11 @@ def test_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_errors_are_raised_at_once() -> None:
     with pytest.raises(NotReadyError):
         bounds_of(KafkaError.TOPIC_AUTHORIZATION_FAILED, 0)
+
+
+def test_the_bounds_of_a_time_range() -> None:
+    "From the first record of then or later; where there is none, the end."
+    topics = KafkaTopics({}, 5.0, 880.0)
+    topics._admin = Answers(0)  # type: ignore[assignment]
+
+    assert topics.describe(["t"], True)["t"].bounds == {0: (5, 7)}

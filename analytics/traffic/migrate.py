@@ -86,7 +86,7 @@ def _committed(query: Path) -> tuple[list[Path], dict[str, Any], dict[str, dict[
         for path, number in sorted(parts.items(), key=lambda part: part[1])
         if base < number <= max(numbers) or path.name == f"upto={base:010}"
     ]
-    facts = json.loads((valid[-1] / "facts.json").read_bytes())
+    facts = json.loads((valid[-1] / "facts.json").read_bytes()) if valid else {}  # there was nothing to count
     places = json.loads((query / "checkpoint" / "offsets" / str(max(numbers))).read_text().splitlines()[-1])
     offsets = {topic: {int(number): int(at) for number, at in by.items()} for topic, by in places.items()}
     return [path / "windows.parquet" for path in valid], facts, offsets

@@ -1,7 +1,7 @@
-"""Kafka as a Spark source: options for streams and for bounded reads, and the columns of Penstock's records.
+"""Kafka as a Spark source: options of bounded reads, and the columns of Penstock's records.
 
-    records = read_stream(spark, kafka, topics, StreamBounds(records_max=500_000))     a streaming DataFrame
-    records = read_batch(spark, kafka, topics, since_s, until_s)                        a bounded one
+    records = read_batch(spark, kafka, topics, since_s, until_s)      by time
+    records = read_ranges(spark, kafka, {"topic": {0: (5, 900)}})     by offsets
     records.select(header("ce_type"), header("ce_source"), body_bytes(), second())
 
 Columns: key, value, topic, partition, offset, timestamp, timestampType, headers. Spark transfers only the columns that
@@ -11,7 +11,7 @@ Reads do not fail when records are gone: lost offsets are skipped (`failOnDataLo
 record at or after `since` starts at its end. `until` ends each partition at the first record at or after that time.
 Timestamps in a partition may go back a little, so a caller that needs an exact bound also filters by `timestamp`.
 
-Stable for other jobs: `read_stream`, `read_batch`, `read_ranges`, `header`, `text`, `body_bytes`, `second`. Joins no
+Stable for other jobs: `read_batch`, `read_ranges`, `header`, `body_bytes`, `second`. Joins no
 consumer group and does not commit.
 """
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,15 +29,6 @@ if TYPE_CHECKING:
 
 _SECURITY = "org.apache.kafka.common.security"
 _REQUEST_MS = 15_000  #: for one request to Kafka; the default of a minute is too long at a terminal
-
-
-@dataclass(frozen=True, slots=True)
-class StreamBounds:
-    """How much of the topics a stream reads."""
-
-    records_max: int = 1_000_000  #: in one batch: what is read again after a kill, and what must fit in memory
-    since_s: float | None = None  #: Unix seconds at which a new stream begins; None: at the beginning
-    partitions_min: int | None = None  #: tasks to divide a batch into; None: one for each partition
 
 
 def bootstrap(kafka: Mapping[str, Any]) -> str:
@@ -102,18 +92,6 @@ def kafka_options(kafka: Mapping[str, Any], topics: Sequence[str]) -> dict[str, 
     }
 
 
-def stream_options(kafka: Mapping[str, Any], topics: Sequence[str], bounds: StreamBounds) -> dict[str, str]:
-    """Options for `spark.readStream`."""
-    found = {**kafka_options(kafka, topics), "maxOffsetsPerTrigger": str(bounds.records_max)}
-    if bounds.since_s is None:
-        found["startingOffsets"] = "earliest"
-    else:
-        found["startingTimestamp"] = str(int(bounds.since_s * 1000))
-    if bounds.partitions_min is not None:
-        found["minPartitions"] = str(bounds.partitions_min)
-    return found
-
-
 def batch_options(
     kafka: Mapping[str, Any], topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
 ) -> dict[str, str]:
@@ -128,13 +106,6 @@ def batch_options(
     else:
         found["endingTimestamp"] = str(int(until_s * 1000))
     return found
-
-
-def read_stream(
-    spark: SparkSession, kafka: Mapping[str, Any], topics: Sequence[str], bounds: StreamBounds
-) -> DataFrame:
-    """A stream of these topics; start it with `availableNow` or a processing time."""
-    return spark.readStream.format("kafka").options(**_options(stream_options(kafka, topics, bounds))).load()
 
 
 def read_batch(
@@ -168,13 +139,6 @@ def header(name: str) -> Column:
 
     place = f.array_position("headers.key", name) - 1
     return f.get("headers.value", place.cast("int")).cast("string")
-
-
-def text(name: str) -> Column:
-    """A binary column (`key`, `value`) as text."""
-    from pyspark.sql import functions as f
-
-    return f.col(name).cast("string")
 
 
 def body_bytes() -> Column:

@@ -27,8 +27,3 @@ def frame_of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
 
     # Spark Connect does not take the columns from a table without rows.
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
-
-
-def strings(spark: SparkSession, column: str, values: Iterable[str]) -> DataFrame:
-    """One column of texts."""
-    return frame_of(spark, ((value,) for value in values), pa.schema([(column, pa.string())]))

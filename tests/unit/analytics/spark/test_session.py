@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from analytics.spark.jvm_log import Sieve, explain_run, explain_start
-from analytics.spark.kafka_source import StreamBounds, batch_options, stream_options
+from analytics.spark.kafka_source import batch_options
 from analytics.spark.session import (
     CLUSTER_PARTITIONS,
     LOCAL_PARTITIONS,
@@ -196,14 +196,12 @@ def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
 
 
 def test_bounds_of_reads() -> None:
-    stream = stream_options({"bootstrap.servers": "b:1"}, ["x", "y"], StreamBounds(5, 1.5, 8))
-    batch = batch_options({"bootstrap.servers": "b:1"}, ["x"], 1.0, 2.0)
+    batch = batch_options({"bootstrap.servers": "b:1"}, ["x", "y"], 1.0, 2.0)
 
-    assert (stream["subscribe"], stream["maxOffsetsPerTrigger"], stream["startingTimestamp"]) == ("x,y", "5", "1500")
-    assert (stream["minPartitions"], stream["failOnDataLoss"], stream["includeHeaders"]) == ("8", "false", "true")
+    assert (batch["subscribe"], batch["failOnDataLoss"], batch["includeHeaders"]) == ("x,y", "false", "true")
     assert (batch["startingTimestamp"], batch["endingTimestamp"]) == ("1000", "2000")
-    assert batch_options({"bootstrap.servers": "b:1"}, ["x"])["endingOffsets"] == "latest"
-    assert stream_options({"bootstrap.servers": "b:1"}, ["x"], StreamBounds())["startingOffsets"] == "earliest"
+    whole = batch_options({"bootstrap.servers": "b:1"}, ["x"])
+    assert (whole["startingOffsets"], whole["endingOffsets"]) == ("earliest", "latest")
 
 
 def test_settings_of_spark_on_the_command_line() -> None:

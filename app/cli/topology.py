@@ -29,6 +29,7 @@ from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topolo
 from analytics.topology.model.facts import facts_of
 from app.cli.commands import Commands, Entry
 from app.cli.options.extras import need_or_install
+from app.cli.options.given import given
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, chosen_namespace
 from app.cli.options.spark import Memory, interruptible
@@ -186,10 +187,9 @@ def topology(
 
 def _refuse_options(call: typer.Context) -> None:
     """Raises UsageError if there are options before the name of a question, which would be without effect."""
-    sources = {param.opts[0]: call.get_parameter_source(param.name or "") for param in call.command.params}
-    given = [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    if given:
-        option, name = given[0], call.invoked_subcommand
+    options = given(call)
+    if options:
+        option, name = options[0], call.invoked_subcommand
         raise UsageError(
             f"{option} stands before {name}, where it has no effect.",
             f"Write it after {name}; `penstock topology {name} --help` lists the options.",

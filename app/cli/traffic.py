@@ -16,6 +16,7 @@ import typer
 
 from app.cli.options.completion import complete_channel
 from app.cli.options.extras import need_or_install
+from app.cli.options.given import given
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output import watch as watching
@@ -74,6 +75,7 @@ class Size(StrEnum):
 
 
 def traffic(
+    call: typer.Context,
     window: Annotated[Size, typer.Option("--window", help="Size of the windows.")] = Size.SHORT,
     last: Annotated[int, typer.Option("--last", min=1, help="Number of windows, including the current one.")] = 6,
     each: Annotated[bool, typer.Option("--each", help="One row for each window instead of the sum.")] = False,
@@ -111,8 +113,9 @@ def traffic(
     contract = in_namespace(read_contract(client, settings.instance), where) if channel or where else None
     chosen = choose_channel(contract, channel) if channel and contract is not None else None
     if since:
-        if watch or each:
-            raise UsageError("--since shows one sum.", "Remove --watch and --each.")
+        for option in given(call):
+            if option in ("--window", "--last", "--each", "--watch", "--every"):
+                raise UsageError(f"--since shows one sum, so {option} has no effect.", f"Remove {option}.")
         need_or_install(REPORT, "`penstock traffic --since`")
         _LISTING.show(history_rows(folder or settings.traffic_dir, since, until, chosen, where), output)
         return

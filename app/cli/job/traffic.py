@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options.completion import complete_channel
+from app.cli.options.given import given
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, session
 from app.cli.output.format import Format, Output, note
@@ -36,6 +37,7 @@ Channels = Annotated[
 
 
 def traffic(
+    call: typer.Context,
     master: Master = "",
     remote: Remote = "",
     kafka: Kafka = "",
@@ -68,7 +70,7 @@ def traffic(
     conf: Conf = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Count events by channel, subscription, type and source, in windows of a minute and of an hour.
+    """Count events by channel, subscription, type and source, in windows of a minute, an hour or a day.
 
     It continues where the last run ended and counts nothing twice, even after a kill. With --since or --until it counts
     only that time range, into a folder of its own, and replaces what was counted there before.
@@ -81,6 +83,8 @@ def traffic(
       penstock job traffic --since 15m --offsets
       penstock job traffic --master spark://head:7077 --driver-host 10.0.0.5
     """
+    if once and "--interval" in given(call):
+        raise UsageError("--interval is for --follow.", "Add --follow, or remove --interval.")
     client = kafka_client(kafka)
     span = _span(since, until)
     if offsets:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from analytics.traffic.job import TrafficPlan
 from analytics.traffic.read import read_windows
 from analytics.traffic.windows import Window
+from app.cli import cli
 from app.cli.job.traffic import _run
 from app.cli.options.spark import JobOptions
 from app.cli.output.format import Format
@@ -44,3 +46,10 @@ def test_a_job_does_not_continue_with_the_count_of_a_time_range(tmp_path: Path) 
     with pytest.raises(UsageError, match="count of a time range"):
         _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
     assert len(read_windows(tmp_path)) == 1
+
+
+def test_an_interval_needs_a_run_that_follows() -> None:
+    done = CliRunner().invoke(cli, ["job", "traffic", "--interval", "30"])
+
+    assert isinstance(done.exception, UsageError)
+    assert "Add --follow" in done.exception.hint

@@ -1,0 +1,11 @@
+"""Which options a user has written, as opposed to those that have their default."""
+
+from __future__ import annotations
+
+import typer
+
+
+def given(call: typer.Context) -> list[str]:
+    """The options of this command on its command line, as `--name`."""
+    sources = {param.opts[0]: call.get_parameter_source(param.name or "") for param in call.command.params}
+    return [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]

@@ -11,7 +11,7 @@ _COMMANDS = (
     Entry(
         "traffic",
         "app.cli.job.traffic:traffic",
-        "Count events by channel, subscription, type and source, in windows of a minute and of an hour.",
+        "Count events by channel, subscription, type and source, in windows of a minute, an hour or a day.",
     ),
     Entry(
         "topology",

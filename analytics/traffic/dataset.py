@@ -30,7 +30,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S
-from knative.errors import PenstockError, UsageError, os_reason
+from knative.errors import SHOWN_CHARS, PenstockError, UsageError, os_reason
 
 FORMAT = 2
 OLD_TABLES = "tables.json"  #: of format 1
@@ -137,7 +137,7 @@ class Dataset:
             ) from problem
 
     def last(self) -> Commit | None:
-        """The newest commit; None = there is none. Raises BrokenTablesError if it is not readable."""
+        """The newest commit; None = there is none. Raises BrokenTablesError if it is not valid."""
         names = sorted(path for path in self._list(COMMITS, pafs.FileType.File) if path.endswith(".json"))
         if not names:
             return None
@@ -146,6 +146,8 @@ class Dataset:
                 return Commit.from_json(file.read())
         except FileNotFoundError:  # a job has committed another one since
             return self.last()
+        except OSError as problem:
+            raise self.unreadable(problem) from problem
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise BrokenTablesError(f"{names[-1]} cannot be read ({problem}).", reset_hint(self.folder)) from problem
 
@@ -286,7 +288,17 @@ class Dataset:
 
     def _entries(self, name: str, recursive: bool = False) -> list[pafs.FileInfo]:
         folder = f"{self.root}/{name}" if name else self.root
-        return list(self.fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=recursive)))
+        try:
+            return list(self.fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=recursive)))
+        except OSError as problem:
+            raise self.unreadable(problem) from problem
+
+    def unreadable(self, problem: OSError) -> PenstockError:
+        """Of a store that does not answer or does not let this user read."""
+        return PenstockError(
+            f"The folder {self.folder} cannot be read ({os_reason(problem)[:SHOWN_CHARS]}).",
+            "See that its store answers, and that this user may read there.",
+        )
 
 
 def day_name(start: int) -> str:

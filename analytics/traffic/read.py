@@ -124,6 +124,8 @@ def _read(
     try:
         return with_window_files(folder, lambda files: take(_days(dataset, files, size, span, whole)), *span)
     except (pa.ArrowException, OSError) as problem:
+        if isinstance(problem, OSError) and not isinstance(problem, FileNotFoundError):
+            raise dataset.unreadable(problem) from None  # counting again would not help
         raise PenstockError(f"The traffic tables in {folder} cannot be read ({problem}).", reset_hint(folder)) from None
 
 

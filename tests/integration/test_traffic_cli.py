@@ -10,6 +10,7 @@ import pytest
 from agents.offsets.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
 from tests.integration.cli_fixture import Looked
+from tests.support.processes import free_port, run
 
 pytestmark = pytest.mark.integration
 
@@ -49,3 +50,16 @@ def test_invalid_options_are_reported_before_spark_starts(looked: Looked, tmp_pa
         assert says in done.stderr
         assert "Traceback" not in done.stderr
     assert (tmp_path / "letters" / "one.txt").exists()
+
+
+def test_a_store_that_does_not_answer_is_named(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing tells the user to delete tables that may be whole."""
+    folder = f"s3a://bucket/traffic?region=x&scheme=http&endpoint_override=127.0.0.1:{free_port()}"
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    for arguments in (["traffic", "--since", "1h"], ["job", "traffic"], ["job", "topology", "--traffic", "windows"]):
+        done = run(looked.command(*arguments, "--folder", folder), looked.environment(keys), 180)
+        assert done.returncode == 1, done.stderr
+        assert "bucket/traffic" in done.stderr
+        assert "cannot be read" in done.stderr
+        assert "this is a bug" not in done.stderr
+        assert "--reset" not in done.stderr

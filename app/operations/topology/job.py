@@ -36,6 +36,7 @@ from app.operations.topology.reading import (
 )
 from app.operations.topology.tables import reach_of
 from knative.contract.kafka_names import contract_topic, traffic_topic
+from knative.errors import PenstockError
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ def is_small(query: TopologyQuery) -> bool:
     if query.tier in (None, Tier.WINDOWS):
         if query.tier is Tier.WINDOWS and not window_files(query.folder):
             raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
-        count += count_rows(query.folder, query.since, query.until)
+        try:
+            count += count_rows(query.folder, query.since, query.until)
+        except PenstockError:  # then the deltas are read, and a note says why
+            if query.tier is Tier.WINDOWS:
+                raise
     if query.tier in (None, Tier.DELTAS):
         with suppress(NoSuchTopicError), TopicReader(traffic_topic(query.instance), query.client) as reader:
             count += reader.count_since(int(query.since * 1000))
@@ -92,7 +97,10 @@ class _Source:
             rows = self._few(read_files(self._spark, Dataset(query.folder), files))
             return self._counted(of_windows(rows, query.since, query.until), partial(recent, query, reach=reach))
 
-        return with_window_files(query.folder, read, query.since, query.until)
+        try:
+            return with_window_files(query.folder, read, query.since, query.until)
+        except PenstockError as problem:
+            raise NoTrafficError(problem.what, problem.hint) from problem
 
     def deltas(self, query: TopologyQuery, workers: int) -> Counted:
         """A `TrafficReader` of the topic."""

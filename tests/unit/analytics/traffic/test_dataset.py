@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.traffic.dataset import Ages, BrokenTablesError, Commit, Dataset, hold
+from analytics.traffic.migrate import _committed
 from analytics.traffic.read import count_rows, read_sums, read_windows, window_files, with_window_files
 from analytics.traffic.windows import (
     DAY_S,
@@ -29,7 +30,7 @@ from analytics.traffic.windows import (
 )
 from knative.errors import PenstockError, UsageError
 from knative.traffic.counts import Counts
-from tests.support.traffic_tables import write_tables
+from tests.support.traffic_tables import write_former, write_tables
 
 HOUR = 1_790_000_000 // 3600 * 3600
 
@@ -337,3 +338,12 @@ def test_what_another_job_writes_at_the_same_time_stays(tmp_path: Path) -> None:
     dataset.tidy(third)
     assert not any(path.exists() for path in [*staging, *attempts])
     assert [window.counts.events for window in read_windows(tmp_path)] == [7]
+
+
+def test_former_tables_without_parts_go_on_at_their_offsets(tmp_path: Path) -> None:
+    write_former(
+        tmp_path / "t", [], Commit("i", "c", offsets={"x": {0: 5}}, owners={"x": ("ns", "a")}, newest={"d": 1})
+    )
+    shutil.rmtree(tmp_path / "t" / "records" / "parts")
+
+    assert _committed(tmp_path / "t" / "records") == ([], {}, {"x": {0: 5}})

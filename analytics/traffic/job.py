@@ -6,8 +6,9 @@
     commit 11 + Kafka now -> what to read -> Spark: windows of the batch -> the days they are in, written again
         -> topics and sums are as expected -> commit 12
 
-With `once` the job reads what is there when it starts, then ends. Otherwise it runs until another thread or a signal
-handler calls `stop`. A span (`since_s`, `until_s`) is counted into tables of its own, which no run continues.
+With `once` the job reads what is there when it starts, then ends. Otherwise it asks for new channels now and then, and
+runs until another thread or a signal handler calls `stop`. A span (`since_s`, `until_s`) is counted into tables of its
+own, which no run continues.
 
 Raises PenstockError with a hint: Kafka is unavailable (NotReadyError), a topic was deleted, the disk is full. Does not
 print, read settings or start Spark.
@@ -72,11 +73,12 @@ class TrafficPlan:
     instance: str = "penstock"
     cluster: str = ""  #: Kafka's cluster id: tables of one cluster never continue with data of another
     once: bool = True
-    interval_s: float = 10.0  #: between two looks at Kafka, unless `once`
+    interval_s: float = 10.0  #: to wait when all is counted, unless `once`
     records_max: int = 1_000_000  #: in one batch: what is repeated after a kill
     since_s: float | None = None
     until_s: float | None = None
     channels: frozenset[Owner] | None = None  #: count only what workers report of these; None: of all
+    look: Callable[[], tuple[Mapping[str, Owner], str]] | None = None  #: the `owners` and `traffic_topic` of now
     say: Callable[[str], None] | None = None  #: called at once with each sentence of `Summary.notes`
 
     @property
@@ -158,9 +160,15 @@ class TrafficJob:
                 last = self._batch(after, *self._new(ranges), count(ranges)) or last
             elif self._plan.once:
                 return
-            else:
+            if not self._plan.once and not to_read(now, positions(done, ranges), 1):
                 self._stop.wait(self._plan.interval_s)
+                self._look_again()
         self.summary.stopped = True
+
+    def _look_again(self) -> None:
+        if self._plan.look is not None and not self._stop.is_set():
+            owners, traffic_topic = self._plan.look()
+            self._plan = replace(self._plan, owners=owners, traffic_topic=traffic_topic)
 
     def _topics(self, last: Commit) -> list[str]:
         """Those that were read before, too. Without them, a topic that comes back would be counted from its start."""

@@ -8,7 +8,7 @@ Errors show before Spark takes its seconds to start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ from app.operations.contract_snapshot import choose_channel, read_contract
 from app.operations.traffic_topics import KafkaTopics
 from app.settings import load_settings
 from knative.contract.kafka_names import traffic_topic
+from knative.contract.records import Channel
 from knative.errors import PenstockError
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.timing import ANSWER_S
 
 if TYPE_CHECKING:
+    from analytics.traffic.frames import Owner
     from analytics.traffic.job import TrafficPlan
 
 
@@ -58,7 +60,6 @@ def plan_traffic(
     contract = read_contract(client, instance)
     chosen = [choose_channel(contract, wish) for wish in channels] or contract.channels
     cluster, there = topics_of(client)
-    owners = {one.topic: (one.namespace, one.unique_name) for one in chosen if one.topic in there}
     gone = [one for one in chosen if one.topic not in there]
     if gone and channels:
         raise PenstockError(
@@ -66,12 +67,15 @@ def plan_traffic(
             "A controller creates it: see `penstock status`.",
         )
     notes = [f"Channel {one.namespace}/{one.name} is skipped: there is no topic {one.topic}." for one in gone]
-    deltas = traffic_topic(instance)
-    if deltas not in there:
-        notes.append(f"There is no topic {deltas} yet, so there is no data about deliveries. A worker creates it.")
-        deltas = ""
-    if not records:
-        owners = {}
+
+    def read(chosen: Sequence[Channel], there: Collection[str]) -> tuple[dict[str, Owner], str]:
+        owners = {one.topic: (one.namespace, one.unique_name) for one in chosen if one.topic in there and records}
+        return owners, traffic_topic(instance) if traffic_topic(instance) in there else ""
+
+    owners, deltas = read(chosen, there)
+    if not deltas:
+        topic = traffic_topic(instance)
+        notes.append(f"There is no topic {topic} yet, so there is no data about deliveries. A worker creates it.")
     if not owners and not deltas:
         raise PenstockError(
             f"Nothing to read: no channel of instance {instance} has a topic.",
@@ -87,6 +91,7 @@ def plan_traffic(
         cluster,
         since_s=span[0],
         until_s=span[1],
+        look=lambda: read(read_contract(client, instance).channels, topics_of(client)[1]),
         channels=frozenset((one.namespace, one.unique_name) for one in chosen) if channels else None,
         say=say,
     )

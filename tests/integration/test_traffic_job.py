@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
@@ -155,6 +156,30 @@ def test_a_run_that_ends_does_so_while_records_come(
 
     assert (first.records, first.counters["records.records"]) == (160, 100)
     assert TrafficJob(spark, plan).run().counters["records.records"] == 10 * len(looks)
+    assert shown(read_windows(tmp_path)) == sent.expected()
+
+
+def test_a_run_that_follows_counts_a_channel_that_comes_later(
+    spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
+) -> None:
+    """And the traffic topic, which the first worker creates."""
+    a, b = sent.owners
+    sent.records(a, 10, BEGIN_S, 60)
+    sent.records(b, 20, BEGIN_S, 60)
+    sent.deltas("w", ("ns", "b"), range(BEGIN_S, BEGIN_S + 5))
+    plan = _plan(kafka, sent, tmp_path, owners={a: ("ns", "a")}, traffic_topic="", once=False, interval_s=0.1)
+    plan = replace(plan, look=lambda: (sent.owners, sent.traffic_topic))
+
+    def batch(run: int, _counters: Mapping[str, int], _seconds: float) -> None:
+        if run == 2:
+            job.stop()
+
+    job = TrafficJob(spark, plan, on_batch=batch)
+    end = threading.Timer(180, job.stop)  # it does not end by itself
+    end.start()
+    job.run()
+    end.cancel()
+
     assert shown(read_windows(tmp_path)) == sent.expected()
 
 

@@ -62,7 +62,7 @@ def traffic(
         bool, typer.Option("--reset", help="Delete the tables, and count again what Kafka still has.")
     ] = False,
     interval_s: Annotated[
-        float, typer.Option("--interval", min=1, help="Seconds between batches with --follow.")
+        float, typer.Option("--interval", min=1, help="Seconds to wait with --follow when all is counted.")
     ] = 10.0,
     batch: Annotated[int, typer.Option("--batch", min=1_000, help="Most records in a batch.")] = 1_000_000,
     driver_host: DriverHost = "",

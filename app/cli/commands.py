@@ -176,6 +176,7 @@ def _one_form() -> Iterator[None]:
     except _WrongUse as problem:
         if type(problem).__name__ == "NoArgsIsHelpError":
             raise
+        problem.message = problem.message.removeprefix("Value error, ")  # the library's own words
         path = problem.ctx.command_path if problem.ctx is not None else "penstock"
         near = getattr(problem, "possibilities", None)
         what = f"{problem.message}. Did you mean {near[0]}?" if near else problem.format_message()

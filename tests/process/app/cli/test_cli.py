@@ -29,6 +29,7 @@ def test_version_and_usage() -> None:
         (["tail", "--last", "1", "--from-beginning"], 2, "Use one of them"),
         (["statsu"], 2, "No such command 'statsu'. Did you mean 'status'? See `penstock --help`."),
         (["tail", "--lst", "3"], 2, "No such option: --lst. Did you mean --last? See `penstock tail --help`."),
+        (["status", "-o", "nope"], 2, "Invalid value for '--output' / '-o': 'nope' is not one of 'table', 'wide'"),
         (["seek"], 2, "Missing argument 'SUBSCRIPTION'. See `penstock seek --help`."),
         (["worker", "--set", "nonsense"], 2, "NAME=VALUE"),
         (["tail", "ns/ch", "--filter", "type"], 2, "Write ATTRIBUTE=VALUE"),

@@ -5,12 +5,15 @@
     pip install 'penstock[analytics]'  jobs on Spark too
     pip install 'penstock[otel]'       traces of a worker
 
+In a clone, where Penstock is installed from its folder: .venv/bin/pip install -e '.[report]'
+
 The packages behind each name are in pyproject.toml.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from knative.errors import UsageError
 
@@ -32,6 +35,7 @@ MODULES = {
 }
 #: Extra -> the size of its packages, in MB to download.
 MEGABYTES = {REPORT: 75, ANALYTICS: 525, OTEL: 2}
+_IN_CLONE = (Path(__file__).parents[2] / "pyproject.toml").is_file()
 #: Modules that a Spark job needs on this machine.
 SPARK_MODULES = ("pyarrow", "pyspark")
 
@@ -57,9 +61,14 @@ def error_of(problem: ModuleNotFoundError, what: str) -> UsageError | None:
 
 def _error(extra: str, what: str, missing: list[str]) -> UsageError:
     verb = "is" if len(missing) == 1 else "are"
-    return UsageError(
-        f"{what} needs {', '.join(missing)}, which {verb} not installed: pip install 'penstock[{extra}]'."
-    )
+    return UsageError(f"{what} needs {', '.join(missing)}, which {verb} not installed: {install_command(extra)}.")
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra, for a sentence."""
+    if _IN_CLONE:
+        return f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone"
+    return f"pip install 'penstock[{extra}]'"
 
 
 def _is_installed(name: str) -> bool:

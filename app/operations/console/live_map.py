@@ -25,7 +25,7 @@ from analytics.topology.report.page import legend
 from analytics.topology.report.pagedata import as_text, page_values
 from analytics.topology.report.pagegraph import HEALTHS, PageGraph, gather
 from app.operations.topology.reading import state_of
-from app.settings.extras import REPORT, need
+from app.settings.extras import REPORT, install_command, need
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
 from knative.errors import UsageError
 from tables.status_table import FRESH_S
@@ -40,7 +40,7 @@ _KINDS = {
     Kind.SUBSCRIPTION: SUBSCRIPTION,
     Kind.TRIGGER: TRIGGER,
 }
-_NO_WALKS = "Findings need more packages: `make demo-topology` gets them, or pip install 'penstock[report]'."
+_NO_WALKS = f"Findings need more packages: {install_command(REPORT)}."
 
 
 def map_of(state: State) -> MapView:

@@ -40,7 +40,7 @@ def _caused(cause: BaseException) -> Exception:
         (_caused(_os_error(errno.ENOSPC, "/d/f")), 74, "failed: the disk is full: /d/f."),
         (_os_error(errno.ENOENT, "/wheel/page.html"), 70, "internal error: FileNotFoundError: [Errno 2]"),
         (_caused(KeyError("x")), 70, "internal error: RuntimeError: a library gave up. This is a bug: please report"),
-        (ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow"), 2, "penstock[report]"),
+        (ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow"), 2, "'.[report]'"),
         (ModuleNotFoundError("No module named 'odd'", name="odd"), 70, "No module named 'odd'."),
     ],
     ids=str,

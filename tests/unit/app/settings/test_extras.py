@@ -29,7 +29,7 @@ def test_need_names_what_is_missing_and_the_extra() -> None:
         need(ANALYTICS, "`penstock topology`", ("numpy", "penstock_absent", "penstock_absent.child"))
     assert str(caught.value) == (
         "`penstock topology` needs penstock_absent, penstock_absent.child, which are not installed: "
-        "pip install 'penstock[analytics]'."
+        ".venv/bin/pip install -e '.[analytics]', in the folder of the clone."
     )
     assert caught.value.exit_code == 2
 
@@ -44,7 +44,8 @@ def test_a_failed_import_is_an_error_of_its_extra(module: str, extra: str | None
         assert found is None
     else:
         assert str(found) == (
-            f"This command needs {module.partition('.')[0]}, which is not installed: pip install 'penstock[{extra}]'."
+            f"This command needs {module.partition('.')[0]}, which is not installed: "
+            f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone."
         )
 
 

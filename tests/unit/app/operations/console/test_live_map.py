@@ -113,7 +113,7 @@ def test_without_the_packages_of_reports_the_map_is_whole_and_says_what_it_lacks
 
     assert view.findings == ()
     assert view.note is not None
-    assert "penstock[report]" in view.note
+    assert "pip install -e '.[report]'" in view.note
     assert (view.vertices, len(view.edges)) == (whole.vertices, len(whole.edges))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.output.format import note
-from app.cli.worker import as_setting, worker
+from app.cli.worker import worker
 from app.settings import load_settings
 
 
@@ -32,7 +32,6 @@ def controller(
       penstock controller --resources cluster:orders,billing --context production
       penstock controller --once --resources my-resources
     """
-    resources = as_setting(resources)
     given = load_settings({"resources": resources} if resources else {})
     resources = given.resources or "cluster:"
     if not once:

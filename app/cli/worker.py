@@ -39,7 +39,6 @@ def worker(
       penstock worker --web-port 9000 --set drain_s=5
       penstock worker --processes auto
     """
-    resources = as_setting(resources)
     options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
     options["processes"] = processes
     overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
@@ -49,11 +48,6 @@ def worker(
     command = python_module("app", "worker", "-l", settings.log_level)
     # In place of this process: SIGTERM from a supervisor must reach the worker, which then drains.
     os.execv(command[0], command)
-
-
-def as_setting(resources: str) -> str:
-    """--resources in the form of PENSTOCK_RESOURCES; "" stays."""
-    return resources if not resources or resources.startswith(("file:", "cluster:")) else f"file:{resources}"
 
 
 def _settings_given(texts: list[str] | None) -> dict[str, str]:

@@ -14,6 +14,7 @@ from knative.resources import destination
 from web.console.safety import is_open_to_others
 
 _PROCESSES = re.compile(r"auto|[1-9][0-9]?", re.ASCII)
+_SCHEME = re.compile(r"cluster\Z|[a-z][a-z0-9+.-]*:", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -63,7 +64,7 @@ def contradictions(settings: Checked) -> list[str]:
     problems = []
     if settings.role == "controller" and not settings.resources:
         problems.append(
-            "PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR or cluster: too."
+            "PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=DIR or cluster: too."
         )
     if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
         problems.append(
@@ -111,8 +112,8 @@ def source_problem(value: str) -> str | None:
         return wrong and f"{wrong[:64]!r} is not the name of a namespace"
     if value and not value.removeprefix("file:").strip():
         return "it has no directory after file:"
-    if value and not value.startswith("file:"):
-        return "the supported sources are a directory, written file:DIR, and a cluster, written cluster:"
+    if not value.startswith("file:") and _SCHEME.match(value):
+        return "the supported sources are a directory and a cluster, which is written cluster:"
     return None
 
 

@@ -78,12 +78,12 @@ class Settings(BaseSettings):
 
     resources: str = _setting(
         "",
-        "file:DIR or cluster:[NS,...]",
-        "Source of the resources. file:DIR is a directory of YAML files. Resources of this instance "
+        "DIR, file:DIR or cluster:[NS,...]",
+        "Source of the resources. DIR is a directory of YAML files. Resources of this instance "
         "that are not in it are not served, and keep their topics. `cluster:` is a Kubernetes cluster, "
         "`cluster:NS,...` some of its namespaces. Empty: this process runs no controller and serves what another one "
         "publishes.",
-        "file:my-resources",
+        "my-resources",
     )
     subscriptions: Literal["auto", "core", "own"] = _setting(
         "auto", "word",
@@ -341,7 +341,8 @@ class Settings(BaseSettings):
     @property
     def resources_dir(self) -> Path | None:
         """The directory of `resources`; None = this process has no controller, or one of a cluster."""
-        return Path(self.resources.removeprefix("file:")) if self.resources.startswith("file:") else None
+        is_here = self.resources and not self.resources.startswith("cluster:")
+        return Path(self.resources.removeprefix("file:")) if is_here else None
 
     @property
     def namespaces(self) -> tuple[str, ...] | None:

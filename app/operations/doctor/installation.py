@@ -58,7 +58,7 @@ def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> st
     `penstock controller` changes Kafka, so it is advised only where it is certain which resources it would take: not
     those of the cluster that kubectl happens to use.
     """
-    certain = resources.startswith("file:") or (resources.startswith("cluster:") and kube_context)
+    certain = resources and (kube_context or not resources.startswith("cluster:"))
     if certain and not elsewhere:
         return "start one: `penstock controller`"
     return "start the controller of this installation"

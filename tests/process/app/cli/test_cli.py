@@ -74,8 +74,8 @@ def test_config_show() -> None:
 
 
 def test_doctor_with_a_wrong_setting_has_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_RESOURCES", "some/dir")
+    monkeypatch.setenv("PENSTOCK_RESOURCES", "kube:dir")
     done = penstock("doctor")
     assert done.returncode == 1
     assert done.stderr == "1 check: 1 problem, 0 warnings.\n"
-    assert done.stdout.startswith("problem  settings: PENSTOCK_RESOURCES='some/dir' from the environment is wrong")
+    assert done.stdout.startswith("problem  settings: PENSTOCK_RESOURCES='kube:dir' from the environment is wrong")

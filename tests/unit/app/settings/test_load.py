@@ -94,6 +94,7 @@ def test_the_plain_port_counts_when_ours_is_not_given(monkeypatch: pytest.Monkey
     [
         ("kafka", " a:1 , b.example:65535,[::1]:9092,", "a:1,b.example:65535,[::1]:9092"),
         ("resources", "file:some/dir", "file:some/dir"),
+        ("resources", "cluster:shop", "cluster:shop"),
         ("egress_deny", "10.0.0.0/8, fd00::/8", ("10.0.0.0/8", "fd00::/8")),
         ("egress_allow_private", "false", False),
         ("admin_port", "0", 0),
@@ -108,6 +109,14 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
+    ("text", "folder"),
+    [("file:some/dir", "some/dir"), ("some/dir", "some/dir"), ("/dir", "/dir"), ("./a:b", "a:b"), ("cluster:", None)],
+)
+def test_a_path_without_a_scheme_is_a_directory(text: str, folder: str | None) -> None:
+    assert load_settings({"resources": text}).resources_dir == (None if folder is None else Path(folder))
+
+
+@pytest.mark.parametrize(
     ("name", "text", "reason", "hint"),
     [
         ("KAFKA", "kafka", "host:port", "127.0.0.1:9092"),
@@ -116,8 +125,10 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("KAFKA", ",", "no broker", "127.0.0.1:9092"),
         ("INGRESS_URL", "localhost:8080", "absolute http or https", "http://localhost:8080"),
         ("INGRESS_URL", "http://a:8080/path", "has a path", "http://localhost:8080"),
-        ("RESOURCES", "some/dir", "file:DIR", "; set it to file:DIR or cluster:[NS,...], such as file:my-resources."),
-        ("RESOURCES", "file:", "no directory", "; set it to file:DIR or cluster:[NS,...], such as file:my-resources."),
+        ("RESOURCES", "http://a/b", "a directory and a cluster", "; set it to DIR, file:DIR or cluster:[NS,...], such"),
+        ("RESOURCES", "cluster", "written cluster:", "such as my-resources."),
+        ("RESOURCES", "file:", "no directory", "such as my-resources."),
+        ("RESOURCES", " ", "no directory", "such as my-resources."),
         ("CLUSTER_DOMAIN", "foo bar/", "not a valid domain name", "; set it to a domain, such as cluster.local."),
         ("CLUSTER_DOMAIN", "", "not a valid domain name", "such as cluster.local"),
         ("CLUSTER_DOMAIN", ".".join(["a" * 60] * 3), "120 characters", "such as cluster.local"),

@@ -166,6 +166,7 @@ def test_what_the_controller_rejects() -> None:
     ("resources", "kube_context", "elsewhere", "certain"),
     [
         ("file:my-resources", "", False, True),
+        ("my-resources", "", False, True),
         ("file:my-resources", "", True, False),
         ("cluster:", "production", False, True),
         ("cluster:", "production", True, False),

@@ -96,7 +96,8 @@ def served_folder(home: Path) -> Path:
             return folder
     raise UsageError(
         "No directory of resources is known here.",
-        "Run `penstock up` in this folder, or name one: --resources DIR. Or name the .penstock of one: --home.",
+        "Run `penstock up` in this folder, or run this in the folder of the one that runs. Or name a directory: "
+        "--resources DIR, or the .penstock of a folder: --home DIR.",
     )
 
 

@@ -108,7 +108,7 @@ def test_what_is_not_possible_is_a_sentence(project: Path) -> None:
     assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True)
     done = penstock("dev", str(project / "app.py"), "--home", str(project / "elsewhere"))
     assert done.returncode == 2
-    assert "Run `penstock up` in this folder, or name one: --resources DIR. Or name" in done.stderr
+    assert "Run `penstock up` in this folder, or run this in the folder of the one that runs." in done.stderr
     done = penstock("dev", str(project / "app.py"), "--resources", str(project / "missing"))
     assert done.returncode == 2
     assert f"There is no directory {project / 'missing'}. Name one that `penstock up` serves" in done.stderr

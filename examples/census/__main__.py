@@ -24,7 +24,8 @@ from tables.timing import ANSWER_S
 def _parser() -> argparse.ArgumentParser:
     lines = "\n".join(f"  {name:10} {command.__doc__}" for name, command in _COMMANDS.items())
     parser = argparse.ArgumentParser(
-        "python -m examples.census", description=f"Count the housing units of census files.\n\n{lines}",
+        "python -m examples.census", "%(prog)s COMMAND [OPTIONS]",
+        description=f"Count the housing units of census files.\n\n{lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     add = parser.add_argument

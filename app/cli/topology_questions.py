@@ -17,7 +17,7 @@ from app.cli.options.kafka import Kafka
 from app.cli.output.format import Format, Output, print_json
 from app.cli.output.topology_questions import show_impact, show_paths
 from app.cli.topology import Folder, Since, TrafficName, TrafficOption, Until, make_query
-from app.operations.topology.asking import choose_vertex, read_document
+from app.operations.topology.asking import choose_ends, choose_vertex, read_document
 from app.operations.topology.reading import read_inputs
 from app.settings.extras import REPORT
 
@@ -58,7 +58,7 @@ def impact(
 
 def path(
     start: Annotated[str, typer.Argument(metavar="FROM", help=_NAME)],
-    end: Annotated[str, typer.Argument(metavar="TO", help="The same, of the end of the path.")],
+    end: Annotated[str, typer.Argument(metavar="TO", help="The same. A subscription's name means its subscriber.")],
     saved: From = None,
     since: Since = "10m",
     until: Until = "",
@@ -79,7 +79,7 @@ def path(
       penstock topology path quickstart quickstart --from report/topology.json
     """
     topology = _document(saved, since, until, traffic, folder, kafka)
-    answer = paths_of(topology, choose_vertex(topology, start).id, choose_vertex(topology, end).id)
+    answer = paths_of(*choose_ends(topology, start, end))
     if output is Format.JSON:
         print_json(asdict(answer))
     else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from analytics.topology.model.document import Topology, Vertex, from_json
+from analytics.topology.model.document import Flow, Topology, Vertex, from_json
 from analytics.topology.questions import short_name, title, vertices_named
 from app.operations.unknown_name import known_names, meant
 from knative.errors import PenstockError, UsageError
@@ -40,3 +41,19 @@ def choose_vertex(topology: Topology, wish: str) -> Vertex:
         place, all_of_them = "the topology", "`penstock topology -o csv` lists them all."
     hint = meant(wish, similar, all_of_them)
     raise PenstockError(f"There is no vertex {wish} in {place}; {known_names(names)}", hint)
+
+
+def choose_ends(topology: Topology, start: str, end: str) -> tuple[Topology, str, str]:
+    """The map to search for paths, and the ids of their ends. Raises as `choose_vertex`.
+
+    The name of a subscription, without its kind, means its subscriber at the end of a path: the map has no other
+    delivery to that. From a subscription to itself it stays, because this asks for loops.
+    """
+    source, target = choose_vertex(topology, start), choose_vertex(topology, end)
+    has_name = end in (target.label, f"{target.namespace}/{target.name}", target.name)
+    of_target = (edge for edge in topology.edges if edge.kind is Flow.DELIVERS and edge.source == target.id)
+    delivery = next(of_target, None)  # a map that is listed in part may lack it
+    if delivery is None or not has_name or source == target:
+        return topology, source.id, target.id
+    edges = tuple(edge for edge in topology.edges if edge.target != delivery.target or edge == delivery)
+    return replace(topology, edges=edges), source.id, delivery.target

@@ -119,6 +119,30 @@ def test_a_question_without_a_file_is_about_the_whole_of_a_large_map(
     assert (len(answer["downstream"]), answer["complete"]) == (2 * count + 1, True)
 
 
+def test_a_path_to_the_name_of_a_subscription_ends_at_its_subscriber(
+    saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where events end, with what is known of their delivery. Two subscriptions have one subscriber here."""
+
+    def steps(start: str, end: str) -> list[list[str]]:
+        lines = run(capsys, "path", start, end, "--from", saved).splitlines()
+        return [line.split() for line in lines if line.startswith(("subscribes", "replies", "delivers"))]
+
+    labels = ["delivers", "uri:http://labels.shipping.svc/print", "failed", "0/s", "20,228", "4.2", "ms", "118", "ms"]
+    for name in ("print-labels", "shipping/print-labels"):
+        assert [step[:9] for step in steps("parcels", name)][1:] == [labels], name
+    for title in ("subscription/shipping/print-labels", "subscription:shipping/print-labels"):
+        assert [step[1] for step in steps("parcels", title)] == ["subscription/shipping/print-labels"]
+    assert [step[1].rpartition("/")[2] for step in steps("clicks", "warehouse")] == ["warehouse", "ingest?table=clicks"]
+    assert [step[0] for step in steps("pricing", "reprice")] == ["replies", "subscribes", "delivers"]
+
+
+def test_a_path_from_a_subscription_to_itself_is_its_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topology.json"
+    path.write_bytes(to_json(small()))
+    assert "4 hops from subscription/shop/echo" in run(capsys, "path", "echo", "echo", "--from", str(path))
+
+
 def test_a_name_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "topology.json"
     path.write_bytes(to_json(replace(topologies.hostile(["evil\x1b[2J"]), instance="i")))

@@ -95,6 +95,7 @@ class Console:
                 router.add_post(page.path, self._safely(self._form(page)))
             if page.data is not None:
                 router.add_get(f"{page.path}.json", self._safely(self._data(page.data)))
+        router.add_get("/{address:.*}", self._safely(self._no_page))
 
     def stop(self) -> None:
         """End the streams of pages that are open."""
@@ -169,6 +170,9 @@ class Console:
         }
 
     # -- pages
+
+    async def _no_page(self, _request: http.Request) -> http.StreamResponse:
+        raise Refused(HTTPStatus.NOT_FOUND, "There is no page with this address.")
 
     def _page(self, page: Page) -> _Handler:
         async def handler(request: http.Request) -> http.StreamResponse:

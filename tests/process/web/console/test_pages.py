@@ -208,6 +208,19 @@ async def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("path", ["/nope", "/subscription/demo", "/nope/a/%3Cscript%3E", "/nope.json"])
+async def test_an_address_that_is_not_known_is_a_page_that_says_so(path: str) -> None:
+    async with serving_console() as url, aiohttp.ClientSession() as client, client.get(url + path) as answer:
+        text = await answer.text()
+
+    assert (answer.status, answer.content_type) == (404, "text/html")
+    assert "There is no page with this address." in text
+    assert "Content-Security-Policy" in answer.headers
+    assert "<nav" in text
+    assert "<script>" not in text
+
+
+@pytest.mark.asyncio
 async def test_an_event_without_attributes_has_a_page_too() -> None:
     """Others may write to the topic of a channel."""
     bare = StoredEvent("t", 0, 0, 1.0, None, {}, {}, b"x", 1)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from analytics.topology.document_builder import DocumentBuilder
-from analytics.topology.model.document import Finding, Flow, Kind, Tier, Topology, Window
+from analytics.topology.model.document import Finding, Flow, Health, Kind, Tier, Topology, Vertex, Window
 from analytics.topology.model.facts import Facts, facts_of
 from analytics.topology.model.inputs import Inputs, Traffic
 from analytics.topology.model.totals import total
@@ -26,12 +26,13 @@ from analytics.topology.report.pagedata import as_text, page_values
 from analytics.topology.report.pagegraph import HEALTHS, PageGraph, gather
 from app.operations.topology.reading import state_of
 from app.settings.extras import REPORT, install_command, need
+from knative import shown
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
 from knative.errors import UsageError
 from tables.status_table import FRESH_S
 from tables.traffic_windows.view import HeldRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, merged, start_of
-from web.console.rows import path_of
+from web.console.rows import PATHS, Level, path_of, row_of
 from web.console.state import MapEdge, MapFinding, MapView, State
 
 _KINDS = {
@@ -51,6 +52,7 @@ def map_of(state: State) -> MapView:
     facts = replace(facts, joins=replace(facts.joins, unsent=(), imbalances=()))
     findings, islands, note = _findings(inputs, facts)
     vertices, edges = DocumentBuilder(inputs, facts, islands).build()
+    vertices = tuple(_as_in_overview(vertices, state))
     topology = Topology(
         state.at_s, state.instance, "", inputs.window, inputs.tier, "local", (), vertices, edges, findings
     )
@@ -101,6 +103,19 @@ def inputs_of(state: State) -> Inputs:
         tier=tier if workers or state.traffic is not None else Tier.NONE,
         workers=workers,
     )
+
+
+def _as_in_overview(vertices: Iterable[Vertex], state: State) -> Iterator[Vertex]:
+    """The overview also warns of what is older than the minute, such as dead letters that nobody has redriven."""
+    rows = (row_of(status, state.letters) for status in state.resources if status.kind in PATHS)
+    warnings = {(row.kind, row.namespace, row.name): row for row in rows if row.level is Level.WARN}
+    for vertex in vertices:
+        row = warnings.get((_KINDS.get(vertex.kind, ""), vertex.namespace, vertex.name))
+        if row is None or vertex.health not in (Health.OK, Health.IDLE):
+            yield vertex
+        else:
+            why = f"{shown.plural(row.letters, 'dead letter')}, not redriven" if row.letters else row.message
+            yield replace(vertex, health=Health.DEGRADED, message=why)
 
 
 def _traffic(rows: HeldRows, end: int) -> list[Traffic]:

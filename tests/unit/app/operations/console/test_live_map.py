@@ -84,6 +84,30 @@ def test_vertices_lead_to_their_pages_and_senders_are_not_on_the_map() -> None:
     assert "source" not in {vertex["kind"] for vertex in vertices}
 
 
+@pytest.mark.parametrize(
+    ("letters", "counts", "health", "message"),
+    [
+        (None, None, "idle", None),
+        ({}, None, "idle", None),
+        ({"demo/billing": 1}, None, "degraded", "1 dead letter, not redriven"),
+        ({"demo/billing": 3}, Counts(delivered=9), "degraded", "3 dead letters, not redriven"),
+        ({"demo/billing": 3}, Counts(retried=2), "degraded", "2 retries"),
+        ({"demo/other": 3}, None, "idle", None),
+    ],
+)
+def test_dead_letters_of_before_the_minute_degrade_as_in_the_overview(
+    letters: dict[str, int] | None, counts: Counts | None, health: str, message: str | None
+) -> None:
+    windows = () if counts is None else ((_END - 10, SUBSCRIPTION, counts),)
+    state = replace(_state(_rows((_END - 10, None, Counts(events=3)), *windows)), letters=letters)
+
+    vertices = {vertex["label"]: vertex for vertex in json.loads(map_of(state).data)["vertices"]}
+    billing = vertices["demo/billing"]
+
+    assert (billing["health"], billing.get("message")) == (health, message)
+    assert vertices["demo/orders"]["health"] == "ok"
+
+
 def test_it_finds_what_the_report_finds_but_nothing_that_a_minute_cannot_tell() -> None:
     """A channel that gets nothing for a minute is not without senders, and what is late is not lost."""
     quiet = Channel("c9", 1, "demo", "quiet", "t9", "t9.dlq", 2, ("quiet.demo",))

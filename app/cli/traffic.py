@@ -199,6 +199,7 @@ def history_rows(
     folder: str, since: str, until: str, channel: Channel | None, namespace: str
 ) -> list[dict[str, object]]:
     """A row for each line of the tables. Rates are over the windows of the range."""
+    from analytics.traffic.windows import size_for
     from app.operations.traffic_history import read_history
 
     now_s = time.time()
@@ -207,7 +208,8 @@ def history_rows(
     if begin_s >= end_s:
         raise UsageError("--since is not before --until.", "Swap them.")
     lines, (first, last) = read_history(folder, begin_s, end_s, channel, namespace)
-    if lines and (first + 3600 <= begin_s or last >= end_s + 3600):
+    size = size_for(begin_s, end_s)
+    if lines and (first + size <= begin_s or last >= end_s + size):
         note(f"The tables are in longer windows there: this is from {_moment(first)} to {_moment(last)}.")
     seconds = min(last, now_s) - first  # the last window may not be over
     return [_row(line, start, window, seconds) for line in lines for start, window in line.windows.items()]

@@ -77,16 +77,22 @@ def test_a_range_is_read_from_the_tables(tmp_path: Path) -> None:
         read("1h", "2h")
 
 
-def test_a_range_that_is_in_longer_windows_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("size", "since_s", "until_s", "says"),
+    [(86_400, 7200, 9000, True), (3600, 900, 1800, True), (3600, 0, 3600, False), (3600, 900, 30_000, False)],
+)
+def test_a_range_that_is_in_longer_windows_says_so(
+    size: int, since_s: int, until_s: int, says: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     day = int(time.time()) // 86_400 * 86_400 - 90 * 86_400
-    write_tables(tmp_path, [TableWindow(day, 86_400, "stored", "ns", "ch", counts=Counts(86_400))])
-    since, until = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(day + second)) for second in (7200, 9000))
+    write_tables(tmp_path, [TableWindow(day, size, "stored", "ns", "ch", counts=Counts(size))])
+    since, until = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(day + second)) for second in (since_s, until_s))
 
     [row] = history_rows(str(tmp_path), since, until, None, "")
 
-    assert (row["accepted"], row["per_s"]) == (86_400, "1.0")
+    assert (row["accepted"], row["per_s"]) == (size, "1.0")
     assert str(row["window"]) == time.strftime("%Y-%m-%d %H:%M", time.localtime(day))
-    assert "in longer windows there: this is from" in capsys.readouterr().err
+    assert ("in longer windows there: this is from" in capsys.readouterr().err) is says
 
 
 def test_a_rate_is_of_the_time_that_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,11 +142,11 @@ class TrafficJob:
         return self.summary
 
     def _follow(self, last: Commit) -> None:
-        first: Mapping[str, TopicNow] | None = None
+        first: Mapping[str, TopicNow] = {}
         while not self._stop.is_set():
             now = self._plan.describe(self._topics(last), True)
-            first = first or now
             verdict = judge(last.ids, last.offsets, now)
+            first = {**(first or now), **{topic: now[topic] for topic in verdict.replaced}}
             for sentence in verdict.notes:
                 self._note(sentence)
             done = {topic: at for topic, at in last.offsets.items() if topic not in verdict.replaced}

@@ -27,6 +27,13 @@ if (live !== null && link !== null) {
   });
 }
 
+// In a narrow window the pages are a strip that scrolls: it begins where this page is.
+const here = document.querySelector("nav [aria-current]");
+if (here !== null) {
+  const nav = here.parentElement;
+  nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
+}
+
 // A click on a command copies it.
 document.addEventListener("click", (event) => {
   const command = event.target.closest("code.command");

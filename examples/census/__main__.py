@@ -122,9 +122,8 @@ def _read(given: argparse.Namespace) -> int:
 
     def counts() -> dict[str, int]:
         rows = dict(report).values()
-        written = sum(row.chunks for row in rows) if to_kafka else 0
-        downloads = [row for row in rows if row.url.startswith("http") and row.problem is None]
-        return {"downloaded_gzips": len(downloads), "chunks_written": written}
+        downloads = sum(row.url.startswith("http") and row.problem is None for row in rows)
+        return {"downloaded_gzips": downloads, "chunks_written": sum(row.chunks for row in rows) if to_kafka else 0}
 
     with metrics.served(given.metrics_port, given.settings.bind, counts):
         with tempfile.TemporaryDirectory(prefix="penstock-census-") as folder, session("census read", options) as spark:

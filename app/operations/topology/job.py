@@ -19,6 +19,7 @@ from analytics.topology.engines.port import Engine
 from analytics.topology.model.document import Tier, Topology, Window
 from analytics.topology.model.facts import facts_of
 from analytics.topology.model.inputs import STALE_S
+from analytics.topology.model.sums import Summing
 from analytics.topology.spark.sums import fetch
 from analytics.topology.spark.traffic import of_deltas, of_windows
 from analytics.traffic.dataset import Dataset
@@ -93,6 +94,8 @@ class _Source:
 
         def read(files: list[str]) -> Counted:
             if not files:
+                if window_files(query.folder):  # there are tables, without a day of the window
+                    return Counted(*Summing().sums(), recent(query, None, reach))
                 raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
             rows = self._few(read_files(self._spark, Dataset(query.folder), files))
             return self._counted(of_windows(rows, query.since, query.until), partial(recent, query, reach=reach))

@@ -102,6 +102,8 @@ class GraphFramesEngine:
             raise NoGraphFramesError(why, "--engine local needs no jars.")
         self._spark = spark
         self._local = LocalEngine()
+        #: Rounds are kept on the executors, and are gone with one of them, unless there is a place for them.
+        self._on_executors = spark.sparkContext.getCheckpointDir() is None
 
     def islands(self, graph: Graph) -> Ints:
         """See `Engine`."""
@@ -111,7 +113,7 @@ class GraphFramesEngine:
             found = self._graph(graph, np.zeros(graph.size), graph.weights).connectedComponents(
                 algorithm="graphframes",
                 checkpointInterval=1,
-                use_local_checkpoints=True,
+                use_local_checkpoints=self._on_executors,
                 max_iter=_ROUNDS_MAX,
             )
             labels = _column(found, "component", graph.size)
@@ -129,7 +131,7 @@ class GraphFramesEngine:
             pregel = self._graph(graph, base, shares(graph) * DAMPING).pregel
             found = (
                 pregel.setMaxIter(ROUNDS)
-                .setUseLocalCheckpoints(True)
+                .setUseLocalCheckpoints(self._on_executors)
                 .setEarlyStopping(True)
                 .withVertexColumn("value", f.col("base"), f.col("value") + came)
                 .withVertexColumn("came", f.col("base"), came)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from app.cli.options.extras import need_or_install
 from app.cli.options.kafka import Kafka
-from app.cli.options.spark import Conf, DriverHost, JobOptions, Master, Memory, Remote, interruptible, session
+from app.cli.options.spark import (
+    CheckpointDir,
+    Conf,
+    DriverHost,
+    JobOptions,
+    Master,
+    Memory,
+    Remote,
+    interruptible,
+    session,
+)
 from app.cli.topology import (
     Diff,
     Engines,
@@ -54,6 +64,7 @@ def topology(
     kafka: Kafka = "",
     driver_host: DriverHost = "",
     memory: Memory = "1g",
+    checkpoint_dir: CheckpointDir = "",
     conf: Conf = None,
     output: Shapes = Shape.TABLE,
 ) -> None:
@@ -78,7 +89,8 @@ def topology(
         # GraphFrames' rounds are many queries over the whole graph: generated code is worth its compile time.
         small = engine is not EngineChoice.GRAPHFRAMES and is_small(query)
         rounds = engine is not EngineChoice.LOCAL and not small
-        options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
+        given = (*(conf or ()), *([f"spark.checkpoint.dir={checkpoint_dir}"] if checkpoint_dir else ()))
+        options = JobOptions(master, remote, driver_host, memory, given, tuple(jars or ()), small, rounds)
         with session("penstock job topology", options) as spark:
             found = run(spark, query, partial(_engine, spark, engine), small)
         finish(found, old, out, fail_on, output, query)

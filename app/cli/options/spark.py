@@ -48,6 +48,13 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", help="NAME=VALUE for Spark, such as spark.executor.memory=2g; may be repeated."),
 ]
+CheckpointDir = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint-dir",
+        help="Place that all machines of a cluster reach, where GraphFrames keeps its rounds if an executor is lost.",
+    ),
+]
 Memory = Annotated[
     str, typer.Option("--driver-memory", help="Memory of Spark's process on this machine, such as 512m or 4g.")
 ]

@@ -9,10 +9,13 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.processes import start_time
@@ -21,6 +24,7 @@ from tests.integration.cli_fixture import Looked
 from tests.support.files import paths_below
 from tests.support.proc import children, thread_names
 from tests.support.processes import REPOSITORY, wait_until
+from tests.support.traffic import Sent
 
 pytestmark = pytest.mark.system
 
@@ -54,6 +58,7 @@ def test_ctrl_c_ends_it_with_one_sentence(
 ) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
     looked.subscribe("sub")
+    _traffic(kafka, looked)
     folder = tmp_path / "spark"
     folder.mkdir()
     command = [sys.executable, "-m", "app.cli", "job", "topology", "--master", "local[2]"]
@@ -97,6 +102,15 @@ def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
         assert json.loads(out)
     else:
         assert (process.returncode, err) == (130, "Interrupted; no report was written.\n")
+
+
+def _traffic(kafka: EmbeddedKafka, looked: Looked) -> None:
+    """Something that Spark has to add up."""
+    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(_LIMIT_S)
+    begin = int(time.time()) - 500
+    sent.deltas("w", ("ns", "ch"), range(begin, begin + 490))
 
 
 def _wait_for(moment: str, process: subprocess.Popen[str], folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from controller.model import FileProblem
 from controller.plan.actions import ObservedKafka, Wanted
-from controller.plan.parts import Parts
+from controller.plan.parts import Parts, changed
 from controller.source.interface import Scan
 from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import WorkerStatus
@@ -97,16 +97,10 @@ class Term:
                 self.dirty |= rows.keys() | others.keys()
                 secrets |= any(one is not None and bool(one.secrets) for one in (before, after))
             elif rows is not others:
-                self.dirty |= _different(rows, others)
+                self.dirty |= changed(rows, others)
             secrets |= (before.secrets if before is not None else {}) != (after.secrets if after is not None else {})
         self.workers, self.fresh = dict(workers), fresh
         return secrets
-
-
-def _different(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
-    """The names of what is different. Most is the same object in both, which need not be compared."""
-    changed = {name for name, row in after.items() if (old := before.get(name)) is not row and old != row}
-    return changed | (before.keys() - after.keys())
 
 
 def _merged(known: Mapping[str, V], asked: Collection[str], seen: Mapping[str, V]) -> Mapping[str, V]:

@@ -152,9 +152,9 @@ class Parts:
 
     def changed_in_kafka(self, before: ObservedKafka, after: ObservedKafka) -> set[str]:
         """Uids of what is concerned by a difference between two observations of the same things."""
-        found = self.claiming(_changed(before.topics, after.topics))
+        found = self.claiming(changed(before.topics, after.topics))
         for name in ("committed", "groups", "offsets", "unknown"):
-            found |= self.of_groups(_changed(getattr(before, name), getattr(after, name)))
+            found |= self.of_groups(changed(getattr(before, name), getattr(after, name)))
         return found
 
     def of_groups(self, groups: Iterable[str]) -> set[str]:
@@ -284,9 +284,11 @@ def _split(token: Token) -> tuple[str, Token]:
     return token[0], token[1:]
 
 
-def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+def changed(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+    """The names of what is not equal; None is as good as nothing. Most is the same object in both, which need not be
+    compared."""
     names = () if before is after else before.keys() | after.keys()
-    return {name for name in names if before.get(name) != after.get(name)}
+    return {name for name in names if (old := before.get(name)) is not (new := after.get(name)) and old != new}
 
 
 def _sink(rules: object) -> Destination | None:

@@ -83,19 +83,6 @@ def read_seeks(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) 
         raise _too_new(instance, problem) from problem
 
 
-def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:
-    """Decode the latest values of the two topics; those that are not valid are left out. Raises PenstockError for
-    values of a newer version."""
-    contract, status = contract_topic(instance), status_topic(instance)
-    try:
-        return _contract(
-            _decoded(lambda value, _: decode_entry(value), contract, (Record(b"", value) for value in entries)),
-            _decoded(decode_status, status, (Record(b"", value) for value in statuses)),
-        )
-    except UnknownSchema as problem:
-        raise _too_new(instance, problem) from problem
-
-
 def _contract(entries: Iterable[Entry], statuses: Iterable[Status]) -> Contract:
     served, reports = list(entries), list(statuses)
     return Contract(

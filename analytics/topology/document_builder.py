@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
-from analytics.topology.model.facts import Facts, SubscriptionFacts
+from analytics.topology.model.facts import Facts, SubscriptionFacts, rows_of
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import BROKER, unique_name
 from knative.filters.dialects import to_json
@@ -68,7 +68,7 @@ class DocumentBuilder:
 
     def _edges(self) -> Iterator[Edge]:
         for flow, arrivals in ((Flow.PUBLISHES, self._facts.published), (Flow.CARRIES, self._facts.types)):
-            for source, channel, events, size in arrivals.rows() if arrivals is not None else ():
+            for source, channel, events, size in rows_of(arrivals):
                 id_ = edge_id(flow, source, channel)
                 rate, bytes_rate = self._rate(events), self._rate(size)
                 yield Edge(id_, source, channel, flow, Health.OK, self._count(events), rate, bytes_rate)

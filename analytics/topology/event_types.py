@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import orjson
 
 from analytics.topology.model.document import LISTED_MAX, Finding, Flow, Kind, Severity, Topology, Vertex
-from analytics.topology.model.facts import Facts
+from analytics.topology.model.facts import Facts, rows_of
 from analytics.topology.model.names import name
 from knative.filters.dialects import ALL_EVENTS, Filter, from_json, to_json
 from knative.filters.event_types import passes
@@ -61,7 +61,7 @@ def _untaken(facts: Facts) -> Iterator[Finding]:
     for consumer in facts.consumers:
         filters[consumer.channel].add(consumer.subscription.filter)
     channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for id_, channel, events, _ in facts.types.rows() if facts.types is not None else ():
+    for id_, channel, events, _ in rows_of(facts.types):
         of = filters.get(channel) if channel in facts.own else None
         if of and all(_takes(filter_, name(id_)) is False for filter_ in of):
             channels[id_].append((channel, events))
@@ -83,7 +83,7 @@ def _untaken(facts: Facts) -> Iterator[Finding]:
 
 def _nothing_passed(facts: Facts) -> Iterator[Finding]:
     types: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for id_, channel, events, _ in facts.types.rows() if facts.types is not None else ():
+    for id_, channel, events, _ in rows_of(facts.types):
         types[channel].append((-events, name(id_) or "other types"))
     for consumer in facts.consumers:
         total = facts.settled.get(consumer.id)

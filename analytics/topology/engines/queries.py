@@ -19,6 +19,7 @@ from analytics.topology.engines.graph_index import ALIVE, GraphIndex, Link, numb
 from analytics.topology.engines.port import Engine, Ints
 from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.model.facts import Facts
+from analytics.topology.model.names import name
 
 SOURCES_MAX = 200  #: sources whose reach is reported: those with the most events
 REACH_STEPS_MAX = 20_000_000
@@ -217,5 +218,4 @@ def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple
 
 def listed(ids: Sequence[str], most: int = 10) -> str:
     """Ids for people: without their kind, and only the first."""
-    names = [id_.partition(":")[2] for id_ in ids[:most]]
-    return ", ".join(names) + (f" and {len(ids) - most} more" if len(ids) > most else "")
+    return ", ".join(map(name, ids[:most])) + (f" and {len(ids) - most} more" if len(ids) > most else "")

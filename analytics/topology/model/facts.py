@@ -123,6 +123,11 @@ class Facts:
         return pairs + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
 
 
+def rows_of(arrivals: Arrivals[str] | None) -> Iterator[tuple[str, str, int, int]]:
+    """See `Arrivals.rows`; none if they are not known."""
+    return iter(()) if arrivals is None else arrivals.rows()
+
+
 def facts_of(inputs: Inputs) -> Facts:
     """Facts from inputs."""
     channels, own, consumers = structure_of(inputs)

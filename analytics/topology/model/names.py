@@ -17,6 +17,11 @@ def name(id_: str) -> str:
     return id_.partition(":")[2]
 
 
+def namespace_of(id_: str) -> str:
+    """That of a channel, a broker, a subscription or a trigger, by its id."""
+    return name(id_).partition("/")[0]
+
+
 def delivered_by(topology: Topology) -> Mapping[str, str]:
     """Id -> name, of each destination with a port in its URL: the first subscription or trigger that delivers, replies
     or sends dead letters there, and how many others do."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from analytics.topology.model.document import Edge, Flow, Kind, Topology, Totals, Vertex
+from analytics.topology.model.names import namespace_of
 
 _CHANNELS = (Kind.CHANNEL, Kind.BROKER)
 _CONSUMERS = (Kind.SUBSCRIPTION, Kind.TRIGGER)
@@ -35,11 +36,6 @@ def sums(vertices: Iterable[Vertex], edges: Iterable[Edge], seconds: float) -> t
     whole = parts.pop("", _Sum()).totals("", seconds)
     rows = [part.totals(name, seconds) for name, part in parts.items()]
     return (whole, *sorted(rows, key=lambda row: (-(row.events or 0.0), row.namespace)))
-
-
-def namespace_of(id_: str) -> str:
-    """That of a channel, a broker, a subscription or a trigger, by its id."""
-    return id_.partition(":")[2].partition("/")[0]
 
 
 class _Sum:

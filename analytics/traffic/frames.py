@@ -93,16 +93,14 @@ def summed(rows: DataFrame, keys: Sequence[str], more: Mapping[str, str] = Mappi
     """
     from pyspark.sql import functions as f
 
+    hows = {**dict.fromkeys(COUNTS, "sum"), **more}
     entries = f.posexplode_outer("latency").alias("nth", "entry")
-    split = rows.select(*keys, *COUNTS, *more, entries).withColumns(
-        {name: f.when(f.coalesce("nth", f.lit(0)) == 0, f.col(name)) for name in COUNTS}
-        | {name: f.when(f.coalesce("nth", f.lit(0)) == 0, f.col(name)) for name, how in more.items() if how == "sum"}
+    is_first = f.coalesce("nth", f.lit(0)) == 0
+    split = rows.select(*keys, *hows, entries).withColumns(
+        {name: f.when(is_first, f.col(name)) for name, how in hows.items() if how == "sum"}
         | {"bucket": f.col("entry.bucket"), "n": f.col("entry.count")}
     )
-    sums = [
-        *(f.sum(name).alias(name) for name in COUNTS),
-        *(getattr(f, how)(name).alias(name) for name, how in more.items()),
-    ]
+    sums = [getattr(f, how)(name).alias(name) for name, how in hows.items()]
     buckets = split.groupBy(*keys, "bucket").agg(*sums, f.sum("n").alias("n"))
     entry = f.when(f.col("bucket").isNotNull(), f.struct("bucket", f.col("n").alias("count")))
     return buckets.groupBy(*keys).agg(*sums, f.sort_array(f.collect_list(entry)).alias("latency"))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -92,7 +93,7 @@ class Summary:
     """The result of one run."""
 
     totals: Totals = field(default_factory=Totals)
-    counters: dict[str, int] = field(default_factory=dict)  #: `records.late`, `deltas.repeats` and so on
+    counters: Counter[str] = field(default_factory=Counter)  #: `records.late`, `deltas.repeats` and so on
     batches: int = 0
     rows: int = 0  #: windows of a minute, in all batches
     seconds: float = 0.0
@@ -227,14 +228,14 @@ class TrafficJob:
         """Count these into the tables; `size` records at most. None: nothing was counted, as a topic was replaced."""
         began, topic = time.monotonic(), self._plan.traffic_topic
         seen, parts = Seen.from_json(after.seen), []
-        counters: dict[str, int] = {}
+        counters = Counter[str]()
         if records is not None:
             parts.append(record_rows(records, after.owners, after.newest))
         with sized(self._spark, size), ExitStack() as stack:
             if deltas is not None:
                 fresh = self._deltas_within(fresh_deltas(read_deltas(deltas), seen.rows())).persist()
                 stack.callback(fresh.unpersist)
-                counters |= self._read_of(fresh)
+                counters.update(self._read_of(fresh))
                 for found in delta_ranges(fresh).collect():
                     seen.add(found["by"], found["first"], found["last"], found["at"])
                 parts.append(delta_rows(fresh, topic, after.newest.get(topic)))
@@ -259,9 +260,9 @@ class TrafficJob:
         self._dataset.tidy(after)
         for row in topics:
             name = RECORDS if row["kind"] == STORED else DELTAS
-            counts = {counter: row[counter] for counter in ("late", "folded", "repeats")}
-            for counter, number in {**counts, **({"records": row["events"]} if name == RECORDS else {})}.items():
-                counters[f"{name}.{counter}"] = counters.get(f"{name}.{counter}", 0) + number
+            counters.update({f"{name}.{counter}": row[counter] for counter in ("late", "folded", "repeats")})
+            if name == RECORDS:
+                counters[f"{name}.records"] += row["events"]
         self._count(counters, rows, windows.num_rows)
         if self._on_batch is not None:
             self._on_batch(after.run, counters, time.monotonic() - began)
@@ -285,8 +286,7 @@ class TrafficJob:
         self.summary.batches += 1
         self.summary.rows += windows
         self.summary.totals.add(rows)
-        for counter, number in counters.items():
-            self.summary.counters[counter] = self.summary.counters.get(counter, 0) + number
+        self.summary.counters.update(counters)
 
 
 def _unreadable(topic: str, partition: int, offset: int, value: bytes | None) -> str:

@@ -46,6 +46,11 @@ class TopologyQuery:
     folder: Path | str = Path(".penstock/traffic")
     tier: Tier | None = None
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the window reaches to about now, so that what is so now says something of it."""
+        return self.now - self.until <= STALE_S
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -150,12 +155,12 @@ def traffic_of(
                 notes.append(str(problem.what))
                 continue
             return replace(counted, notes=(*notes, *counted.notes)), tier
-    if query.now - query.until > STALE_S and query.tier is not Tier.NONE:
+    window, of = Window(), Tier.NONE
+    if query.tier is not Tier.NONE and not query.is_current:
         notes.append("The statuses of workers are of now, so they say nothing of a window that ended before.")
-        return Counted((), None, None, Window(), tuple(notes)), Tier.NONE
-    if query.tier is Tier.NONE or not workers:
-        return Counted((), None, None, Window(), tuple(notes)), Tier.NONE
-    return Counted((), None, None, Window(query.now - 60.0, query.now), tuple(notes)), Tier.STATUS
+    elif query.tier is not Tier.NONE and workers:
+        window, of = Window(query.now - 60.0, query.now), Tier.STATUS
+    return Counted((), None, None, window, tuple(notes)), of
 
 
 def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
@@ -225,7 +230,7 @@ def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None, ol
     If no record is older than `since`, counting began with the first one, and so does the window. Otherwise rates would
     be too low.
     """
-    if span is None and not (workers and (older or query.now - query.until <= STALE_S)):
+    if span is None and not (workers and (older or query.is_current)):
         why = "none before it" if workers else "no worker runs"
         raise NoTrafficError(
             f"The topic {traffic_topic(query.instance)} has no record in the window, and {why}.", _TURN_ON

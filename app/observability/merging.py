@@ -43,11 +43,15 @@ def families(metrics: Iterable[Metric]) -> list[Family]:
 def counters(found: Iterable[Family]) -> dict[Series, float]:
     """The samples that only grow while their process runs."""
     return {
-        (sample, tuple(sorted(labels.items()))): value
+        _series(sample, labels): value
         for name, _, kind, samples in found
         if _grows(name, kind)
         for sample, labels, value in samples
     }
+
+
+def _series(sample: str, labels: Mapping[str, str]) -> Series:
+    return sample, tuple(sorted(labels.items()))
 
 
 def _grows(name: str, kind: str) -> bool:
@@ -110,7 +114,7 @@ def merged(parts: Sequence[Iterable[Family]], sums: Mapping[Series, float]) -> l
             metrics.setdefault(name, Metric(name, text, kind))
             rows, rule = values.setdefault(name, {}), _GAUGES.get(name, _sum)
             for sample, labels, value in samples:
-                series = (sample, tuple(sorted(labels.items())))
+                series = _series(sample, labels)
                 if _grows(name, kind):
                     rows[series] = sums[series]
                 else:
@@ -136,7 +140,7 @@ def health(
     process of which the same is true.
 
     `others`: number -> status and fields of its page; status 0 = it does not answer, which is bad if one is enough.
-    `words`: for good and for bad.
+    `words`: the status of a process that is well, and of one that is not.
     """
     rows = [{"process": 1, "status": words[not own[0]]}]
     pages: list[tuple[bool, Mapping[str, Any]]] = [own]

@@ -158,7 +158,7 @@ class Plan:
         if not has_left and (self.is_stopping or is_final):
             self.code = self.code or (code if code >= 0 else ExitCode.FAILED)
         yield seat, seat.on(Event.LEFT if has_left else Event.DIED, now)
-        if is_final:  # another start fails in the same way, and whoever started this wants to know
+        if is_final:  # another start fails in the same way
             yield from self.stop(now)
 
     def stop(self, now: float) -> Steps:

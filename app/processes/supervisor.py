@@ -61,7 +61,7 @@ def supervise(settings: Settings) -> Seat | None:
     former = take_children()
     if _count(settings) == 1 and former is None:
         return None
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by whoever started this, it would never come
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the parent ignored it, it would never come
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     return _Supervisor(settings, *(former or ({}, ""))).run()
 

@@ -15,9 +15,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from analytics.traffic.dataset import Dataset
 from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
@@ -51,8 +48,7 @@ def main() -> None:
             looked = Looked.make(kafka.bootstrap, "chaos")
             looked.subscribe("sub")
             sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-            admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-            admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
+            sent.make_traffic_topic()
             command = looked.command("job", "traffic", "--master", "local[1]", "--batch", "1000")
             command += ["--folder", str(root / "traffic")]
             begin = int(time.time()) // 60 * 60 - 3600

@@ -87,12 +87,10 @@ def test_topics_recreated_between_runs_and_within_one(
     tmp_path: Path,
 ) -> None:
     """By their ids; in the middle of a batch; and, where Kafka gives no ids, by ends below what was read."""
-    admin, folder = AdminClient({"bootstrap.servers": kafka.bootstrap}), tmp_path / "traffic"
+    folder = tmp_path / "traffic"
     a, b = make_topic(2, retention_ms=-1), make_topic(2, retention_ms=-1)
     sent = Sent(kafka.bootstrap, topic_name(), {a: ("ns", "a"), b: ("ns", "b")})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1, config={"retention.ms": "-1"})])[sent.traffic_topic].result(
-        _LIMIT_S
-    )
+    sent.make_traffic_topic(**{"retention.ms": "-1"})
     client = {"bootstrap.servers": kafka.bootstrap}
     describe = KafkaTopics(client).describe
     plan = TrafficPlan(

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from analytics.traffic.windows import COUNTS, Window
 from knative.contract.kafka_names import traffic_topic
@@ -21,6 +23,7 @@ from knative.traffic.counts import NAMES, Counts, column
 from knative.traffic.delta import Delta, encode, key_of
 
 Key = tuple[int, str, str, str, str, str, str]  #: start, kind, namespace, channel, subscription, type, source
+_LIMIT_S = 180
 _TYPES = ("order.made", "order.paid", "größe", "")
 
 
@@ -32,11 +35,17 @@ class Sent:
         self.traffic_topic = traffic_topic(instance)
         self.late = 0
         self._random = random.Random(seed)
+        self._bootstrap = bootstrap
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "log_level": 0})
         self._sums: dict[Key, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self._sketches: dict[Key, latency_sketch.LatencySketch] = collections.defaultdict(dict)
         self._numbers: collections.Counter[str] = collections.Counter()
         self._errors: list[KafkaError] = []
+
+    def make_traffic_topic(self, **config: str) -> None:
+        """With two partitions. Workers make it before they count."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin.create_topics([NewTopic(self.traffic_topic, 2, 1, config=config)])[self.traffic_topic].result(_LIMIT_S)
 
     def _produce(self, topic: str, *record: Any, **options: Any) -> None:
         self._producer.produce(topic, *record, **{**options, "on_delivery": self._delivered})
@@ -46,7 +55,7 @@ class Sent:
             self._errors.append(error)
 
     def _flush(self) -> None:
-        assert (self._producer.flush(180), self._errors) == (0, [])
+        assert (self._producer.flush(_LIMIT_S), self._errors) == (0, [])
 
     def records(self, topic: str, count: int, begin_s: int, seconds: int, partitions: int = 2) -> None:
         """Events at seeded moments of `seconds` from `begin_s` on; some without a type, some with a type twice."""

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from analytics.traffic.dataset import Dataset
 from analytics.traffic.read import read_windows
@@ -45,8 +43,7 @@ def test_a_lost_executor_costs_no_count(kafka: EmbeddedKafka, topic_name: Callab
     looked = Looked.make(kafka.bootstrap, topic_name())
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
+    sent.make_traffic_topic()
     begin = int(time.time()) // 60 * 60 - 1800
     sent.records(looked.topic, 3000, begin, 1200)
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 600, 6))

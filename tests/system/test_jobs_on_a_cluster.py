@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from analytics.spark.session import SMALL_SETTINGS
 from analytics.topology.build import build
@@ -160,8 +158,7 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
     looked = Looked.make(kafka.bootstrap, name)
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
+    sent.make_traffic_topic()
     sent.records(looked.topic, _RECORDS, _BEGIN_S, 1800)
     sent.deltas("w", ("ns", "ch"), range(_BEGIN_S, _BEGIN_S + 600, 6))
     publish(kafka.bootstrap, looked.instance, faulty())

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from analytics.spark.session import spark_jars
 from analytics.traffic.dataset import Dataset
@@ -30,8 +28,7 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
     looked = Looked.make(kafka.bootstrap, topic_name())
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
+    sent.make_traffic_topic()
     begin = int(time.time()) - 600
     sent.records(looked.topic, 500, begin, 590)
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 590, 7))

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.processes import start_time
@@ -107,8 +105,7 @@ def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
 def _traffic(kafka: EmbeddedKafka, looked: Looked) -> None:
     """Something that Spark has to add up."""
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(_LIMIT_S)
+    sent.make_traffic_topic()
     begin = int(time.time()) - 500
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 490))
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 import pyarrow.fs as pafs
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from analytics.spark.session import find_jar
 from analytics.traffic.dataset import Dataset
@@ -41,8 +39,7 @@ def test_runs_add_up_in_a_bucket(
     looked = Looked.make(kafka.bootstrap, topic_name())
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
+    sent.make_traffic_topic()
     bucket = looked.instance.lower().replace("_", "-")
     store, _ = pafs.FileSystem.from_uri(f"s3://{bucket}?region=us-east-1&allow_bucket_creation=true")
     store.create_dir(bucket)

@@ -110,7 +110,7 @@ site: $(SITE) ## Build the documentation as a site into build/site, and check it
 
 ##@ Measure and break
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --beside benchmarks/implementations/bare
 
 bench-image: $(STAMP) ## Measure the image of workers and a worker in a container of it (needs what test-image needs)
 	@$(BIN)/python -m benchmarks.image

@@ -26,11 +26,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row and its values, one for each round that could be measured; `error` says why one could not ("" = all)."""
+    """A row and its values, one for each round that could be measured; `error` says why one could not ("" = all).
+
+    `busy_cores`: how many cores the machine used just before the measure; None where nobody looked."""
 
     row: Row
     values: tuple[float, ...]
     error: str = ""
+    busy_cores: float | None = None
 
     @property
     def min(self) -> float | None:
@@ -77,7 +80,8 @@ def spread(text: Sequence[float | None], digits: int) -> str:
 
 
 def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> list[dict[str, Any]]:
-    """One object for each row; `error` only where there is one, `beside` only when another implementation ran."""
+    """One object for each row; `error` only where there is one, `beside` only when another implementation ran,
+    `busy_cores` where it is known."""
     found = []
     for number, figure in enumerate(ours):
         row = figure.row
@@ -90,6 +94,8 @@ def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> l
             "target": row.target,
             "better": row.better,
         }
+        if figure.busy_cores is not None:
+            one["busy_cores"] = round(figure.busy_cores, 2)
         if figure.error:
             one["error"] = figure.error
         if others is not None:

@@ -16,6 +16,7 @@ from benchmarks.lab import Lab
 from benchmarks.measures.measure import Measure, Values
 
 Say = Callable[[str], None]
+Busy = Callable[[], float | None]
 
 
 class _Runner:
@@ -44,10 +45,10 @@ class _Runner:
         except Exception as error:  # any error is reported, and the other measures continue
             self._fail(error)
 
-    def figures(self) -> list[Figure]:
-        """What was found, one figure for each row."""
+    def figures(self, busy_cores: float | None) -> list[Figure]:
+        """What was found, one figure for each row. `busy_cores`: of the machine, before the measure."""
         error = self._error or ("" if self._offered else "not offered")
-        return [Figure(row, tuple(self._values[row]), error) for row in self._measure.rows]
+        return [Figure(row, tuple(self._values[row]), error, busy_cores) for row in self._measure.rows]
 
     def _fail(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
@@ -62,11 +63,15 @@ def run(
     rounds: int,
     say: Say,
     asked: bool = False,
+    busy: Busy = lambda: None,
 ) -> list[list[Figure]]:
-    """The figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of `once`."""
+    """The figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of `once`.
+    `busy`: how many cores the machine uses, asked before each measure."""
     found: list[list[Figure]] = [[] for _ in implementations]
     for measure in measures:
-        say(f"measuring {measure.name}: {measure.about}")
+        busy_cores = busy()
+        load = "" if busy_cores is None else f" ({busy_cores:.1f} cores are busy)"
+        say(f"measuring {measure.name}: {measure.about}{load}")
         runners: list[_Runner] = []
         try:
             with ExitStack() as stack:
@@ -77,5 +82,5 @@ def run(
         except Exception as error:  # tearing down: the figures stand
             say(f"after {measure.name}: {error}")
         for figures, runner in zip(found, runners, strict=True):
-            figures += runner.figures()
+            figures += runner.figures(busy_cores)
     return found

@@ -7,6 +7,7 @@ ended has nothing. Nothing else in tests and benchmarks lists folders of /proc.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,18 @@ def tree(pid: int) -> dict[int, Stat]:
     while below := {child for child, stat in stats.items() if stat.parent in found} - found:
         found |= below
     return {each: stats[each] for each in sorted(found & stats.keys())}
+
+
+def busy_cores(seconds: float) -> float:
+    """How many cores all processes of the machine use together, in the seconds that follow."""
+    before, begun_s = _busy_s(), time.monotonic()
+    time.sleep(seconds)
+    return (_busy_s() - before) / (time.monotonic() - begun_s)
+
+
+def _busy_s() -> float:
+    user, nice, system, _idle, _waiting, *interrupts = map(int, (_PROC / "stat").read_text().split("\n")[0].split()[1:])
+    return (user + nice + system + sum(interrupts[:3])) / _TICKS
 
 
 def thread_names(pid: int) -> dict[int, str]:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks.figures import Figure, Row
+from benchmarks.figures import Figure, Row, as_json
 from benchmarks.implementation import OWN, Assignment, Implementation, NotOffered, Tls, Wanted
 from benchmarks.implementations.penstock.resources import documents
 from benchmarks.lab import Interval, Lab, Sample
@@ -53,6 +53,16 @@ def test_one_round_is_enough_for_some_unless_more_are_asked_for(tmp_path: Path) 
     for asked, rounds in ((False, (1,)), (True, (1, 2, 3))):
         found = run([measure], Lab("", tmp_path), [_folder(tmp_path, str(asked))], 3, print, asked)
         assert found[0][0] == Figure(FIRST, rounds)
+
+
+def test_figures_say_how_busy_the_machine_was_before_their_measure(tmp_path: Path) -> None:
+    said: list[str] = []
+    measure = _measure(lambda name, number: {FIRST: 1, SECOND: 1})
+
+    (figures,) = run([measure], Lab("", tmp_path), [_folder(tmp_path, "ours")], 2, said.append, busy=lambda: 0.25)
+
+    assert [row["busy_cores"] for row in as_json(figures)] == [0.25, 0.25]
+    assert said == ["measuring made up:  (0.2 cores are busy)"]
 
 
 def test_analytics_and_filters_are_penstocks_own(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def compile_filter(filter_: Filter, exceeded: Exceeded = _ignored) -> CompiledFi
     """
     if filter_ == ALL_EVENTS:
         return None
-    expressions = cesql.compile_all([leaf.expression for leaf in _leaves(filter_) if isinstance(leaf, Cesql)])
+    texts = [leaf.expression for leaf in _leaves(filter_) if isinstance(leaf, Cesql)]
+    expressions = cesql.compile_all(texts) if texts else {}
     weights = sum(expressions[leaf.expression].weight for leaf in _leaves(filter_) if isinstance(leaf, Cesql))
     parts = sum(_parts(leaf, expressions) for leaf in _leaves(filter_))
     at_once = max(1, _AT_ONCE_COST // (parts * _PART_COST + min(weights * cesql.TEXT_MAX, cesql.BUDGET) + 1))

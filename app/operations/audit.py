@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from controller.kafka.topics import ensure_audit
+from controller.kafka.internal_topics import ensure_audit
 from knative import timefmt
 from knative.contract.kafka_names import audit_topic
 from knative.errors import NotReadyError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka.jars import ensure_jars
-from controller.kafka.topics import CHANGELOG, INTERNAL, traffic_configs
+from controller.kafka.internal_topics import CHANGELOG, INTERNAL, traffic_configs
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic, windows_changelog_topic
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaInvalid

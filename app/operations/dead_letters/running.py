@@ -21,7 +21,7 @@ from app.settings.load import Settings
 from app.worker.egress import guard_of
 from app.worker.producer.config import producer_config
 from app.worker.secrets.own_token import own_ingress
-from controller.kafka.topics import ensure_compacted
+from controller.kafka.internal_topics import ensure_compacted
 from knative.contract.kafka_names import redriven_topic
 from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError, PenstockError

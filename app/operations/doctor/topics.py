@@ -11,7 +11,7 @@ from app.operations.contract_snapshot import Contract
 from app.operations.doctor.check import Check, Level, ok, some
 from app.operations.plural import count
 from controller.config import ControllerConfig
-from controller.kafka.topics import AUDIT, CHANGELOG, INTERNAL, traffic_configs
+from controller.kafka.internal_topics import AUDIT, CHANGELOG, INTERNAL, traffic_configs
 from controller.plan.channels import dlq_configs, topic_configs
 from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names

@@ -24,7 +24,7 @@ from faust.app.base import BootStrategy
 from faust.types import TP
 
 from app.timing import LONGEST_WAIT_S, LOOK_S, START_S
-from controller.kafka.topics import ensure_traffic
+from controller.kafka.internal_topics import ensure_traffic
 from knative.backoff import doubling_s
 from knative.contract import kafka_names
 from tables.faust_support import OffsetControlApp, crash_of, end_app

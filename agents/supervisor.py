@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from agents.dispatch.context import DeliveryContext, OwnKafka, Secrets
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.own_kafka import OwnKafka, Secrets
 from agents.dispatch.runner import SubscriptionRunner
 from agents.reader.readers import Readers
 from agents.reader.topic_identity import TopicIdentity

@@ -14,7 +14,6 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,6 @@ import structlog
 import uvloop
 from faust.app.base import BootStrategy
 
-from agents.config import DeliveryConfig
-from agents.dispatch.context import DeliveryContext
-from agents.http.own_ingress import OwnIngress
-from agents.http.pool import PoolConfig
-from agents.ordering.turns import Turns
-from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.logging import configure_logging, log_uncaught
 from app.observability.metrics import Metrics
@@ -38,8 +31,6 @@ from app.settings.extras import OTEL, need
 from app.settings.kafka import secrets_folder, worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
-from app.worker.dlq_sizes import DlqSizes
-from app.worker.egress import guard_of
 from app.worker.ingress_config import driver_config, ingress_config
 from app.worker.lifecycle import Lifecycle
 from app.worker.parts import Parts
@@ -49,23 +40,17 @@ from app.worker.renewal import Renewal
 from app.worker.seat import Seat
 from app.worker.secrets.broker_secrets import BrokerSecret, BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
-from app.worker.secrets.own_token import own_ingress
 from app.worker.secrets.tls import ServerTls
 from app.worker.secrets.token_file import read_tokens
-from app.worker.system_clock import SystemClock
 from app.worker.traffic.component import TrafficComponent, why_not
 from controller.config import ControllerConfig
-from controller.outage import OutageAtStart
-from controller.place import Place
-from controller.service import Controller
 from knative.contract import kafka_names
-from knative.contract.records import Subscription
 from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
-from tables.faust_support import MemoryApp
+from tables.faust_support import ClientlessApp
 from tables.kafka.connection.python_clients import broker_settings
-from tables.status_table import StatusTable, reported_offsets
+from tables.status_table import StatusTable
 from web.console.safety import Mode, mode_of
 from web.http import registry
 from web.http.config import DriverConfig
@@ -77,6 +62,7 @@ from web.pages import health, subscribers, traffic
 
 if TYPE_CHECKING:
     from app.observability.span_export import SpanExport
+    from controller.place import Place
     from web.console.server import Console
 
 log = structlog.get_logger(__name__)
@@ -87,7 +73,7 @@ class _Boot(BootStrategy):
     enable_kafka_producer = False
 
 
-class WorkerApp(MemoryApp):
+class WorkerApp(ClientlessApp):
     """The Faust app of a worker: web views, agents on in-memory channels, services. It has no Kafka clients."""
 
     BootStrategy = _Boot
@@ -250,22 +236,11 @@ def _compose(
     else:
         ingress.register(app, replace(ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
-        context = _delivery_context(settings, kafka, producer, metrics, lifecycle, spans)
-        context = replace(context, counters=counters, reported=partial(_reported, status))
-        contract.on_change(lambda: context.own_addresses.use(contract.channels.values()))
-        parts.supervisor = Supervisor(app, contract, context, secrets)
-        metrics.watch(parts.supervisor.snapshots)
+        from app.worker.delivery import deliver
+
+        deliver(app, parts, kafka, lifecycle, counters)
     if settings.role in ("all", "controller") and settings.resources and lifecycle.is_first:
-        place = _cluster(settings, parts.controller_config, lifecycle, worker_id)
-        controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed, place)
-        parts.controller = controller
-        if settings.role == "controller":
-            outside = _cluster(settings, parts.controller_config, lifecycle, worker_id)
-            parts.outage = None if outside is None else OutageAtStart(outside, lifecycle.crashed)
-        parts.dlq_sizes = DlqSizes(
-            kafka, lambda: [one.dlq_topic for one in contract.channels.values()], lambda: controller.leading
-        )
-        metrics.watch_controller(parts.dlq_letters, None if place is None else parts.troubles)
+        _reconcile(parts, kafka, lifecycle)
     if settings.admin_port:
         parts.admin = _admin(app, parts, kafka, subscribers_page, seat)
     return parts
@@ -293,10 +268,6 @@ def _console(settings: Settings, parts: Parts, kafka: Mapping[str, Any], lifecyc
     from app.operations.console import console  # imports what only the console needs
 
     return console(settings, mode, parts, kafka, lifecycle.watches)
-
-
-def _reported(status: StatusTable, subscription: Subscription) -> dict[int, int]:
-    return reported_offsets(subscription, status.workers.values())
 
 
 def _broker_secrets(
@@ -330,13 +301,23 @@ def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:
     return admission
 
 
-def _own_ingress(settings: Settings, lifecycle: Lifecycle) -> OwnIngress | None:
-    found = own_ingress(settings)
-    if found is None:
-        return None
-    own, watch = found
-    lifecycle.watches.append(watch)
-    return own
+def _reconcile(parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle) -> None:
+    from app.worker.dlq_sizes import DlqSizes
+    from controller.outage import OutageAtStart
+    from controller.service import Controller
+
+    settings, contract = parts.settings, parts.contract
+    place = _cluster(settings, parts.controller_config, lifecycle, parts.worker_id)
+    controller = parts.controller = Controller(
+        parts.controller_config, contract, parts.status, parts.producer, lifecycle.crashed, place
+    )
+    if settings.role == "controller":
+        outside = _cluster(settings, parts.controller_config, lifecycle, parts.worker_id)
+        parts.outage = None if outside is None else OutageAtStart(outside, lifecycle.crashed)
+    parts.dlq_sizes = DlqSizes(
+        kafka, lambda: [channel.dlq_topic for channel in contract.channels.values()], lambda: controller.leading
+    )
+    parts.metrics.watch_controller(parts.dlq_letters, None if place is None else parts.troubles)
 
 
 def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle, worker_id: str) -> Place | None:
@@ -345,44 +326,3 @@ def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle,
     from controller.cluster import cluster  # takes a second at start, and 50 MB
 
     return cluster(config, lifecycle.crashed, worker_id)
-
-
-def _delivery_context(
-    settings: Settings,
-    kafka: Mapping[str, Any],
-    producer: KafkaProducer,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    spans: SpanExport | None,
-) -> DeliveryContext:
-    config = DeliveryConfig(
-        kafka=kafka,
-        instance=settings.instance,
-        buffer_bytes_max=settings.buffer_bytes_max,
-        fetch_bytes=settings.fetch_bytes,
-        event_bytes_max=settings.event_bytes_max,
-        commit_interval_s=settings.commit_interval_s,
-        commit_timeout_s=settings.commit_timeout_s,
-        session_timeout_s=settings.session_timeout_s,
-        group_protocol=settings.group_protocol,
-        revoke_drain_s=settings.revoke_drain_s,
-        drain_s=settings.drain_s,
-        retry_delay_cap_s=settings.retry_delay_cap_s,
-        retry_after_cap_s=settings.retry_after_cap_s,
-        reply_depth_max=settings.reply_depth_max,
-        log_deliveries=settings.log_level == "debug",
-    )
-    return DeliveryContext(
-        config=config,
-        pool_config=PoolConfig(reply_bytes_max=settings.event_bytes_max),
-        guard=guard_of(settings),
-        produce=producer,
-        observe=metrics,
-        clock=SystemClock(),
-        fatal=lifecycle.crashed,
-        gone=lifecycle.memory.gone,
-        changed=lifecycle.status_changed,
-        own_ingress=_own_ingress(settings, lifecycle),
-        turns=Turns(lifecycle.crashed),
-        trace=None if spans is None else spans.tracing,
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from agents.config import DeliveryConfig
 from agents.dispatch.hops import OwnAddresses
@@ -15,7 +15,6 @@ from agents.offsets.late_commits import Reported
 from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import Turns
-from knative.contract.broker_secrets import SecretProblem
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
 from knative.ports import Clock, Observe, Produce
@@ -42,25 +41,6 @@ class DeliveryContext:
     turns: Turns | None = None  #: None = no limit on starts per turn of the loop
     reported: Reported = lambda _: {}
     gone: Callable[[], None] = lambda: None  #: call it when a subscription was removed and its memory can be freed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OwnKafka:
-    """What uses the Secret of a Broker, for its Triggers in place of what the context has."""
-
-    kafka: Mapping[str, Any]
-    produce: Produce
-
-
-class Secrets(Protocol):
-    """The Secrets of Brokers."""
-
-    def get(self, reference: str) -> OwnKafka | SecretProblem:
-        """What uses a Secret; always the same object, until the contract does not refer to it. Or why it cannot be
-        used, or cannot yet."""
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when `get` may have another answer."""
 
 
 class RetryContext(Protocol):

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from app.settings.load import Settings
 from app.timing import GLANCE_S, LOOK_S
-from controller.outage import OutageAtStart
 from knative.backoff import doubling_s
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
 from tables.timing import AGAIN_S
+
+if TYPE_CHECKING:
+    from controller.outage import OutageAtStart
 
 log = structlog.get_logger(__name__)
 

@@ -6,24 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agents.supervisor import Supervisor
-from app.observability.admin_server import AdminServer
-from app.observability.metrics import Metrics
-from app.settings.load import Settings
-from app.worker.dlq_sizes import DlqSizes
-from app.worker.producer.kafka_producer import KafkaProducer
-from app.worker.renewal import Renewal
-from app.worker.secrets.broker_secrets import BrokerSecrets
-from app.worker.traffic.component import TrafficComponent
-from controller.config import ControllerConfig
-from controller.model import TROUBLES
-from controller.outage import OutageAtStart
-from controller.service import Controller
-from tables.contract_table import ContractTable
-from tables.status_table import StatusTable
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # not every role has all of them
+    from agents.supervisor import Supervisor
+    from app.observability.admin_server import AdminServer
+    from app.observability.metrics import Metrics
     from app.observability.span_export import SpanExport
+    from app.settings.load import Settings
+    from app.worker.dlq_sizes import DlqSizes
+    from app.worker.producer.kafka_producer import KafkaProducer
+    from app.worker.renewal import Renewal
+    from app.worker.secrets.broker_secrets import BrokerSecrets
+    from app.worker.traffic.component import TrafficComponent
+    from controller.config import ControllerConfig
+    from controller.outage import OutageAtStart
+    from controller.service import Controller
+    from tables.contract_table import ContractTable
+    from tables.status_table import StatusTable
 
 
 @dataclass(slots=True)
@@ -61,5 +59,7 @@ class Parts:
 
     def troubles(self) -> Mapping[str, int]:
         """How many things do not work at the API server, by what they are."""
+        from controller.model import TROUBLES
+
         troubles = [] if self.controller is None else self.controller.troubles()
         return {what: sum(one.what == what for one in troubles) for what in TROUBLES}

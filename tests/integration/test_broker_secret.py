@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from agents.dispatch.context import OwnKafka
+from agents.dispatch.own_kafka import OwnKafka
 from app.worker.secrets.broker_secrets import BrokerSecret
 from knative.contract.broker_secrets import INVALID
 from tables.kafka.connection.secret import read_secret

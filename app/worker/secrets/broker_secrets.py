@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import structlog
 from confluent_kafka import KafkaException
 
-from agents.dispatch.context import OwnKafka
+from agents.dispatch.own_kafka import OwnKafka
 from app.worker.producer.kafka_producer import KafkaProducer
 from knative.backoff import doubling_s
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem

@@ -12,7 +12,8 @@ import pytest
 
 from agents import supervisor as module
 from agents.config import DeliveryConfig
-from agents.dispatch.context import DeliveryContext, OwnKafka
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.own_kafka import OwnKafka
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
 from agents.reader.readers import Readers

@@ -6,16 +6,22 @@
 from __future__ import annotations
 
 import sys
-
-from faust.cli.faust import cli
+from importlib import import_module
 
 import app
+from app.lean_imports import import_libraries
 
 
 def main() -> None:
     """Run `faust -A app ARGUMENT...`."""
+    import_libraries()
+    from faust.cli.base import cli
+
+    is_worker = sys.argv[1:2] == ["worker"]
+    if not is_worker:
+        import_module("faust.cli.faust")  # all commands
     sys.argv[1:1] = ["-A", "app"]
-    if sys.argv[3:4] == ["worker"] and app.take_seat():
+    if is_worker and app.take_seat():
         sys.argv.insert(1, "--quiet")  # Faust's banner, of each process, would be between the lines of the log
     _ = app.app  # built before Faust puts the current folder first in the import path
     cli()

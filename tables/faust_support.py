@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import faust
 import structlog
+from faust.transport.base import Transport
+from faust.transport.consumer import Consumer
 from faust.types import TP
 from faust.web.drivers import DRIVERS
 
@@ -35,6 +37,32 @@ class MemoryApp(faust.App):
     def _create_directories(self) -> None:
         """Create none. Faust would create three at each start, for a store that Penstock does not use, and leave them
         in the temporary folder of the machine."""
+
+
+class _NoConsumer(Consumer):
+    """Faust asks each app for its consumer, also if it is not to start it."""
+
+
+_NoConsumer.__abstractmethods__ = frozenset()  # as far as it comes without a client
+
+
+class _NoClients(Transport):
+    Consumer = _NoConsumer
+    driver_version = "none"
+
+
+class _Unused:
+    """In place of a class of Faust that is never used, and would import a Kafka or an HTTP client."""
+
+
+class ClientlessApp(MemoryApp):
+    """An app whose channels are all in memory. It imports neither Faust's Kafka client nor its HTTP client."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, HttpClient=_Unused, PartitionAssignor=_Unused, **options)
+
+    def _new_transport(self) -> Any:
+        return _NoClients(self.conf.broker_consumer, self)
 
 
 class OffsetControlApp(MemoryApp):

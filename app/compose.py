@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,6 @@ from app.worker.seat import Seat
 from app.worker.secrets.broker_secrets import BrokerSecret, BrokerSecrets
 from app.worker.secrets.file_watch import FileWatch
 from app.worker.secrets.tls import ServerTls
-from app.worker.secrets.token_file import read_tokens
 from app.worker.traffic.component import TrafficComponent, why_not
 from controller.config import ControllerConfig
 from knative.contract import kafka_names
@@ -51,7 +50,9 @@ from tables.contract_table import ContractTable
 from tables.faust_support import ClientlessApp
 from tables.kafka.connection.python_clients import broker_settings
 from tables.status_table import StatusTable
+from web.console.limits import Limits
 from web.console.safety import Mode, mode_of
+from web.console.sessions import Sessions
 from web.http import registry
 from web.http.config import DriverConfig
 from web.ingress import view as ingress
@@ -261,13 +262,29 @@ def _admin(
     return AdminServer(config, parts.metrics, *checks, page, app.conf.web_ssl_context, console, others)
 
 
-def _console(settings: Settings, parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle) -> Console | None:
+def _console(
+    settings: Settings, parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle
+) -> Callable[[], Console] | None:
     mode = mode_of(settings.console, settings.admin_bind, bool(settings.console_tokens))
     if mode is Mode.OFF:
         return None
-    from app.operations.console import console  # imports what only the console needs
+    sessions = Sessions(Limits())
+    if settings.console_tokens:
+        from app.worker.secrets.token_file import read_names
 
-    return console(settings, mode, parts, kafka, lifecycle.watches)
+        path = Path(settings.console_tokens.removeprefix("file:"))
+
+        def use(names: Mapping[bytes, str]) -> None:
+            sessions.names = names
+
+        lifecycle.watches.append(FileWatch("PENSTOCK_CONSOLE_TOKENS", [path], lambda: read_names(path), use))
+
+    def make() -> Console:
+        from app.operations.console import console  # imports what only the console needs
+
+        return console(settings, mode, parts, kafka, sessions)
+
+    return make
 
 
 def _broker_secrets(
@@ -292,6 +309,8 @@ def _in_spans(own: ingress.OwnProducer, spans: SpanExport) -> ingress.OwnProduce
 def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:
     if not settings.tokens:
         return None
+    from app.worker.secrets.token_file import read_tokens
+
     path, admission = Path(settings.tokens.removeprefix("file:")), Admission(Senders({}))
 
     def use(senders: Senders) -> None:

@@ -31,8 +31,15 @@ TableT = TypeVar("TableT", bound=faust.Table)  # type: ignore[type-arg]
 # -- apps --------------------------------------------------------------------------------------------------------------
 
 
+class _Unused:
+    """In place of a class of Faust that is never used, and would import a client of HTTP or Kafka."""
+
+
 class MemoryApp(faust.App):
     """Base class of apps with `store="memory://"`, which keep everything in memory and in Kafka."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, HttpClient=_Unused, **options)
 
     def _create_directories(self) -> None:
         """Create none. Faust would create three at each start, for a store that Penstock does not use, and leave them
@@ -51,15 +58,11 @@ class _NoClients(Transport):
     driver_version = "none"
 
 
-class _Unused:
-    """In place of a class of Faust that is never used, and would import a Kafka or an HTTP client."""
-
-
 class ClientlessApp(MemoryApp):
-    """An app whose channels are all in memory. It imports neither Faust's Kafka client nor its HTTP client."""
+    """An app whose channels are all in memory. It does not import Faust's Kafka client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, HttpClient=_Unused, PartitionAssignor=_Unused, **options)
+        super().__init__(*args, PartitionAssignor=_Unused, **options)
 
     def _new_transport(self) -> Any:
         return _NoClients(self.conf.broker_consumer, self)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import aiohttp
 import orjson
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
@@ -54,12 +53,15 @@ class _Collected(Collector):
 
 
 async def _get(path: str, page: str) -> tuple[int, Any]:
-    limit = aiohttp.ClientTimeout(total=GLANCE_S)
+    request = f"GET {page} HTTP/1.1\r\nhost: process\r\nconnection: close\r\n\r\n".encode()
     try:
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(path), timeout=limit) as session,
-            session.get(f"http://process{page}") as answer,
-        ):
-            return answer.status, orjson.loads(await answer.read())
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):  # it has ended, starts, or hangs
+        async with asyncio.timeout(GLANCE_S):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                writer.write(request)
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            finally:
+                writer.close()
+        return int(head.split()[1]), orjson.loads(body)
+    except (OSError, IndexError, ValueError):  # it has ended, starts, or hangs
         return 0, None

@@ -1,0 +1,164 @@
+"""Takes the connections of the admin port. It answers the pages that machines ask for; all other connections go on at
+another server, which is imported with the first of them.
+
+    GET of a page here --> answer --> the next request of the connection
+    anything else      --> the other server gets the connection, with what was read of it
+
+Probes and scrapes come to every worker, and people to few: their server is aiohttp, which takes 12 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import cast
+
+import structlog
+
+from web.http.config import DriverConfig
+from web.http.messages import encode, with_close
+
+log = structlog.get_logger(__name__)
+
+HEAD_BYTES_MAX = 16 * 1024  #: the other server has limits of its own
+_IDLE_S = DriverConfig().keepalive_idle_s
+_LINE = re.compile(rb"GET (/[!-~]*) HTTP/1\.([01])")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~\x80-\xff]*)")
+_NOT_PLAIN = {b"content-length", b"transfer-encoding", b"expect", b"upgrade"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is answered."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A GET without a body. `rest`: what follows it."""
+
+    target: str
+    accept: str
+    keep: bool
+    rest: bytes
+
+
+class Reading(Enum):
+    """Why there is no `Asked`."""
+
+    MORE = "the request is not complete"
+    OTHER = "it is not a plain GET"
+
+
+def read(data: bytes) -> Asked | Reading:
+    """The request that `data` begins with."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    if not end and b"GET /".startswith(data[:5]) and len(data) <= HEAD_BYTES_MAX:
+        return Reading.MORE
+    first, *lines = head.split(b"\r\n")
+    line, fields = _LINE.fullmatch(first), [_FIELD.fullmatch(each) for each in lines]
+    if not end or line is None or not all(fields):
+        return Reading.OTHER
+    pairs = [(each[1].lower(), each[2].decode("latin-1")) for each in fields if each]
+    if any(name in _NOT_PLAIN for name, _ in pairs):
+        return Reading.OTHER
+
+    def text(wanted: bytes) -> str:
+        return ",".join(value for name, value in pairs if name == wanted)
+
+    keep = line[2] == b"1" and "close" not in text(b"connection").lower()
+    return Asked(line[1].decode(), text(b"accept"), keep, rest)
+
+
+#: (target, Accept) -> the page; None = the other server has it, or nobody.
+Find = Callable[[str, str], Awaitable[Page] | None]
+#: Makes a protocol of the other server.
+Other = Callable[[], Awaitable[Callable[[], asyncio.Protocol]]]
+
+
+class Front(asyncio.Protocol):
+    """One connection, until another server has it."""
+
+    def __init__(self, find: Find, other: Other, connections: set[Front], idle_s: float = _IDLE_S) -> None:
+        """`connections`: those that are open. `idle_s`: how long one may be without a complete request."""
+        self._find, self._other, self._connections, self._idle_s = find, other, connections, idle_s
+        self._data = b""
+        self._transport = cast(asyncio.Transport, None)  # set by connection_made, before anything else is called
+        self._idle: asyncio.TimerHandle | None = None
+        self.work: asyncio.Task[None] | None = None  #: on the present request
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._connections.add(self)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed."""
+        self._connections.discard(self)
+        self._wait(ends=True)
+        if self.work is not None:
+            self.work.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes arrived."""
+        self._data += data
+        if self.work is None:
+            self._next()
+
+    def close(self) -> None:
+        """Now, without finishing anything."""
+        self._transport.abort()
+
+    def _wait(self, *, ends: bool = False) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = None if ends else asyncio.get_running_loop().call_later(self._idle_s, self._transport.close)
+
+    def _next(self) -> None:
+        asked = read(self._data)
+        if asked is Reading.MORE:
+            return
+        page = self._find(asked.target, asked.accept) if isinstance(asked, Asked) else None
+        self._wait(ends=True)
+        self._transport.pause_reading()
+        run = self._hand_over() if page is None or asked is Reading.OTHER else self._answer(page, asked)
+        self.work = asyncio.get_running_loop().create_task(run)
+
+    async def _answer(self, page: Awaitable[Page], asked: Asked) -> None:
+        try:
+            found = await page
+        except Exception:
+            log.exception("a page of the admin port failed", target=asked.target)
+            found = Page(b'{"error":"internal error"}', 500)
+        wire = encode(found.status, (("content-type", found.content_type), *found.headers.items()), found.body)
+        self._transport.write(wire if asked.keep else with_close(wire))
+        self._data, self.work = asked.rest, None
+        if not asked.keep:
+            self._transport.close()
+            return
+        self._transport.resume_reading()
+        self._wait()
+        if self._data:
+            self._next()
+
+    async def _hand_over(self) -> None:
+        try:
+            make = await self._other()
+        except Exception:
+            log.exception("the pages of the admin port cannot be served")
+            self.close()
+            return
+        self._connections.discard(self)
+        protocol, self.work = make(), None
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        self._transport.resume_reading()
+        protocol.data_received(self._data)

@@ -4,6 +4,8 @@ connected. Run as a process by `app/worker/renewal`."""
 from __future__ import annotations
 
 import app
+from app.lean_imports import import_libraries
 
 if __name__ == "__main__":
+    import_libraries()
     print(app.app.conf.id)

@@ -62,7 +62,7 @@ class ClientlessApp(MemoryApp):
     """An app whose channels are all in memory. It does not import Faust's Kafka client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, PartitionAssignor=_Unused, **options)
+        super().__init__(*args, PartitionAssignor=_Unused, LeaderAssignor=_Unused, **options)
 
     def _new_transport(self) -> Any:
         return _NoClients(self.conf.broker_consumer, self)

@@ -41,11 +41,12 @@ log = structlog.get_logger(__name__)
 
 #: Imported before the fork, so that all processes share them. After the first two: what Faust would import later.
 _PRODUCT = (
-    "faust.cli.faust", "app.compose", "app.operations.faust_commands", "encodings.idna", "faust.app.router",
-    "faust.assignor.leader_assignor", "faust.fixups.django", "faust.tables.objects", "faust.tables.sets",
-    "faust.topics", "faust.transport.drivers.aiokafka", "faust.web.cache.backends.memory", "mode.threads",
-    "web.http.driver",
+    "faust.cli.worker", "app.compose", "encodings.idna", "faust.fixups.django", "faust.tables.objects",
+    "faust.tables.sets", "faust.topics", "faust.web.cache.backends.memory", "web.http.driver",
 )  # fmt: skip
+_DELIVERY = ("app.worker.delivery",)
+#: What only the first process uses, its copies do not pay for.
+_OF_ROLE = {"dispatcher": _DELIVERY, "all": (*_DELIVERY, "controller.service", "faust.transport.drivers.aiokafka")}
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _DUMPS = (signal.SIGUSR1, signal.SIGUSR2)  #: for all workers: they write what they do
 _SIGNALS = frozenset({*_STOPS, *_DUMPS, signal.SIGHUP, signal.SIGCHLD, STARTED_SIGNAL})
@@ -104,7 +105,7 @@ class _Supervisor:
         except PenstockError as problem:
             log.error(str(problem))
             raise SystemExit(problem.exit_code) from None
-        for name in _PRODUCT:
+        for name in (*_PRODUCT, *_OF_ROLE.get(self._settings.role, ())):
             importlib.import_module(name)
         # Faust asks for the module of each page. The first answer looks at all modules, and copies 4 MB after a fork.
         inspect.getmodule(inspect.currentframe())

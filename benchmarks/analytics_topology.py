@@ -61,7 +61,7 @@ def inputs_of(edges: int, seed: int = 1) -> Inputs:
     for number, delta in enumerate(_deltas(channels, chance)):
         summing.delta(replace(delta, number=number))
         sent[delta.channel] = sent.get(delta.channel, 0) + delta.counts.events
-    accepted, arrivals, types = summing.sums()
+    accepted, arrivals = summing.sums()
     return Inputs(
         instance="bench",
         now=NOW_S,
@@ -70,7 +70,6 @@ def inputs_of(edges: int, seed: int = 1) -> Inputs:
         states={one.uid: ready for one in subscriptions},
         traffic=[*accepted, *_settled(subscriptions, sent)],
         arrivals=arrivals,
-        types=types,
         window=Window(NOW_S - 600, NOW_S),
         tier=Tier.DELTAS,
         workers=3,
@@ -145,7 +144,7 @@ def _by_tables(pairs: int, contract: Inputs) -> Sums:
     namespaces = pa.array([one.namespace for one in contract.channels])
     names = pa.array([one.name for one in contract.channels])
     sources = pa.array([f"/fleet/vehicle/{number}" for number in range(_SOURCES)])
-    types = pa.array([f"fleet.vehicle.{what}" for what in ("moved", "stopped", "charged")])
+    types = pa.array([f"fleet.vehicle.{number}" for number in range(3)])
     for begin in range(0, pairs, _BATCH):
         number = np.arange(begin, min(begin + _BATCH, pairs))
         place = number // _SOURCES % len(names)
@@ -174,6 +173,7 @@ def _by_spark(spark: SparkSession, pairs: int, contract: Inputs) -> Sums:
         f.expr(f"concat('team-', {place} % {_NAMESPACES}) as namespace"),
         f.expr(f"concat('channel-', {place}) as channel"),
         f.expr("'' as subscription"),
+        f.expr("concat('fleet.vehicle.', id % 3) as type"),
         f.expr(f"concat('/fleet/vehicle/', id % {_SOURCES}) as source"),
         *(f.expr(f"bigint({counts.get(name, 0)}) as {column(name)}") for name in NAMES),
         f.expr("bigint(0) as late"),

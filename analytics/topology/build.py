@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from heapq import nsmallest
 
 from analytics.topology.document_builder import DocumentBuilder, rate_of
@@ -66,8 +65,8 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str], w
     rankings = tuple(ranking for ranking in _rankings(inputs, facts, walks) if ranking.rows)
     method = [*_method(inputs, facts, walks), *notes, *left_out]
     totals = None
-    if partial := facts.links_count() > whole:
-        counted = DocumentBuilder(inputs, replace(facts, published=None), walks.island_of).counted()
+    if partial := facts.edges_count() > whole:
+        counted = DocumentBuilder(inputs, facts, walks.island_of).counted()
         totals = sums(*counted, inputs.window.seconds)
         facts, what = part_of(facts, findings, rankings, walks.reach)
         method.append(what)

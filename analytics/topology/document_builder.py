@@ -67,12 +67,14 @@ class DocumentBuilder:
         return count if self._seconds > 0 else None
 
     def _edges(self) -> Iterator[Edge]:
-        for flow, arrivals in ((Flow.PUBLISHES, self._facts.published), (Flow.CARRIES, self._facts.types)):
-            for source, channel, events, size in rows_of(arrivals):
-                id_ = edge_id(flow, source, channel)
+        facts = self._facts
+        came = ((Flow.PUBLISHES, facts.published), (Flow.CARRIES, facts.types), (Flow.SENDS, facts.sent))
+        for flow, arrivals in came:
+            for source, target, events, size in rows_of(arrivals):
+                id_ = edge_id(flow, source, target)
                 rate, bytes_rate = self._rate(events), self._rate(size)
-                yield Edge(id_, source, channel, flow, Health.OK, self._count(events), rate, bytes_rate)
-        for consumer in self._facts.consumers:
+                yield Edge(id_, source, target, flow, Health.OK, self._count(events), rate, bytes_rate)
+        for consumer in facts.consumers:
             yield from self._of_consumer(consumer)
 
     def _of_consumer(self, one: SubscriptionFacts) -> Iterator[Edge]:

@@ -1,4 +1,5 @@
-"""Who gets the events of a type: by the filters of the subscriptions of the channels that it came to.
+"""Who sends the events of a type, and who gets them: by the filters of the subscriptions of the channels that it came
+to.
 
 A filter may decide by other attributes than the type, and then says "may". Pure.
 """
@@ -6,7 +7,7 @@ A filter may decide by other attributes than the type, and then says "may". Pure
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 
@@ -30,6 +31,15 @@ def readers_of(topology: Topology) -> Readers:
             text = filters.get(edge.target)
             readers[edge.source][edge.target] = from_json(orjson.loads(str(text))) if text else ALL_EVENTS
     return readers
+
+
+def senders_of(topology: Topology) -> Mapping[str, Sequence[str]]:
+    """The sources of each event type, the busiest first."""
+    senders: dict[str, list[str]] = defaultdict(list)
+    for edge in sorted(topology.edges, key=lambda edge: -(edge.events or 0)):
+        if edge.kind is Flow.SENDS:
+            senders[edge.target].append(edge.source)
+    return senders
 
 
 def takers(readers: Readers, event_type: Vertex, channel: str) -> dict[str, bool]:

@@ -1,7 +1,7 @@
 """Questions about vertices of a document: what is upstream and downstream of one, and which paths lead to another.
 
     impact   every vertex that events on their way to or from this one can pass, with the fewest hops to it; of an
-             event type, who sends to the channels that it came to, and who gets it there
+             event type, who sends it, and who gets it in the channels that it came to
     paths    the paths from one to another, the shortest first, with the latency of their deliveries
 
 A hop is one edge. What is measured is a delivery, from stored to answered: publishing and subscribing take no time of
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from analytics.topology.event_types import readers_of, takers, types_of
-from analytics.topology.model.document import LISTED_MAX, Edge, Flow, Health, Kind, Topology, Vertex
+from analytics.topology.model.document import LISTED_MAX, OF_TYPES, Edge, Flow, Health, Kind, Topology, Vertex
 from analytics.topology.model.names import delivered_by
 
 Edges = Mapping[str, Sequence[Edge]]
@@ -25,7 +25,8 @@ Edges = Mapping[str, Sequence[Edge]]
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A vertex upstream or downstream. Rates are its own, per second; `flow`: of the last edge of a shortest way.
+    """A vertex upstream or downstream. Rates are its own, per second, and those of a sender of an event type are of
+    this type; `flow`: of the last edge of a shortest way.
     `filter`: of a subscription, as JSON. `certain`: of a subscription that gets an event type from one of its channels;
     False if its filter may let only some of the events pass."""
 
@@ -126,7 +127,7 @@ def impact(topology: Topology, vertex: Vertex) -> Impact:
     leaving, entering = _by_end(topology.edges)
     certain: dict[str, bool] = {}
     if vertex.kind is Kind.EVENT_TYPE:
-        leaving, entering, certain = _of_type(topology, vertex, leaving, entering)
+        leaving, entering, certain = _of_type(topology, vertex, leaving)
     names = delivered_by(topology)
     of = {vertex.id: vertex for vertex in topology.vertices}
     of |= {id_: replace(of[id_], label=f"{name}, {of[id_].label}") for id_, name in names.items()}
@@ -138,19 +139,16 @@ def impact(topology: Topology, vertex: Vertex) -> Impact:
     )
 
 
-def _of_type(
-    topology: Topology, vertex: Vertex, leaving: Edges, entering: Edges
-) -> tuple[Edges, Edges, dict[str, bool]]:
-    """The edges to walk from an event type, and which subscriptions get all of its events. Upstream are those that sent
-    to its channels: which of them sent the type is not counted."""
+def _of_type(topology: Topology, vertex: Vertex, leaving: Edges) -> tuple[Edges, Edges, dict[str, bool]]:
+    """The edges to walk from an event type, those to walk back, and which subscriptions get all of its events."""
     carries = [edge for edge in topology.edges if edge.kind is Flow.CARRIES and edge.source == vertex.id]
     readers, certain, onward = readers_of(topology), dict[str, bool](), dict(leaving)
     for edge in carries:
         taking = takers(readers, vertex, edge.target)
         certain.update(taking)
         onward[edge.target] = [other for other in leaving.get(edge.target, ()) if other.target in taking]
-    back = [edge for carried in carries for edge in entering.get(carried.target, ())]
-    return {**onward, vertex.id: carries}, {vertex.id: back}, certain
+    sends = [edge for edge in topology.edges if edge.kind is Flow.SENDS and edge.target == vertex.id]
+    return {**onward, vertex.id: carries}, {vertex.id: sends}, certain
 
 
 def paths(
@@ -215,7 +213,7 @@ def _by_end(edges: Iterable[Edge]) -> tuple[Edges, Edges]:
     leaving: dict[str, list[Edge]] = defaultdict(list)
     entering: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
-        if edge.kind is not Flow.CARRIES:
+        if edge.kind not in OF_TYPES:
             leaving[edge.source].append(edge)
             entering[edge.target].append(edge)
     return dict(leaving), dict(entering)
@@ -253,8 +251,7 @@ def _reached(
             hops,
             edge.kind,
             one.health,
-            one.rate,
-            one.bytes_rate,
+            *((edge.rate, edge.bytes_rate) if edge.kind is Flow.SENDS else (one.rate, one.bytes_rate)),
             one.lag,
             filter_ if isinstance(filter_ := one.detail.get("filter"), str) else None,
             certain.get(id_),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WHOLE_EDGES_MAX = 100_000  #: a map of no more edges is in the document as a whole
 BUSIEST_MAX = 2_000  #: subscriptions, and channels
-ARRIVALS_MAX = 20_000  #: edges of sources, and of event types
+ARRIVALS_MAX = 20_000  #: edges of sources, of event types, and between these
 
 
 def part_of(
@@ -38,9 +38,12 @@ def part_of(
         if arrivals is not None:
             names.update(arrivals.channels[place] for place in set(arrivals.channel.tolist()))
     channels = {id_: channel for id_, channel in facts.channels.items() if id_ in names}
-    part = replace(facts, channels=channels, consumers=consumers, published=published, types=types)
+    sent = None
+    if facts.sent is not None and published is not None and types is not None:
+        sent = _sent(facts.sent, _starts(published), _starts(types))
+    part = replace(facts, channels=channels, consumers=consumers, published=published, types=types, sent=sent)
     return part, (
-        f"The map has {facts.links_count()} edges. Findings and rankings cover all of them. The page shows "
+        f"The map has {facts.edges_count()} edges. Findings and rankings cover all of them. The page shows "
         f"{len(consumers)} subscriptions and {len(channels)} channels that they name, or that are the busiest, and the "
         "figures of a source or a destination cover these."
     )
@@ -82,3 +85,17 @@ def _arrivals(published: Arrivals[str], names: set[str]) -> Arrivals[str]:
     sent = sent[np.lexsort((-published.events[sent], published.source[sent]))]
     _, first = np.unique(published.source[sent], return_index=True)
     return published.only(np.union1d(busiest, sent[first]))
+
+
+def _starts(arrivals: Arrivals[str]) -> set[str]:
+    return {arrivals.sources[place] for place in set(arrivals.source.tolist())}
+
+
+def _sent(sent: Arrivals[str], sources: set[str], types: set[str]) -> Arrivals[str]:
+    """The busiest between vertices that are shown."""
+    import numpy as np
+
+    of_sources = np.array([id_ in sources for id_ in sent.sources], dtype=np.bool_)
+    of_types = np.array([id_ in types for id_ in sent.channels], dtype=np.bool_)
+    rows = np.flatnonzero(of_sources[sent.source] & of_types[sent.channel])
+    return sent.only(np.sort(rows[np.argsort(-sent.events[rows], kind="stable")[:ARRIVALS_MAX]]))

@@ -139,7 +139,7 @@ class World:
         summing = Summing()
         for delta in self.flows:
             summing.delta(delta)
-        traffic, arrivals, types = summing.sums()
+        traffic, arrivals = summing.sums()
         inputs = Inputs(
             instance="penstock",
             now=NOW_S,
@@ -148,7 +148,6 @@ class World:
             states=dict(self.states),
             traffic=traffic,
             arrivals=arrivals,
-            types=types,
             window=Window(NOW_S - WINDOW_S, NOW_S),
             tier=Tier.DELTAS,
             namespace=namespace,
@@ -156,7 +155,7 @@ class World:
         )
         if counted:
             return inputs
-        return replace(inputs, traffic=(), arrivals=None, types=None, window=Window(), tier=Tier.NONE)
+        return replace(inputs, traffic=(), arrivals=None, window=Window(), tier=Tier.NONE)
 
 
 def split(label: str) -> tuple[str, str]:

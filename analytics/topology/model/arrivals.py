@@ -2,7 +2,9 @@
 
 row i: sources[source[i]] sent events[i] events of bytes[i] bytes to channels[channel[i]]
 
-The same columns say how much of each type came to each channel: `sources` are then the types.
+They are read with a row for each type of a channel, its stream. Three sums of these rows are in the map: what came from
+each source into a channel, what came of each type into a channel (`sources` are then the types), and what each source
+sent of each type (`channels` are then the types).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ SOURCES_MAX = 2_000  #: named sources; the rest, with the fewest events, is one 
 TYPES_MAX = 2_000  #: the same of event types
 
 Channel = TypeVar("Channel", bound=Hashable)
+Stream = tuple[str, str, str]  #: namespace and unique name of a channel, and a type of the events that come to it
 Numbers = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Columns = tuple[Numbers, Numbers, Ints, Ints]
@@ -75,29 +78,59 @@ def added_up(source: Numbers, channel: Numbers, events: Ints, size: Ints) -> Col
     )
 
 
-def published(
-    arrivals: Arrivals[tuple[str, str]], ids: Mapping[tuple[str, str], str], prefix: str = "source:"
-) -> tuple[Arrivals[str], int]:
-    """What came into the channels of `ids` (namespace and unique name -> vertex), by ids of vertices, and how many
-    sources (of `type:`, types) are one vertex because they are beyond the limit. That vertex has the prefix as its id,
-    and events without a source are in it too.
-    """
-    most = SOURCES_MAX if prefix == "source:" else TYPES_MAX
-    channels = sorted(ids[name] for name in arrivals.channels if name in ids)
-    places = {id_: place for place, id_ in enumerate(channels)}
-    to_channel = np.array([places[ids[name]] if name in ids else -1 for name in arrivals.channels], dtype=np.int32)
+@dataclass(frozen=True, eq=False, slots=True)
+class Came:
+    """What came into the channels of a map, by ids of vertices. `sources_left_out` and `types_left_out`: how many are
+    one vertex because they are beyond the limit. That vertex has the prefix as its id, and events without a source, or
+    type, are in it too."""
+
+    published: Arrivals[str]  #: from each source, by channel
+    types: Arrivals[str]  #: of each type, by channel
+    sent: Arrivals[str]  #: from each source, by type
+    sources_left_out: int
+    types_left_out: int
+
+
+def came_into(arrivals: Arrivals[Stream], ids: Mapping[tuple[str, str], str]) -> Came:
+    """What came into the channels of `ids` (namespace and unique name -> vertex)."""
+    channels, to_channel = _numbered([ids.get(stream[:2]) for stream in arrivals.channels])
+    types, to_type = _numbered([stream[2] for stream in arrivals.channels])
     came = arrivals.only((to_channel[arrivals.channel] >= 0) & (arrivals.events > 0))
-    totals, _ = came.of_sources()
+    channel, type_ = to_channel[came.channel], to_type[came.channel]
+    sources, to_source, sources_left_out = _named("source:", arrivals.sources, came.source, came.events, SOURCES_MAX)
+    types, to_kept, types_left_out = _named("type:", types, type_, came.events, TYPES_MAX)
+    source, type_ = to_source[came.source], to_kept[type_]
+    figures = came.events, came.bytes
+    return Came(
+        Arrivals(sources, channels, *added_up(source, channel, *figures)),
+        Arrivals(types, channels, *added_up(type_, channel, *figures)),
+        Arrivals(sources, types, *added_up(source, type_, *figures)),
+        sources_left_out,
+        types_left_out,
+    )
+
+
+def _numbered(names: Sequence[str | None]) -> tuple[list[str], Numbers]:
+    """The different names in their order, and the place of each one among them, -1 of None."""
+    different = sorted({name for name in names if name is not None})
+    places: dict[str | None, int] = {name: place for place, name in enumerate(different)}
+    return different, np.array([places.get(name, -1) for name in names], dtype=np.int32)
+
+
+def _named(
+    prefix: str, names: Sequence[str], numbers: Numbers, events: Ints, most: int
+) -> tuple[list[str], Numbers, int]:
+    """Ids of the names with the most events, the place of each name among them, and how many are left out."""
+    totals = _sums(numbers, len(names), events)
     busiest = np.argsort(-totals, kind="stable")  # of equal ones, the first by name
-    named = [number for number in busiest.tolist() if totals[number] and arrivals.sources[number]]
+    named = [number for number in busiest.tolist() if totals[number] and names[number]]
     kept = sorted(named[:most])
-    sources = [f"{prefix}{arrivals.sources[number]}" for number in kept]
-    to_source = np.zeros(len(totals), dtype=np.int32)
+    ids = [f"{prefix}{names[number]}" for number in kept]
+    places = np.zeros(len(names), dtype=np.int32)
     if int(totals[kept].sum()) < int(totals.sum()):
-        sources.insert(0, prefix)
-    to_source[kept] = np.arange(len(sources) - len(kept), len(sources))
-    columns = added_up(to_source[came.source], to_channel[came.channel], came.events, came.bytes)
-    return Arrivals(sources, channels, *columns), len(named) - len(kept)
+        ids.insert(0, prefix)
+    places[kept] = np.arange(len(ids) - len(kept), len(ids))
+    return ids, places, len(named) - len(kept)
 
 
 def _sums(numbers: Numbers, size: int, values: Ints) -> Ints:

@@ -1,6 +1,6 @@
 """The topology as a document: the source of every output (page, JSON, CSV, Mermaid, DOT), and comparable between runs.
 
-    event type --carries--> channel
+    source --sends--> event type --carries--> channel
 
     source --publishes--> channel --subscribes--> subscription --delivers------> subscriber (or a channel)
                                                        |------replies-------> reply destination (or a channel)
@@ -55,6 +55,10 @@ class Flow(StrEnum):
     REPLIES = "replies"
     DEAD_LETTERS = "dead-letters"
     CARRIES = "carries"  #: from an event type to a channel that events of the type came to
+    SENDS = "sends"  #: from a source to the type of its events
+
+
+OF_TYPES = frozenset({Flow.CARRIES, Flow.SENDS})  #: they join nothing: no walk passes them
 
 
 class Health(StrEnum):
@@ -239,7 +243,7 @@ class UnreadableTopology(PenstockError):
 def without_types(topology: Topology) -> Topology:
     """The same without event types, for pictures and lineage, which show what is joined."""
     vertices = tuple(vertex for vertex in topology.vertices if vertex.kind is not Kind.EVENT_TYPE)
-    edges = tuple(edge for edge in topology.edges if edge.kind is not Flow.CARRIES)
+    edges = tuple(edge for edge in topology.edges if edge.kind not in OF_TYPES)
     return replace(topology, vertices=vertices, edges=edges)
 
 

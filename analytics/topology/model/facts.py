@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -116,11 +116,16 @@ class Facts:
     sources_left_out: int = 0
     types: Arrivals[str] | None = None  #: by ids of event types and channels. Not part of walks, nor of `links_count`
     types_left_out: int = 0
+    sent: Arrivals[str] | None = None  #: by ids of sources and event types. Not part of them either
 
     def links_count(self) -> int:
-        """The number of edges."""
+        """The number of edges that walks pass."""
         pairs = 0 if self.published is None else len(self.published)
         return pairs + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
+
+    def edges_count(self) -> int:
+        """The number of edges with those of event types."""
+        return self.links_count() + sum(len(part) for part in (self.types, self.sent) if part is not None)
 
 
 def rows_of(arrivals: Arrivals[str] | None) -> Iterator[tuple[str, str, int, int]]:
@@ -142,9 +147,13 @@ def facts_of(inputs: Inputs) -> Facts:
         chains=_chains(consumers),
         imbalances=_imbalances(inputs, consumers, accepted, settled),
     )
-    published = _published(inputs.arrivals, names, "source:")
-    types = _published(inputs.types, names, "type:")
-    return Facts(channels, own, consumers, published[0], accepted, settled, joins, published[1], *types)
+    facts = Facts(channels, own, consumers, None, accepted, settled, joins)
+    if inputs.arrivals is None:
+        return facts
+    from analytics.topology.model.arrivals import came_into  # numpy is here if there are arrivals
+
+    came = came_into(inputs.arrivals, names)
+    return replace(facts, **{part.name: getattr(came, part.name) for part in fields(came)})
 
 
 def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[SubscriptionFacts]]:
@@ -217,16 +226,6 @@ def _accepted(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> dict[str,
     """Events and bytes that came into each channel."""
     came = ((names.get((one.namespace, one.channel)), one.counts) for one in inputs.traffic if one.accepted)
     return {id_: (counts.events, counts.bytes) for id_, counts in came if id_ is not None and counts.events}
-
-
-def _published(
-    arrivals: Arrivals[tuple[str, str]] | None, names: Mapping[tuple[str, str], str], prefix: str
-) -> tuple[Arrivals[str] | None, int]:
-    if arrivals is None:
-        return None, 0
-    from analytics.topology.model.arrivals import published  # numpy is here if there are arrivals
-
-    return published(arrivals, names, prefix)
 
 
 def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str, Traffic]:

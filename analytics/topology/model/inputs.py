@@ -15,7 +15,7 @@ from knative.traffic.counts import Counts
 from knative.traffic.latency_sketch import LatencySketch
 
 if TYPE_CHECKING:
-    from analytics.topology.model.arrivals import Arrivals
+    from analytics.topology.model.arrivals import Arrivals, Stream
 
 STALE_S = 300.0  #: traffic that ends earlier than this before a time is not of that time
 
@@ -55,8 +55,7 @@ class Inputs:
     subscriptions: Sequence[Subscription]
     states: Mapping[str, State] = field(default_factory=dict)
     traffic: Sequence[Traffic] = ()
-    arrivals: Arrivals[tuple[str, str]] | None = None  #: by source, namespace and unique name; None: not known
-    types: Arrivals[tuple[str, str]] | None = None  #: the same by event type
+    arrivals: Arrivals[Stream] | None = None  #: None: not known
     window: Window = field(default_factory=Window)
     tier: Tier = Tier.NONE
     namespace: str = ""  #: only this one and its neighbours; "" = all

@@ -29,6 +29,6 @@ def delivered_by(topology: Topology) -> Mapping[str, str]:
     ends = {vertex.id for vertex in topology.vertices if not vertex.namespace and _WITH_PORT.match(vertex.name)}
     callers: dict[str, set[str]] = defaultdict(set)
     for edge in topology.edges:
-        if edge.target in ends and edge.kind is not Flow.PUBLISHES:
+        if edge.target in ends and edge.kind is not Flow.SENDS:  # a type may be any text, a URL too
             callers[edge.target].add(names[edge.source])
     return {id_: min(some) + (f" +{len(some) - 1}" if len(some) > 1 else "") for id_, some in callers.items()}

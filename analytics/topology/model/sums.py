@@ -1,10 +1,11 @@
 """Sums deltas, windows or rows of Spark by key: what came into a channel, from whom, what a subscription settled.
 
     deltas (topic) ----\
-    windows (Parquet) --> Summing --> Traffic of each channel and subscription, Arrivals from each source, of each type
+    windows (Parquet) --> Summing --> Traffic of each channel and subscription, Arrivals from each source in each stream
     tables of Spark ---/
 
-Pairs of source and channel, and of type and channel, are numbers in columns while they are added up, never objects.
+A stream is a type of a channel. Pairs of source and stream are numbers in columns while they are added up, never
+objects.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from analytics.topology.model.arrivals import Arrivals, Columns, Ints, Numbers, added_up
+from analytics.topology.model.arrivals import Arrivals, Columns, Ints, Numbers, Stream, added_up
 from analytics.topology.model.inputs import Traffic
 from knative.traffic.counts import Counts, read
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 _PENDING_MAX = 1_000_000  #: rows of 40 bytes that wait to be added up
 _BLOCK = 4096  #: delta numbers of a process that are kept together
-Name = TypeVar("Name", str, tuple[str, str])
-Sums = tuple[list[Traffic], Arrivals[tuple[str, str]], Arrivals[tuple[str, str]]]  #: from sources, of types
+Name = TypeVar("Name", str, Stream)
+Sums = tuple[list[Traffic], Arrivals[Stream]]
 
 
 class Row(Protocol):
@@ -61,12 +62,10 @@ class Summing:
         # and until the last one the numbers of a process have a gap for each delta of the others.
         self._counted: dict[tuple[str, int], bytearray] = defaultdict(lambda: bytearray(_BLOCK // 8))
         self._sources: dict[str, int] = {}
-        self._types: dict[str, int] = {}
-        self._channels: dict[tuple[str, str], int] = {}
-        self._pending = tuple(array("q") for _ in range(5))
+        self._streams: dict[Stream, int] = {}
+        self._pending = tuple(array("q") for _ in range(4))
         none = np.empty(0, dtype=np.int32)
-        empty: Columns = (none, none, none.astype(np.int64), none.astype(np.int64))
-        self._of_sources = self._of_types = empty
+        self._came_in: Columns = (none, none, none.astype(np.int64), none.astype(np.int64))
 
     def delta(self, delta: Delta) -> bool:
         """Add one record of the traffic topic; False: it was already counted."""
@@ -101,23 +100,27 @@ class Summing:
             namespaces, channels, sources, types = (column.dictionary.to_pylist() for column in encoded)
             namespace, channel, source, type_ = (column.indices.to_numpy() for column in encoded)
             pair, to_pair = np.unique(namespace.astype(np.int64) << 32 | channel, return_inverse=True)
-            names = [(namespaces[key >> 32], channels[key & 0xFFFF_FFFF]) for key in pair.tolist()]
+            stream, to_stream = np.unique(to_pair.astype(np.int64) << 32 | type_, return_inverse=True)
+            places = ((pair[key >> 32], key & 0xFFFF_FFFF) for key in stream.tolist())
+            names = [(namespaces[key >> 32], channels[key & 0xFFFF_FFFF], types[kind]) for key, kind in places]
             self._add_up(
                 _numbers(self._sources, sources)[source],
-                _numbers(self._types, types)[type_],
-                _numbers(self._channels, names)[to_pair],
+                _numbers(self._streams, names)[to_stream],
                 batch["events"].to_numpy(),
                 batch["bytes"].to_numpy(),
             )
 
     def sums(self) -> Sums:
-        """The sums of channels and subscriptions in the order of their keys, who sent what came, and of which type."""
+        """The sums of channels and subscriptions in the order of their keys, and who sent what came."""
         self._flush()
-        arrivals = self._arrivals(self._sources, self._of_sources)
-        totals = zip(arrivals.channels, *(total.tolist() for total in arrivals.of_channels()), strict=True)
-        accepted = [Traffic(True, namespace, name, counts=Counts(*counts)) for (namespace, name), *counts in totals]
-        types = self._arrivals(self._types, self._of_types)
-        return [*(self._settled[key] for key in sorted(self._settled)), *accepted], arrivals, types
+        source, stream, events, size = self._came_in
+        sources, to_source = _sorted(self._sources)
+        streams, to_stream = _sorted(self._streams)
+        arrivals = Arrivals(sources, streams, *added_up(to_source[source], to_stream[stream], events, size))
+        accepted: dict[tuple[str, str], Traffic] = {}
+        for (*place, _), *counts in zip(streams, *(total.tolist() for total in arrivals.of_channels()), strict=True):
+            accepted.setdefault((place[0], place[1]), Traffic(True, *place)).counts += Counts(*counts)
+        return [*(self._settled[key] for key in sorted(self._settled)), *accepted.values()], arrivals
 
     def _done(
         self, namespace: str, channel: str, subscription: str, counts: Counts, latency: Mapping[int, int]
@@ -133,8 +136,7 @@ class Summing:
     def _came(self, row: Delta | Row) -> None:
         numbers = (
             _number(self._sources, row.source),
-            _number(self._types, row.type),
-            _number(self._channels, (row.namespace, row.channel)),
+            _number(self._streams, (row.namespace, row.channel, row.type)),
             row.counts.events,
             row.counts.bytes,
         )
@@ -144,29 +146,19 @@ class Summing:
             self._flush()
 
     def _flush(self) -> None:
-        source, type_, channel, events, size = (np.array(column, dtype=np.int64) for column in self._pending)
+        source, stream, events, size = (np.array(column, dtype=np.int64) for column in self._pending)
         for column in self._pending:
             del column[:]
-        self._add_up(source.astype(np.int32), type_.astype(np.int32), channel.astype(np.int32), events, size)
+        self._add_up(source.astype(np.int32), stream.astype(np.int32), events, size)
 
-    def _add_up(self, source: Numbers, type_: Numbers, channel: Numbers, events: Ints, size: Ints) -> None:
-        self._of_sources = _with(self._of_sources, source, channel, events, size)
-        self._of_types = _with(self._of_types, type_, channel, events, size)
-
-    def _arrivals(self, numbers: dict[str, int], columns: Columns) -> Arrivals[tuple[str, str]]:
-        name, channel, events, size = columns
-        names, to_name = _sorted(numbers)
-        channels, to_channel = _sorted(self._channels)
-        return Arrivals(names, channels, *added_up(to_name[name], to_channel[channel], events, size))
-
-
-def _with(before: Columns, name: Numbers, channel: Numbers, events: Ints, size: Ints) -> Columns:
-    return added_up(
-        np.concatenate([before[0], name]),
-        np.concatenate([before[1], channel]),
-        np.concatenate([before[2], events]),
-        np.concatenate([before[3], size]),
-    )
+    def _add_up(self, source: Numbers, stream: Numbers, events: Ints, size: Ints) -> None:
+        before = self._came_in
+        self._came_in = added_up(
+            np.concatenate([before[0], source]),
+            np.concatenate([before[1], stream]),
+            np.concatenate([before[2], events]),
+            np.concatenate([before[3], size]),
+        )
 
 
 def _number(numbers: dict[Name, int], name: Name) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analytics.topology.compare import PARTIAL, Difference
-from analytics.topology.event_types import readers_of, takers, types_of
+from analytics.topology.event_types import readers_of, senders_of, takers, types_of
 from analytics.topology.model.document import Flow, Ranking, Topology, Totals
 from analytics.topology.model.figures import FIGURES, figure
 from analytics.topology.model.totals import totals_of
@@ -221,13 +221,14 @@ def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
         return []
     columns = (
         Column("Type", long=True),
+        Column("Sent by", long=True),
         Column("Channel", long=True),
         Column("Events/s", numeric=True),
         Column("Bytes/s", numeric=True),
         Column("Taken by", long=True),
         Column("If the filter lets it pass", long=True),
     )
-    types, readers = types_of(topology), readers_of(topology)
+    types, readers, senders = types_of(topology), readers_of(topology), senders_of(topology)
     rows = []
     for edge in carries[:ROWS_MAX]:
         taking = takers(readers, types[edge.source], edge.target)
@@ -236,6 +237,7 @@ def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
             Row(
                 (
                     Cell(words.visible(types[edge.source].label)),
+                    _names(senders[edge.source], len(senders[edge.source]), labels),
                     _vertex_link(edge.target, labels),
                     _figure(edge.rate, words.rate(edge.rate)),
                     _figure(edge.bytes_rate, words.bytes_rate(edge.bytes_rate)),
@@ -244,7 +246,10 @@ def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
                 )
             )
         )
-    note = "What came to each channel, and the subscriptions whose filters take all of it, or may take some."
+    note = (
+        "What came to each channel, and the subscriptions whose filters take all of it, or may take some. Sent by: to "
+        "any channel, the busiest first."
+    )
     return [Table("types", "Event types", note, columns, tuple(rows), len(carries))]
 
 

@@ -71,6 +71,7 @@ FLOWS: Mapping[str, str] = {
     "replies": "replies",
     "dead-letters": "dead letters",
     "carries": "comes to",
+    "sends": "sends",
 }
 #: The worst first: the scripts take their order from here.
 HEALTHS: Mapping[str, str] = {

@@ -27,7 +27,7 @@ from tables.status_table import FRESH_S, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
 if TYPE_CHECKING:
-    from analytics.topology.model.arrivals import Arrivals
+    from analytics.topology.model.arrivals import Arrivals, Stream
 
 MAKE_TABLES = "Create them: penstock job traffic."
 _TURN_ON = "Workers write it while PENSTOCK_TRAFFIC is on."
@@ -57,8 +57,7 @@ class Counted:
     """Traffic of a window, added up; `notes`: sentences on how it was read."""
 
     traffic: Sequence[Traffic]
-    arrivals: Arrivals[tuple[str, str]] | None
-    types: Arrivals[tuple[str, str]] | None
+    arrivals: Arrivals[Stream] | None
     window: Window
     notes: tuple[str, ...] = ()
 
@@ -91,7 +90,6 @@ def read_inputs(
         states=states_of(contract, query.now, query.since),
         traffic=counted.traffic,
         arrivals=counted.arrivals,
-        types=counted.types,
         window=counted.window,
         tier=tier,
         namespace=query.namespace,
@@ -160,7 +158,7 @@ def traffic_of(
         notes.append("The statuses of workers are of now, so they say nothing of a window that ended before.")
     elif query.tier is not Tier.NONE and workers:
         window, of = Window(query.now - 60.0, query.now), Tier.STATUS
-    return Counted((), None, None, window, tuple(notes)), of
+    return Counted((), None, window, tuple(notes)), of
 
 
 def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:

@@ -6,16 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from analytics.topology import exports
+from analytics.topology import exports, selection
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
 from analytics.topology.formats.backstage import backstage
 from analytics.topology.formats.openlineage import openlineage
 from analytics.topology.model import arrivals
 from analytics.topology.model.document import Finding, Flow, Kind, Severity, Topology, Vertex, from_json, to_json
+from analytics.topology.model.facts import facts_of
+from analytics.topology.model.names import delivered_by
 from analytics.topology.questions import Impact, impact, vertices_named
 from analytics.topology.report import render
 from analytics.topology.report.pagegraph import gather
+from analytics.topology.report.tables import tables
 from app.cli.output.topology import summary
 from app.cli.output.topology_questions import show_impact
 from knative.filters.dialects import Cesql, Exact, Prefix
@@ -78,6 +81,13 @@ def test_the_document_has_each_type_and_the_channels_that_it_came_to() -> None:
         ("type:order.Paid", "broker:test/audit"): 5,
         ("type:t", "channel:test/orders"): 7,
     }
+    sent = {(edge.source, edge.target): edge.events for edge in topology.edges if edge.kind is Flow.SENDS}
+    assert sent == {
+        ("source:/web", "type:order.paid"): 60,
+        ("source:/app", "type:order.created"): 20,
+        ("source:/web", "type:order.Paid"): 5,
+        ("source:/s", "type:t"): 7,
+    }
     assert from_json(to_json(topology)) == topology
     assert "4 event types" in summary(topology)
 
@@ -85,7 +95,8 @@ def test_the_document_has_each_type_and_the_channels_that_it_came_to() -> None:
 def test_types_join_nothing() -> None:
     """All that is not about types is as if no type were known."""
     inputs = shop().inputs()
-    topology, without = build(inputs, LocalEngine()), build(replace(inputs, types=None), LocalEngine())
+    facts = replace(facts_of(inputs), types=None, sent=None)
+    topology, without = build(inputs, LocalEngine()), build(inputs, LocalEngine(), facts)
 
     assert (topology.islands, topology.reach, topology.rankings) == (without.islands, without.reach, without.rankings)
     assert len(topology.islands) == 2
@@ -150,10 +161,7 @@ def test_a_channel_without_subscriptions_is_unread_and_nothing_more() -> None:
 def test_impact_of_a_type_says_who_gets_it_and_by_which_filter() -> None:
     answer = asked(built(shop()), "type:order.paid")
 
-    assert {(row.id, row.hops, row.flow) for row in answer.upstream} >= {
-        ("source:/web", 1, Flow.PUBLISHES),
-        ("source:/app", 1, Flow.PUBLISHES),
-    }
+    assert [(row.id, row.hops, row.flow, row.rate) for row in answer.upstream] == [("source:/web", 1, Flow.SENDS, 1.0)]
     taking = {row.id: (row.certain, row.filter) for row in answer.downstream if row.kind is Kind.TRIGGER}
     assert taking == {
         "trigger:test/paid": (True, '{"exact":{"type":"order.paid"}}'),
@@ -171,6 +179,7 @@ def test_impact_of_a_type_is_printed_with_the_filters(capsys: pytest.CaptureFixt
     lines = {line.split()[2]: line for line in capsys.readouterr().out.splitlines() if len(line.split()) > 3}
     assert lines["test/trigger:paid"].endswith('{"exact":{"type":"order.paid"}}')
     assert lines["test/trigger:vip"].endswith("""{"cesql":"tier = 'vip'"} (may pass)""")
+    assert lines["/web"].split()[3:6] == ["sends", "ok", "1/s"]
 
 
 def test_events_of_a_subscription_go_on_downstream() -> None:
@@ -196,6 +205,30 @@ def test_types_beyond_the_limit_are_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert not {id_ for id_ in findings(topology) if id_.startswith("untaken")}
 
 
+def test_of_another_namespace_only_what_came_to_its_channels_was_sent() -> None:
+    world = World().channel("a/x").channel("b/y").sent("a/x", "/s", 3, "t").sent("b/y", "/s", 2, "t")
+    topology = built(world.sent("a/x", "/r", 9, "t"), namespace="b")
+
+    assert [(row.id, row.rate) for row in asked(topology, "type:t").upstream] == [("source:/s", 0.033333)]
+
+
+def test_of_a_large_map_the_busiest_senders_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "ARRIVALS_MAX", 1)
+    edges = facts_of(shop().inputs()).edges_count()
+    topology = built(shop(), whole=edges - 1)
+
+    assert topology.partial
+    assert [edge.id for edge in topology.edges if edge.kind is Flow.SENDS] == ["source:/web sends type:order.paid"]
+    ids = {vertex.id for vertex in topology.vertices}
+    assert all({edge.source, edge.target} <= ids for edge in topology.edges)
+    assert not built(shop(), whole=edges).partial, "this map is in the document as a whole"
+
+
+def test_a_type_that_looks_like_a_destination_is_none() -> None:
+    topology = built(World().channel("c").sent("c", "/s", 1, "http://billing:8080/"))
+    assert delivered_by(topology) == {}
+
+
 def test_the_page_has_a_table_of_types_in_which_their_text_is_text() -> None:
     page = render(built(shop().sent("main", "/web", 1, HOSTILE)))
 
@@ -203,6 +236,11 @@ def test_the_page_has_a_table_of_types_in_which_their_text_is_text() -> None:
     assert HOSTILE not in page
     rows = read_page(page).text
     assert "order.created" in rows
+    types = next(table for table in tables(built(shop()), gather(built(shop()))) if table.name == "types")
+    assert [[cell.text for cell in row.cells[:3]] for row in types.rows[:2]] == [
+        ["order.paid", "/web", "test/audit"],
+        ["order.paid", "/web", "test/main"],
+    ]
 
 
 def test_of_another_namespace_not_all_subscriptions_are_in_the_map() -> None:

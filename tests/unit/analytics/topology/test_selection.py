@@ -75,7 +75,7 @@ def test_a_part_does_not_grow_with_the_map(monkeypatch: pytest.MonkeyPatch) -> N
         assert ids == {"self-reply:channel:test/c-7", "single-point:uri:http://graveyard"}
     sizes = [sum(edge.kind is not Flow.PUBLISHES for edge in part.edges) for part in parts]
     assert sizes[0] == sizes[1] < 200
-    assert [part.method[-1].partition(".")[0] for part in parts] == ["The map has 1401 edges", "The map has 2801 edges"]
+    assert [part.method[-1].partition(".")[0] for part in parts] == ["The map has 1651 edges", "The map has 3251 edges"]
 
 
 def test_too_many_findings_of_one_rule_are_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None:

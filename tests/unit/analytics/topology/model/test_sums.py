@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import defaultdict
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 
 from analytics.topology.model import arrivals as columns
 from analytics.topology.model import sums
-from analytics.topology.model.arrivals import Arrivals, published
+from analytics.topology.model.arrivals import Arrivals, came_into
 from analytics.topology.model.sums import Summing
 from knative.traffic.counts import Counts
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta
 
 Row = tuple[str, tuple[str, str], int, int]
+End = TypeVar("End", str, tuple[str, str], tuple[str, str, str])
 _NAMES = st.sampled_from(["", "/a", "/b", "urn:ü", "/c"])
 _ROWS = st.lists(
     st.tuples(
@@ -31,20 +33,20 @@ _ROWS = st.lists(
 )
 
 
-def added_up(rows: list[Row]) -> list[Row]:
+def added_up(rows: list[tuple[str, End, int, int]]) -> list[tuple[str, End, int, int]]:
     """The slow way."""
-    totals: dict[tuple[str, tuple[str, str]], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    totals: dict[tuple[str, End], tuple[int, int]] = defaultdict(lambda: (0, 0))
     for source, channel, events, size in rows:
         before = totals[source, channel]
         totals[source, channel] = (before[0] + events, before[1] + size)
-    return [(*pair, *total) for pair, total in sorted(totals.items())]
+    return [(source, end, events, size) for (source, end), (events, size) in sorted(totals.items())]
 
 
 @pytest.mark.parametrize("pending", [1, 3, sums._PENDING_MAX])
 @given(rows=_ROWS, types=st.lists(_NAMES, min_size=30, max_size=30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_columns_add_up_as_dictionaries_do(pending: int, rows: list[Row], types: list[str]) -> None:
-    """Deltas one by one, and a table of rows: by source, and by type."""
+    """Deltas one by one, and a table of rows: by source and stream."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "_PENDING_MAX", pending)
         single, table = Summing(), Summing()
@@ -59,40 +61,59 @@ def test_columns_add_up_as_dictionaries_do(pending: int, rows: list[Row], types:
             pa.array(value, kind) for value, kind in zip(lists, [pa.string()] * 4 + [pa.int64()] * 2, strict=True)
         ]
         table.came(pa.table(dict(zip(names, arrays, strict=True))))
-        wanted = added_up(rows)
+        by_stream = [(row[0], (*row[1], type_), *row[2:]) for type_, row in zip(types, rows, strict=False)]
         for summing in (single, table):
-            accepted, arrivals, carried = summing.sums()
-            assert list(carried.rows()) == added_up(
-                [(type_, *row[1:]) for type_, row in zip(types, rows, strict=False)]
-            )
-            assert list(arrivals.rows()) == wanted
+            accepted, arrivals = summing.sums()
+            assert list(arrivals.rows()) == added_up(by_stream)
             of_channels = added_up([("", channel, events, size) for _, channel, events, size in rows])
             assert [((one.namespace, one.channel), *one.counts.values()[:2]) for one in accepted] == [
                 row[1:] for row in of_channels
             ]
 
 
-@given(rows=_ROWS, limit=st.integers(1, 5))
-def test_sources_beyond_the_limit_are_one(rows: list[Row], limit: int) -> None:
-    """Those with the fewest events; of equal ones, the last by name. Channels that are not in the map are left out."""
+@given(rows=_ROWS, types=st.lists(_NAMES, min_size=30, max_size=30), limits=st.tuples(*[st.integers(1, 5)] * 2))
+def test_what_came_is_summed_by_source_type_and_channel(
+    rows: list[Row], types: list[str], limits: tuple[int, int]
+) -> None:
+    """Sources and types beyond the limit are one: those with the fewest events; of equal ones, the last by name.
+    Channels that are not in the map are left out."""
     ids = {("n", "c"): "channel:n/c", ("n", "broker:c"): "broker:n/c", ("m", "c"): "channel:m/c"}
-    known = [row for row in added_up(rows) if row[1] in ids and row[2]]
-    totals: dict[str, int] = defaultdict(int)
-    for source, _, events, _ in known:
-        totals[source] += events
-    named = sorted(filter(None, totals), key=lambda source: (-totals[source], source))
-    kept = {"", *named[:limit]}
+    came = [
+        ((source, type_, ids[place]), events, size)
+        for (source, place, events, size), type_ in zip(rows, types, strict=False)
+        if place in ids
+    ]
     summing = Summing()
-    for number, (source, (namespace, name), events, size) in enumerate(rows):
-        summing.delta(Delta("w", number, 1, ACCEPTED, namespace, name, "", "t", source, Counts(events, size)))
+    for number, ((source, (namespace, name), events, size), type_) in enumerate(zip(rows, types, strict=False)):
+        summing.delta(Delta("w", number, 1, ACCEPTED, namespace, name, "", type_, source, Counts(events, size)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "SOURCES_MAX", limit)
-        found, left_out = published(summing.sums()[1], ids)
+        patch.setattr(columns, "SOURCES_MAX", limits[0])
+        patch.setattr(columns, "TYPES_MAX", limits[1])
+        found = came_into(summing.sums()[1], ids)
 
-    wanted = [(f"source:{row[0] if row[0] in kept else ''}", ids[row[1]], *row[2:]) for row in known]
-    assert list(found.rows()) == added_up(wanted)  # type: ignore[arg-type]
-    assert left_out == len(named[limit:])
+    kept, left_out = [], []
+    for which, limit in enumerate(limits):
+        totals: dict[str, int] = defaultdict(int)
+        for names, events, _ in came:
+            totals[names[which]] += events
+        named = sorted((name for name in totals if name and totals[name]), key=lambda name: (-totals[name], name))
+        kept.append(set(named[:limit]))
+        left_out.append(len(named[limit:]))
+    shown = [
+        (
+            f"source:{source if source in kept[0] else ''}",
+            f"type:{type_ if type_ in kept[1] else ''}",
+            channel,
+            (events, size),
+        )
+        for (source, type_, channel), events, size in came
+        if events
+    ]
+    assert list(found.published.rows()) == added_up([(source, channel, *sizes) for source, _, channel, sizes in shown])
+    assert list(found.types.rows()) == added_up([(type_, channel, *sizes) for _, type_, channel, sizes in shown])
+    assert list(found.sent.rows()) == added_up([(source, type_, *sizes) for source, type_, _, sizes in shown])
+    assert [found.sources_left_out, found.types_left_out] == left_out
 
 
 def test_a_pair_takes_some_tens_of_bytes() -> None:

@@ -135,13 +135,15 @@ def _days(
     days: dict[str, list[str]] = {}
     for file in files:
         days.setdefault(file.rpartition("/run=")[0], []).append(file)
+    last: pa.Table | None = None
     for folder, names in sorted(days.items(), key=lambda pair: pair[0].rpartition("/day=")[2]):
         stored_size = int(folder.rpartition("/resolution=")[2].partition("/")[0])
         if stored_size > size and not whole:
             continue
         length = max(size, stored_size)
         rows = _dataset(dataset, names).to_table(SCHEMA.names, filter=_within(length, *span))
-        rows = counted_once(rows) if whole else rows
+        if whole and rows.num_rows:
+            rows, last = counted_once(rows, last), rows.filter(pc.equal(rows["start"], pc.max(rows["start"])))
         yield rows if length == stored_size else merge(coarsen(rows, length))
 
 

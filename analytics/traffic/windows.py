@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from knative.traffic.counts import NAMES, Counts, column
 from knative.traffic.latency_sketch import LatencySketch, quantile
@@ -24,6 +25,7 @@ MINUTE_S = 60
 HOUR_S = 3600
 DAY_S = 86_400
 _MINUTES_MAX_S = 6 * HOUR_S
+_MINUTE_BITS = 33  #: of the minutes until the year 9999
 
 STORED = "stored"
 ACCEPTED = "accepted"
@@ -90,13 +92,41 @@ def size_for(since_s: float, until_s: float) -> int:
     return MINUTE_S if until_s - since_s <= _MINUTES_MAX_S else HOUR_S
 
 
-def counted_once(table: pa.Table) -> pa.Table:
-    """The rows without those `accepted` that are `stored` as well, of the same channel and start."""
-    place = ["namespace", "channel", "start"]
-    stored = table.filter(pc.equal(table["kind"], STORED)).select(place)
-    numbered = table.select([*place, "kind"]).append_column("row", pa.array(np.arange(table.num_rows)))
-    again = numbered.filter(pc.equal(numbered["kind"], ACCEPTED)).join(stored, place, join_type="left semi")
-    return table.filter(pc.invert(pc.is_in(numbered["row"], again["row"].combine_chunks())))
+def counted_once(table: pa.Table, before: pa.Table | None = None) -> pa.Table:
+    """The rows without those `accepted` that are `stored` as well, of the same channel and start. `before`: the last
+    windows before them.
+
+    An event that is stored at the end of a window may be accepted in the next one. If nothing is stored in that, what
+    is accepted there was stored before, unless it is more than had not been accepted until then. (A process that is
+    late counts it one window before.)
+    """
+    rows = table if before is None else pa.concat_tables([before, table])
+    names = pc.binary_join_element_wise(rows["namespace"], rows["channel"], "/").combine_chunks().dictionary_encode()
+    minutes = rows["start"].to_numpy() // MINUTE_S
+    keys = names.indices.to_numpy().astype(np.int64) << _MINUTE_BITS | minutes
+    places, first, of_row = np.unique(keys, return_index=True, return_inverse=True)
+    events, sums = rows["events"].to_numpy(), dict[str, NDArray[np.int64]]()
+    for kind in (STORED, ACCEPTED):
+        is_kind = pc.equal(rows["kind"], kind).to_numpy()
+        sums[kind] = np.zeros(len(places), np.int64)
+        np.add.at(sums[kind], of_row[is_kind], events[is_kind])
+    stored, accepted = sums[STORED], sums[ACCEPTED]
+    beside = np.zeros(len(places), np.int64)
+    is_next = places[:-1] + rows["size"].to_numpy()[first[:-1]] // MINUTE_S == places[1:]
+    beside[1:] += np.where(is_next, np.minimum(_unaccepted(places, stored - accepted), stored)[:-1], 0)
+    beside[:-1] += np.where(is_next, np.maximum(stored - accepted, 0)[1:], 0)
+    again = ((stored > 0) | (accepted <= beside))[of_row] & is_kind
+    return table.filter(pa.array(~again[rows.num_rows - table.num_rows :]))
+
+
+def _unaccepted(places: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many stored events of a channel are not accepted at the end of each window; never below 0. `more`: by how
+    much they became more in it."""
+    left = np.empty_like(more)
+    for part in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places >> _MINUTE_BITS)) + 1):
+        sums = np.cumsum(more[part])
+        left[part] = sums - np.minimum(np.minimum.accumulate(sums), 0)
+    return left
 
 
 def table_of(windows: Sequence[Window]) -> pa.Table:

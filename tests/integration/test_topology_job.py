@@ -14,7 +14,7 @@ from analytics.topology.model.document import Window
 from analytics.topology.model.sums import Summing, Sums
 from analytics.topology.spark import sums
 from analytics.topology.spark.traffic import of_deltas, of_windows
-from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, table_of
+from analytics.traffic.windows import DAY_S, HOUR_S, MINUTE_S, counted_once, table_of, windows_of
 from analytics.traffic.windows import Window as Row
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta, encode
@@ -108,3 +108,32 @@ def test_without_its_jars_graphframes_says_what_is_missing(spark: SparkSession) 
         return  # they are here; the contract suite runs on them
     with pytest.raises(NoGraphFramesError, match=r"io\.graphframes:graphframes-spark4_2\.13.*--jars.*--engine local"):
         GraphFramesEngine(spark)
+
+
+def test_spark_counts_once_what_the_tables_count_once(spark: SparkSession) -> None:
+    """Each minute with events stored, and accepted: late, early, one after the other, and without records."""
+    begin = int(NOW_S) // DAY_S * DAY_S - 2 * MINUTE_S
+    minutes = {
+        "late": [(1, 0), (0, 1), (0, 0), (2, 1), (0, 1)],
+        "each is late": [(1, 0), (1, 1), (1, 1), (0, 1)],
+        "early": [(0, 1), (1, 0)],
+        "gone": [(5, 9), (0, 5), (0, 1)],
+        "apart": [(1, 0), (0, 0), (0, 1)],
+    }
+    rows = [
+        Row(begin + number * MINUTE_S, MINUTE_S, kind, "n", channel, "", "t", "/a", Counts(count))
+        for channel, counts in minutes.items()
+        for number, both in enumerate(counts)
+        for kind, count in zip(("stored", "accepted"), both, strict=True)
+        if count
+    ]
+    expected = Summing()
+    for row in windows_of(counted_once(table_of(rows))):
+        expected.row(row)
+
+    frame = of_windows(frame_of_table(spark, table_of(rows)), begin, begin + 10 * MINUTE_S)
+    found, _ = sums.fetch(frame, lambda window: window or Window())
+
+    same(found, expected.sums())
+    counts = {channel: events for _, (_, channel, _), events, _ in found[1].rows()}
+    assert counts == {"late": 3, "each is late": 3, "early": 1, "gone": 11, "apart": 2}

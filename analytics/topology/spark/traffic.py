@@ -1,7 +1,7 @@
 """Traffic as a DataFrame of sums, from the workers' deltas in Kafka or from the tables of the traffic job.
 
     topic records --read_deltas, each (by, n) once--> rows in the window --> sums.fetch
-    Parquet windows of a size, `stored` or else `accepted` of each --> the same rows
+    Parquet windows of a size, what came counted once --> the same rows
 
 The caller chooses between the two.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from analytics.traffic.deltas import read_deltas
 from analytics.traffic.frames import summed
-from analytics.traffic.windows import COUNTS, size_for
+from analytics.traffic.windows import ACCEPTED, COUNTS, STORED, size_for
 from knative.traffic.counts import NAMES, column
 
 if TYPE_CHECKING:
@@ -52,10 +52,28 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
     begin = f.col("start") - f.col("start") % size
     rows = rows.where((begin + size > int(since)) & (begin < until))
     place = ["namespace", "channel", "start"]
-    stored = rows.where("kind = 'stored'").select(*place).distinct()
-    accepted = rows.where("kind = 'accepted'").join(stored, place, "left_anti").select(rows.columns)
+    accepted = rows.where("kind = 'accepted'").join(_again(rows), place, "left_anti").select(rows.columns)
     rows = rows.where("kind <> 'accepted'").unionByName(accepted)
     return sums_of(rows.withColumns({"first": begin, "last": begin + size}))
+
+
+def _again(rows: DataFrame) -> DataFrame:
+    """Where what was accepted is stored as well: see `counted_once`, which says the same of an Arrow table."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    came = {kind: f.sum(f.when(f.col("kind") == kind, f.col("events")).otherwise(0)) for kind in (STORED, ACCEPTED)}
+    place = ["namespace", "channel", "start"]
+    totals = rows.groupBy(*place, "size").agg(*(total.alias(kind) for kind, total in came.items()))
+    by_start, more = Window.partitionBy("namespace", "channel").orderBy("start"), f.col(STORED) - f.col(ACCEPTED)
+    until = by_start.rowsBetween(Window.unboundedPreceding, 0)
+    left = f.col("sums") - f.least(f.min("sums").over(until), f.lit(0))
+    totals = totals.withColumn("sums", f.sum(more).over(until)).withColumn("left", f.least(left, f.col(STORED)))
+    end = f.col("start") + f.col("size")
+    before = f.when(f.lag(end).over(by_start) == f.col("start"), f.lag("left").over(by_start)).otherwise(0)
+    spare = f.greatest(more, f.lit(0))
+    after = f.when(f.lead("start").over(by_start) == end, f.lead(spare).over(by_start)).otherwise(0)
+    return totals.withColumn("beside", before + after).where(f"{STORED} > 0 or {ACCEPTED} <= beside").select(*place)
 
 
 def sums_of(rows: DataFrame) -> DataFrame:

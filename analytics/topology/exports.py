@@ -15,7 +15,18 @@ from typing import Any
 
 import orjson
 
-from analytics.topology.model.document import Edge, Finding, Flow, Health, Kind, Topology, Totals, Vertex, without_types
+from analytics.topology.model.document import (
+    A_PART,
+    Edge,
+    Finding,
+    Flow,
+    Health,
+    Kind,
+    Topology,
+    Totals,
+    Vertex,
+    without_types,
+)
 
 MERMAID_EDGES_MAX = 450  #: Mermaid's own limit is 500
 LABEL_CHARS_MAX = 120
@@ -44,7 +55,7 @@ def mermaid(topology: Topology) -> str:
     """A flowchart. Above MERMAID_EDGES_MAX edges it has the busiest ones, and a comment says so."""
     topology = without_types(topology)
     edges: Sequence[Edge] = topology.edges
-    lines = ["flowchart LR"]
+    lines = ["flowchart LR", *([f"  %% {A_PART}"] if topology.partial else [])]
     if len(edges) > MERMAID_EDGES_MAX:
         edges = sorted(edges, key=lambda one: (-(one.rate or 0.0), one.id))[:MERMAID_EDGES_MAX]
         lines.append(f"  %% the {MERMAID_EDGES_MAX} busiest of {len(topology.edges)} connections")
@@ -69,7 +80,8 @@ def _mermaid_text(text: str) -> str:
 def dot(topology: Topology) -> str:
     """A graph for Graphviz."""
     topology = without_types(topology)
-    lines = ["digraph topology {", "  rankdir=LR;", '  node [fontname="sans-serif"];']
+    lines = ["digraph topology {", *([f"  comment={_dot_text(A_PART)};"] if topology.partial else [])]
+    lines += ["  rankdir=LR;", '  node [fontname="sans-serif"];']
     for one in topology.vertices:
         shape = _SHAPES.get(one.kind, _BOX)[2]
         colour = f", color={_COLOURS[one.health]}" if one.health in _COLOURS else ""
@@ -130,7 +142,7 @@ def _harmless(cell: object) -> object:
 
 
 def write_parquet(topology: Topology, table: str, path: Path) -> None:
-    """The same columns, as Parquet."""
+    """The same columns, as Parquet. The metadata of the schema says whether the document is `partial`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -138,7 +150,8 @@ def write_parquet(topology: Topology, table: str, path: Path) -> None:
     if table == "totals":
         numbers |= dict.fromkeys(COLUMNS[table][3:], pa.float64()) | {"lag": pa.int64()}
     numbers |= dict.fromkeys(("rate", "bytes_rate", "latency_p50_s", "latency_p99_s"), pa.float64())
-    schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS[table]])
+    about = {"partial": A_PART} if topology.partial else None
+    schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS[table]], about)
     cells = list(rows(topology, table))
     arrays = [pa.array([row[place] for row in cells], type=field.type) for place, field in enumerate(schema)]
     pq.write_table(pa.table(arrays, schema=schema), path)

@@ -25,7 +25,7 @@ from analytics.topology.formats.asyncapi import asyncapi
 from analytics.topology.formats.backstage import backstage
 from analytics.topology.formats.graphml import graphml
 from analytics.topology.formats.openlineage import openlineage
-from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, to_json
+from analytics.topology.model.document import A_PART, SEVERITIES, Severity, Tier, Topology, to_json
 from analytics.topology.model.facts import facts_of
 from app.cli.commands import Commands, Entry
 from app.cli.options.extras import need_or_install
@@ -269,6 +269,8 @@ def finish(
     if out is not None:
         write_report(found, out, difference)
         note(f"Wrote the report to {out / PAGE}.")
+    if found.partial and (out is not None or output not in (Shape.TABLE, Shape.JSON, Shape.HTML)):
+        note(f"{A_PART} --namespace makes it smaller; topology.json says what is left out.")
     if fail_on is not None and bad_enough(found, fail_on):
         raise typer.Exit(1)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from analytics.topology.model.document import Edge, Flow, Kind, Topology, Vertex
+from analytics.topology.model.document import A_PART, Edge, Flow, Kind, Topology, Vertex
 from knative.shown import visible
 
 _CHANNELS = (Kind.CHANNEL, Kind.BROKER, Kind.DLQ)
@@ -47,6 +47,7 @@ def asyncapi(topology: Topology) -> str:
         for edge in topology.edges
         if edge.kind is Flow.SUBSCRIBES
     }
+    part = f" {A_PART}" if topology.partial else ""
     return (
         orjson.dumps(
             {
@@ -54,7 +55,7 @@ def asyncapi(topology: Topology) -> str:
                 "info": {
                     "title": f"Events of {visible(topology.instance)}",
                     "version": "1.0.0",
-                    "description": "Channels and brokers, with who gets their events. From `penstock topology`.",
+                    "description": f"Channels and brokers, with who gets their events. From `penstock topology`.{part}",
                 },
                 "defaultContentType": "application/cloudevents+json",
                 "channels": {_key(vertex): _channel(vertex) for vertex in channels},

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from analytics.topology.model.document import Topology, Vertex
+from analytics.topology.model.document import A_PART, Topology, Vertex
 from knative.shown import visible
 
 _OWNER = "unknown"  # Backstage requires one, and nothing here says who it is
@@ -32,7 +32,12 @@ def _entities(topology: Topology) -> Iterator[dict[str, Any]]:
     yield {
         "apiVersion": "backstage.io/v1alpha1",
         "kind": "System",
-        "metadata": {"name": system, "namespace": _OUTSIDE, "title": visible(topology.instance)},
+        "metadata": {
+            "name": system,
+            "namespace": _OUTSIDE,
+            "title": visible(topology.instance),
+            **({"description": A_PART} if topology.partial else {}),
+        },
         "spec": {"owner": _OWNER},
     }
     of = {vertex.id: vertex for vertex in topology.vertices}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from xml.sax.saxutils import escape
 
-from analytics.topology.model.document import Edge, Topology, Vertex
+from analytics.topology.model.document import A_PART, Edge, Topology, Vertex
 
 #: Everything that XML 1.0 does not allow.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -21,11 +21,15 @@ _HEAD = (
     '<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
     'xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">',
 )
+_PARTIAL = '<key id="graph-partial" for="graph" attr.name="partial" attr.type="string"/>'
 
 
 def graphml(topology: Topology) -> str:
     """One directed graph. Vertices are `n0`, `n1`, ...; their ids are data, because XML allows few letters in an id."""
-    return "\n".join([*_HEAD, *_keys("node", Vertex), *_keys("edge", Edge), *_graph(topology), "</graphml>"]) + "\n"
+    return (
+        "\n".join([*_HEAD, *_keys("node", Vertex), *_keys("edge", Edge), _PARTIAL, *_graph(topology), "</graphml>"])
+        + "\n"
+    )
 
 
 def _keys(of: str, kind: type[Vertex] | type[Edge]) -> Iterator[str]:
@@ -40,6 +44,8 @@ def _fields(kind: type[Vertex] | type[Edge]) -> Iterable[str]:
 
 def _graph(topology: Topology) -> Iterator[str]:
     yield '<graph id="topology" edgedefault="directed">'
+    if topology.partial:
+        yield f'<data key="graph-partial">{A_PART}</data>'
     places = {vertex.id: f"n{place}" for place, vertex in enumerate(topology.vertices)}
     for vertex in topology.vertices:
         yield f'<node id="{places[vertex.id]}">{_data("node", vertex)}</node>'

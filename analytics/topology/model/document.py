@@ -26,6 +26,8 @@ import orjson
 from knative.errors import PenstockError
 
 SCHEMA_VERSION = 1
+#: What exports say of a document with `partial`.
+A_PART = "A part of a large map. It has what findings and rankings name, and the busiest."
 LISTED_MAX = 20  #: of what a finding or a ranking names: triggers, pairs, cycles, channels
 
 Scalar = str | int | float | bool | None

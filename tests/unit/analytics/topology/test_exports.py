@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,15 @@ import pytest
 
 from analytics.topology.compare import compare
 from analytics.topology.exports import COLUMNS, MERMAID_EDGES_MAX, csv_text, dot, mermaid, write_parquet
-from analytics.topology.model.document import Kind, Topology, Vertex
+from analytics.topology.formats.asyncapi import asyncapi
+from analytics.topology.formats.backstage import backstage
+from analytics.topology.formats.graphml import graphml
+from analytics.topology.model.document import A_PART, Kind, Topology, Vertex
 from analytics.topology.model.sums import Summing
 from analytics.traffic.windows import Window
 from app.cli.output.topology import show_difference, show_topology
+from app.cli.topology import Shape, finish
+from app.operations.topology.reading import TopologyQuery
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta
 from tests.support.topology_examples import HOSTILE, large, small
@@ -124,3 +130,36 @@ def test_the_terminal_says_that_it_counts_a_part_of_a_map(partial: bool, capsys:
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("2 sources, 3 channels")
     assert (" in the part of the map that is listed; " in first) is partial
+
+
+#: Each format with a place for it, and how it says that it has a part of a map.
+SAYS: dict[str, tuple[Callable[[Topology], str], str]] = {
+    "mermaid": (mermaid, f"  %% {A_PART}\n"),
+    "dot": (dot, f'  comment="{A_PART}";\n'),
+    "graphml": (graphml, f'<data key="graph-partial">{A_PART}</data>'),
+    "asyncapi": (asyncapi, f'`penstock topology`. {A_PART}"'),
+    "backstage": (backstage, f"  description: {A_PART}\n"),
+}
+
+
+@pytest.mark.parametrize(("export", "text"), SAYS.values(), ids=SAYS)
+def test_an_export_of_a_part_of_a_map_says_so(export: Callable[[Topology], str], text: str) -> None:
+    assert text in export(replace(small(), partial=True))
+    assert A_PART not in export(small())
+
+
+def test_a_table_of_a_part_of_a_map_says_so(tmp_path: Path) -> None:
+    for partial in (True, False):
+        write_parquet(replace(small(), partial=partial), "edges", tmp_path / "edges")
+        assert (pq.read_schema(tmp_path / "edges").metadata or {}) == ({b"partial": A_PART.encode()} if partial else {})
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_the_terminal_says_of_a_part_of_a_map_what_its_format_may_not(
+    shape: Shape, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = TopologyQuery({"bootstrap.servers": "k:9092"}, "i", 1.0, 0.0, 1.0)
+    for partial in (True, False):
+        finish(replace(small(), partial=partial), None, None, None, shape, query)
+        in_it = shape in (Shape.TABLE, Shape.JSON, Shape.HTML)
+        assert (A_PART in capsys.readouterr().err) is (partial and not in_it)

@@ -53,6 +53,7 @@ SAMPLES: dict[str, Callable[[], Topology]] = {
     "hostile": topologies.hostile,
     "namesakes": namesakes,
     "large": lambda: large(300),
+    "partial": lambda: replace(small(), partial=True),
 }
 BACKSTAGE = {
     "Component": "backstage-component.v1alpha1",

@@ -382,7 +382,8 @@ class Controller:
             raise LeadershipLost
         problems = (*term.scan.problems, *refused_writes(self.troubles()))
         term.reported = term.scan
-        self._reporter.report(statuses, problems, term.wrong_place, self._source.foreign, world.only)
+        notes, types = term.wrong_place, term.scan.event_types
+        self._reporter.report(statuses, problems, notes, self._source.foreign, world.only, types)
         self._reporter.sweep(time.monotonic())
         self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()

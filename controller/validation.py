@@ -32,7 +32,7 @@ from controller.source.directory import Directory, Written
 from controller.source.identities import Identities
 from knative.resources.brokers import BROKER_CLASS, KAFKA_CLASS
 from knative.resources.conditions import ConditionStatus
-from knative.resources.values import Broker
+from knative.resources.values import Broker, EventType
 
 _ROUNDS_MAX = 20  #: each object needs three
 #: Condition -> the field that it is about.
@@ -75,7 +75,7 @@ def validate(config: ControllerConfig) -> Found:
     objects = Identities().assign(snapshot, (), ())
     world = World(objects=objects, observed=_there_already(objects), now=time.time())
     written = {one.key: one for one in snapshot.objects}
-    problems = [*snapshot.problems, *_other_classes(snapshot.objects)]
+    problems = [*snapshot.problems, *_other_classes(snapshot.objects), *_of_nothing(snapshot.objects)]
     # Brokers have addresses only where an ingress is; which one is not a matter of the files.
     for action in _settle(world, replace(config, ingress_url=config.ingress_url or "http://ingress")):
         if isinstance(action, WriteStatus):
@@ -95,6 +95,21 @@ def _other_classes(objects: Iterable[Written]) -> list[FileProblem]:
             problems.append(
                 FileProblem(written.file, written.line, place, what, hint, ignored=True, object=str(written))
             )
+    return problems
+
+
+def _of_nothing(objects: Iterable[Written]) -> list[FileProblem]:
+    """A warning for each EventType of a channel or Broker that is in no file."""
+    keys = {written.key for written in objects}
+    problems = []
+    for written in objects:
+        declared = written.resource
+        if isinstance(declared, EventType) and declared.channel not in keys:
+            named = declared.channel
+            what = f"there is no {named[0]} {named[1]}/{named[2]} here" if named else "it names no channel or Broker"
+            hint = "name a KafkaChannel or a Broker of this directory; nothing is compared with it now"
+            place, about = "spec.reference", str(written)
+            problems.append(FileProblem(written.file, written.line, place, what, hint, ignored=True, object=about))
     return problems
 
 

@@ -7,7 +7,7 @@ A filter may decide by other attributes than the type, and then says "may". Pure
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -16,6 +16,7 @@ from analytics.topology.model.facts import Facts, rows_of
 from analytics.topology.model.names import name
 from knative.filters.dialects import ALL_EVENTS, Filter, from_json, to_json
 from knative.filters.event_types import passes
+from knative.shown import plural
 
 _CUT_CHARS = 256  #: the traffic job cuts a type there, so one of this length may be the beginning of a longer one
 
@@ -60,9 +61,11 @@ def _takes(filter_: Filter, type_: str) -> bool | None:
 
 
 def about_types(facts: Facts) -> Iterator[Finding]:
-    """Types that no one takes, and filters that nothing passed."""
+    """Types that no one takes, filters that nothing passed, and what is not as the EventTypes say."""
     yield from _untaken(facts)
     yield from _nothing_passed(facts)
+    yield from _undeclared(facts)
+    yield from _unseen(facts)
 
 
 def _untaken(facts: Facts) -> Iterator[Finding]:
@@ -116,3 +119,53 @@ def _nothing_passed(facts: Facts) -> Iterator[Finding]:
             "Fine if its events are rare: try a longer window, --since 1d. Otherwise `penstock explain` says which "
             "part of the filter stops an event.",
         )
+
+
+def _undeclared(facts: Facts) -> Iterator[Finding]:
+    """Only of channels for which somebody has declared types: elsewhere nobody says that the list is complete."""
+    channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for id_, channel, events, _ in rows_of(facts.types):
+        declared = facts.declared.get(channel) if channel in facts.own else None
+        if declared and 0 < len(name(id_)) < _CUT_CHARS and name(id_) not in declared:
+            channels[id_].append((channel, events))
+    for id_, some in channels.items():
+        where = name(some[0][0]) if len(some) == 1 else f"{len(some)} channels"
+        yield Finding(
+            f"undeclared-type:{id_}",
+            "undeclared-type",
+            Severity.INFO,
+            f"No EventType of {where} declares {name(id_)}",
+            (id_, *(channel for channel, _ in some[:LISTED_MAX])),
+            tuple(
+                f"{events} events came to {name(channel)}, for which {_declared(facts.declared[channel])}."
+                for channel, events in some[:LISTED_MAX]
+            ),
+            "Compare it with the declared types letter by letter. If it should come, add an EventType; otherwise ask "
+            "its senders: penstock topology impact.",
+        )
+
+
+def _declared(types: Collection[str]) -> str:
+    return f"{plural(len(types), 'other type')} {'is' if len(types) == 1 else 'are'} declared"
+
+
+def _unseen(facts: Facts) -> Iterator[Finding]:
+    """Not of a channel to which events came whose types are not known: in structured mode, or beyond the limit."""
+    if facts.types is None:
+        return
+    came: dict[str, set[str]] = defaultdict(set)
+    for id_, channel, _, _ in rows_of(facts.types):
+        came[channel].add(name(id_)[:_CUT_CHARS])
+    for channel in sorted(facts.own & facts.declared.keys()):
+        types = sorted(type_ for type_ in facts.declared[channel] if type_[:_CUT_CHARS] not in came[channel])
+        if types and "" not in came[channel]:
+            yield Finding(
+                f"unseen-type:{channel}",
+                "unseen-type",
+                Severity.INFO,
+                f"{len(types)} of {len(facts.declared[channel])} declared event types did not come to {name(channel)}",
+                (channel,),
+                tuple(f"No event of the type {type_} came in the window." for type_ in types[:LISTED_MAX]),
+                "Fine if they are rare: try a longer window, --since 1d. Otherwise check the senders, or delete the "
+                "EventTypes.",
+            )

@@ -20,6 +20,7 @@
 | `single-point` | info | several channels are connected only by one vertex |
 | `untaken-type` | info | a type came to a channel where every filter excludes it |
 | `filter-passed-nothing` | info | a filter let no event of the window pass |
+| `undeclared-type`, `unseen-type` | info | what came to a channel with EventTypes, and what these say, differ |
 | `one-partition` | info | several workers, and a channel that only one of them can serve |
 | `one-worker` | info | Kafka has several brokers, and one worker delivers everything |
 """

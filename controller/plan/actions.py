@@ -20,6 +20,7 @@ from knative.resources.destination import Ref
 from knative.resources.values import (
     Broker,
     ConfigMap,
+    EventType,
     KafkaChannel,
     ResetOffset,
     StartPosition,
@@ -70,6 +71,7 @@ AnyObject = (
     | Object[Trigger]
     | Object[ConfigMap]
     | Object[ResetOffset]
+    | Object[EventType]
 )
 
 

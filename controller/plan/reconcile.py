@@ -177,7 +177,7 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
             # One that is over but not recorded belongs to another Kafka, or to a status topic that was lost.
             case ResetOffset() as reset if one.uid in world.seeks or not reset.over:
                 resets.append(Object(*identity, reset))
-            case _:  # a ConfigMap, or a ResetOffset that is over
+            case _:  # a ConfigMap, an EventType, or a ResetOffset that is over
                 pass
     written = frozenset(one.uid for one in subscriptions)
     seen = set(written)

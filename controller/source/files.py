@@ -9,10 +9,12 @@ from pathlib import Path
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.plan.deletion import removable
+from controller.source.declared_types import by_channel
 from controller.source.directory import Directory, Snapshot
 from controller.source.identities import Identities, entries_of
 from controller.source.interface import Scan
 from knative.contract.leader_state import Identity, LeaderState, Removal
+from knative.resources.values import EventType
 
 
 class FileSource:
@@ -38,7 +40,9 @@ class FileSource:
     async def scan(self) -> Scan:
         """Read what has changed."""
         self._snapshot = await asyncio.to_thread(self._directory.scan)
-        return Scan(self._snapshot, self._snapshot.problems, self._snapshot.complete)
+        resources = (written.resource for written in self._snapshot.objects)
+        declared = by_channel((each.channel, each.type) for each in resources if isinstance(each, EventType))
+        return Scan(self._snapshot, self._snapshot.problems, self._snapshot.complete, declared)
 
     polled = True
     waits = False

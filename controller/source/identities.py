@@ -18,9 +18,9 @@ from controller.source.directory import Snapshot
 from knative.contract.leader_state import Identity, LeaderState
 from knative.resources.values import KafkaChannel, Resource
 
-#: Brokers read it, and nothing else remembers it. A ResetOffset is in no contract either, but is remembered: its uid is
+#: Others read them, and nothing remembers them. A ResetOffset is in no contract either, but is remembered: its uid is
 #: the id of its seek, and with a new one the next leader would move the offsets again.
-_NEVER_PUBLISHED = "ConfigMap"
+_NEVER_PUBLISHED = ("ConfigMap", "EventType")
 
 
 def _random_uid() -> str:
@@ -67,7 +67,7 @@ class Identities:
         """The identities that are not in the contract: record them before anything is done with these objects."""
         recorded = {Identity(record.uid, record.generation, record.spec_hash) for record in published}
         every = {**self._inherited, **self._identities}
-        return {key: own for key, own in every.items() if own not in recorded and key[0] != _NEVER_PUBLISHED}
+        return {key: own for key, own in every.items() if own not in recorded and key[0] not in _NEVER_PUBLISHED}
 
     def _identity(self, key: Key, spec_hash: str, record: Record | None) -> Identity:
         before = self._identities.get(key) or self._inherited.get(key)

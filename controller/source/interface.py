@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.model import FileProblem, Key, Record
@@ -18,6 +18,8 @@ class Scan:
     revision: object = None  #: differs from that of another scan if decisions may differ
     problems: tuple[FileProblem, ...] = ()
     complete: bool = False  #: what is missing here does not exist
+    #: by label of a channel or Broker, the sorted types that somebody has declared for it
+    event_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Source(Protocol):

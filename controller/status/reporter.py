@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 
 import orjson
 import structlog
@@ -43,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 SILENT_S = 600.0  #: a worker that was silent for so long will not come back under its name
 FOREIGN_MAX = 5_000  #: uids of foreign resources in one record
+TYPES_BYTES_MAX = RECORD_BYTES_MAX // 4  #: of declared event types in one record: some 2,500
 REQUEST_LIVES_S = 120.0  #: older requests are dropped, because the command that made them has given up
 _SEEN_BY_READERS = frozenset(
     {
@@ -80,6 +82,19 @@ def fitting(
         if room < 0:
             return tuple(found[:count]), len(found) - count
     return tuple(found), 0
+
+
+def fitting_types(
+    declared: Mapping[str, tuple[str, ...]], bytes_max: int = TYPES_BYTES_MAX
+) -> tuple[dict[str, tuple[str, ...]], int]:
+    """The channels whose types fit into a part of the record, and its size. Of a channel there are all types or none:
+    with a part of them, others would seem not to be declared."""
+    types, used = {}, 0
+    for channel, some in declared.items():
+        size = len(orjson.dumps({channel: some}))
+        if used + size <= bytes_max:
+            types[channel], used = some, used + size
+    return types, used
 
 
 def _on_problem(problem: FileProblem) -> ResourceProblem:
@@ -142,21 +157,29 @@ class StatusReporter:
         notes: Iterable[FileProblem] = (),
         foreign: Iterable[str] = (),
         only: Collection[str] | None = None,
+        event_types: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
-        """Publish problems, `notes` on the directory, and the uids of foreign resources, unless the topic has the same
-        report. If it is not stored, the next call sends it again. `only`: uids that `statuses` are about; None: all."""
+        """Publish problems, `notes` on the directory, the uids of foreign resources, and the types that are declared
+        for each channel, unless the topic has the same report. If it is not stored, the next call sends it again.
+        `only`: uids that `statuses` are about; None: all."""
         kept = {} if only is None else {uid: one for uid, one in self._open.items() if uid not in only}
         self._open = kept | {status.uid: status for status in statuses if _on_object(status) is not None}
         if not self._table.loaded:
             return
         uids = tuple(sorted(foreign))[:FOREIGN_MAX]
+        types, used = fitting_types(event_types)
         # The uids are in the same record: 36 characters each, plus quotes and separator.
         found, left_out = fitting(
-            resource_problems(self._open.values(), problems, notes), RECORD_BYTES_MAX - 40 * len(uids)
+            resource_problems(self._open.values(), problems, notes), RECORD_BYTES_MAX - 40 * len(uids) - used
         )
         last = self._table.report
-        report = ControllerReport(time.time(), found, left_out, uids, self._version)
+        report = ControllerReport(time.time(), found, left_out, uids, self._version, types)
         if last is None or replace(last, time=report.time) != report:
+            for channel in event_types.keys() - types.keys():
+                log.warning(
+                    "too many event types are declared: the topology leaves a channel out",
+                    channel=channel,
+                )
             self._send(REPORT_KEY, encode_report(report))
 
     def requested(self, now: float) -> frozenset[str]:

@@ -300,6 +300,8 @@ def record_of_report(report: ControllerReport) -> Record:
     }
     if report.version:
         body["version"] = report.version
+    if report.event_types:
+        body["event_types"] = report.event_types
     return {"schema": SCHEMA_VERSION, "controller": body}
 
 

@@ -265,6 +265,9 @@ class ControllerReport:
     left_out: int = 0  #: number of further problems that did not fit into the record
     foreign: tuple[str, ...] = ()  #: uids of resources that are served, but not in the cluster; a person removes them
     version: str = ""  #: of Penstock, as of a worker
+    #: by `label` of a channel or Broker, the types of events that somebody has declared to come to it, sorted. One that
+    #: has too many is not there.
+    event_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ from knative.resources.brokers import (
 )
 from knative.resources.channels import KAFKA_CHANNEL, SUBSCRIPTION, read_channel, read_subscription
 from knative.resources.destination import LABEL_PATTERN, NAME_CHARS_MAX, NAME_HINT, NAME_PATTERN, NO_NAME
+from knative.resources.event_types import EVENT_TYPE_VERSIONS, read_event_type
 from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, ORDER, START
 from knative.resources.object_reader import FieldProblem, ObjectReader
 from knative.resources.reset_offsets import RESET_OFFSET, read_reset_offset
 from knative.resources.schema import Kind
-from knative.resources.values import Resource
+from knative.resources.values import EVENTING, Resource
 from knative.urls import quoted
 
 #: Annotations that count as part of the spec. A change of one is a new generation of a resource from a file. In a
@@ -142,4 +143,5 @@ KINDS: dict[tuple[str, str], tuple[tuple[str, ...], _Read]] = {
     (TRIGGER.group, TRIGGER.name): (TRIGGER.versions, read_trigger),
     (RESET_OFFSET.group, RESET_OFFSET.name): (RESET_OFFSET.versions, read_reset_offset),
     ("", "ConfigMap"): (("v1",), read_config_map),
+    (EVENTING, "EventType"): (EVENT_TYPE_VERSIONS, read_event_type),
 }

@@ -157,4 +157,16 @@ class ResetOffset:
     kind: str = "ResetOffset"
 
 
-Resource = KafkaChannel | Subscription | Broker | Trigger | ConfigMap | ResetOffset
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """Says that events of a type come. `channel`: where, (kind, namespace, name) of a KafkaChannel or Broker; None = it
+    does not say it, or names something else."""
+
+    namespace: str
+    name: str
+    type: str
+    channel: tuple[str, str, str] | None = None
+    kind: str = "EventType"
+
+
+Resource = KafkaChannel | Subscription | Broker | Trigger | ConfigMap | ResetOffset | EventType

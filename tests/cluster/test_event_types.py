@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
 from app.local.kafka import EmbeddedKafka
+from app.operations.contract_snapshot import read_contract
+from app.operations.topology.reading import TopologyQuery, read_inputs
 from tests.support.kube.client import KubeClient, resource_path
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.event_types import Listed, event_types, features
-from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
+from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.processes import Worker
 from tests.system.sending import exchange, request
 
@@ -77,4 +82,40 @@ def _types_are_listed(penstock: PenstockInCluster, admin: KubeClient, listed: Li
         penstock.wait_gone("KafkaChannel", "orders")
         left = {("order.paid", "/shop", "Broker", "main")}
         penstock.wait("an EventType goes with its channel", lambda: said(listed(penstock.namespace)) == left)
+        assert worker.terminate() == 0, worker.tail()
+
+
+def test_what_people_declare_is_compared_and_what_was_made_is_not(
+    penstock: PenstockInCluster, kube: KubeCluster, kafka: EmbeddedKafka
+) -> None:
+    """With EventTypes made for all that comes, nothing would ever be undeclared."""
+    client, count = {"bootstrap.servers": kafka.bootstrap}, list[int]()
+    with event_types(kube, "enabled") as listed, penstock.worker() as worker:
+        worker.wait_ready()
+        penstock.channel("orders")
+        penstock.wait_ready("KafkaChannel", "orders")
+        reference = {"apiVersion": CHANNELS, "kind": "KafkaChannel", "name": "orders"}
+        penstock.create("eventing.knative.dev/v1beta2", "EventType", "paid", {"type": "paid", "reference": reference})
+
+        def declared() -> dict[str, tuple[str, ...]]:
+            report = read_contract(client, penstock.name).report
+            return {} if report is None else dict(report.event_types)
+
+        def is_made() -> bool:
+            send(worker, f"/channels/{penstock.namespace}/orders", "made", count)
+            return {one["spec"]["type"] for one in listed(penstock.namespace)} == {"paid", "made"}
+
+        penstock.wait("an EventType is made", is_made)
+        penstock.wait("the declared one is reported", lambda: declared() == {f"{penstock.namespace}/orders": ("paid",)})
+
+        def drift() -> set[str]:
+            now = time.time()
+            topology = build(read_inputs(TopologyQuery(client, penstock.name, now, now - 600, now)), LocalEngine())
+            return {one.id for one in topology.findings if one.rule in ("undeclared-type", "unseen-type")}
+
+        expected = {"undeclared-type:type:made", f"unseen-type:channel:{penstock.namespace}/orders"}
+        penstock.wait("both are found", lambda: drift() == expected)
+        path = resource_path("eventing.knative.dev/v1beta2", "eventtypes", namespace=penstock.namespace, name="paid")
+        kube.admin.delete(path).must()
+        penstock.wait("nothing is declared any more", lambda: declared() == {})
         assert worker.terminate() == 0, worker.tail()

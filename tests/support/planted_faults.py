@@ -36,6 +36,7 @@ class World:
         self.subscriptions: list[Subscription] = []
         self.states: dict[str, State] = {}
         self.flows: list[Delta] = []
+        self.declared: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def channel(self, label: str, kind: str = "KafkaChannel") -> World:
         """One more channel, or broker."""
@@ -111,6 +112,13 @@ class World:
         self.flows.append(Delta("w-1", len(self.flows), _AT_S, ACCEPTED, namespace, name, "", type_, source, counts))
         return self
 
+    def declares(self, channel: str, *types: str) -> World:
+        """Somebody has declared that these types come to a channel."""
+        place = _named(self.channels, channel)
+        assert place is not None, channel
+        self.declared[place.namespace, place.unique_name] = types
+        return self
+
     def settled(
         self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0, filtered: int = 0
     ) -> World:
@@ -148,6 +156,7 @@ class World:
             states=dict(self.states),
             traffic=traffic,
             arrivals=arrivals,
+            declared=self.declared,
             window=Window(NOW_S - WINDOW_S, NOW_S),
             tier=Tier.DELTAS,
             namespace=namespace,

@@ -117,6 +117,7 @@ class Facts:
     types: Arrivals[str] | None = None  #: by ids of event types and channels. Not part of walks, nor of `links_count`
     types_left_out: int = 0
     sent: Arrivals[str] | None = None  #: by ids of sources and event types. Not part of them either
+    declared: Mapping[str, frozenset[str]] = field(default_factory=dict)  #: by channel, the types that it should get
 
     def links_count(self) -> int:
         """The number of edges that walks pass."""
@@ -147,7 +148,8 @@ def facts_of(inputs: Inputs) -> Facts:
         chains=_chains(consumers),
         imbalances=_imbalances(inputs, consumers, accepted, settled),
     )
-    facts = Facts(channels, own, consumers, None, accepted, settled, joins)
+    declared = {names[place]: frozenset(types) for place, types in inputs.declared.items() if place in names}
+    facts = Facts(channels, own, consumers, None, accepted, settled, joins, declared=declared)
     if inputs.arrivals is None:
         return facts
     from analytics.topology.model.arrivals import came_into  # numpy is here if there are arrivals

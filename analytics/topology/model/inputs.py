@@ -5,7 +5,7 @@ The caller reads all of it. `sums` adds traffic up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,8 @@ class Inputs:
     states: Mapping[str, State] = field(default_factory=dict)
     traffic: Sequence[Traffic] = ()
     arrivals: Arrivals[Stream] | None = None  #: None: not known
+    #: by namespace and unique name of a channel: the types that somebody has declared for it. None is in no channel.
+    declared: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
     window: Window = field(default_factory=Window)
     tier: Tier = Tier.NONE
     namespace: str = ""  #: only this one and its neighbours; "" = all

@@ -64,6 +64,8 @@ PLANTED = frozenset(
         "dead-lettering:subscription:plant/worker",
         "unread:channel:attic/unheard",
         "unsent:channel:attic/forgotten",
+        "undeclared-type:type:dev.penstock.demo.ball",
+        "unseen-type:channel:press/prices",
     }
 )
 

@@ -90,6 +90,7 @@ def read_inputs(
         states=states_of(contract, query.now, query.since),
         traffic=counted.traffic,
         arrivals=counted.arrivals,
+        declared=_declared(contract),
         window=counted.window,
         tier=tier,
         namespace=query.namespace,
@@ -98,6 +99,14 @@ def read_inputs(
         replicas=cluster.replicas,
         notes=counted.notes,
     )
+
+
+def _declared(contract: Contract) -> dict[tuple[str, str], tuple[str, ...]]:
+    """What the leading controller has read of EventTypes."""
+    if contract.report is None:
+        return {}
+    parts = ((*label.partition("/")[::2], types) for label, types in contract.report.event_types.items())
+    return {(namespace, name): types for namespace, name, types in parts}
 
 
 def check_namespace(contract: Contract, namespace: str) -> None:

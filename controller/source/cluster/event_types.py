@@ -1,4 +1,5 @@
-"""EventTypes: what `kn eventtype list` shows. One for each type and source of events that a channel or Broker receives.
+"""EventTypes: what `kn eventtype list` shows. Some say what people expect, which the topology compares with what comes.
+Others are made, one for each type and source of events that a channel or Broker receives.
 
     config-features of Knative: eventtype-auto-create: enabled
         -> traffic topic, from now on -> type and source of events that ingress has stored
@@ -25,11 +26,13 @@ from controller.kube.errors import ALREADY_EXISTS, NOT_VALID, ApiError
 from controller.model import PART_MAX, Key
 from controller.source.cluster.objects import API_VERSIONS, Known
 from controller.source.cluster.references import ApiKind
-from controller.source.cluster.store import Name, Raw, identity_of, metadata_of
+from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
+from controller.source.declared_types import by_channel
 from controller.timing import ABSENT_S
 from knative.contract.records import CHANNEL, kind_and_name
+from knative.resources.event_types import channel_of
 from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, BadDeltaError, decode
 from tables.kafka.compacted_topic import CompactedReader, Record
 
@@ -124,8 +127,20 @@ def _trim_features(raw: Raw) -> Raw:
     return {"metadata": identity_of(raw), "data": {FLAG: (raw.get("data") or {}).get(FLAG, "")}}
 
 
+def declared(raw: Raw) -> tuple[Key, str] | None:
+    """The channel or Broker, and the type that somebody expects there. None: it does not say them, or it was made from
+    what has come, by us or by an implementation of Knative: what it names owns it then."""
+    spec, namespace = raw.get("spec") or {}, name_of(raw)[0]
+    channel, reference = channel_of(spec, namespace), spec.get("reference") or {}
+    owned = any(
+        (owner.get("kind"), owner.get("name")) == (reference.get("kind"), reference.get("name"))
+        for owner in metadata_of(raw).get("ownerReferences") or ()
+    )
+    return (channel, str(spec["type"])) if channel and spec.get("type") and not owned else None
+
+
 def _trim(raw: Raw) -> Raw:
-    return {"metadata": identity_of(raw, "ownerReferences")}
+    return {"metadata": identity_of(raw, "ownerReferences"), "declared": declared(raw)}
 
 
 @dataclass(slots=True)
@@ -142,7 +157,8 @@ class _Waiting:
 
 
 class EventTypes:
-    """Makes EventTypes as long as Knative's features ask for it. Event loop only."""
+    """Knows which types are declared, and makes EventTypes as long as Knative's features ask for it. Event loop
+    only."""
 
     def __init__(
         self,
@@ -152,7 +168,9 @@ class EventTypes:
         traffic: Traffic | None,
         may_write: Callable[[], bool],
     ) -> None:
-        """`traffic`: None = nothing is counted, so there are none. `may_write`: whether this process has the Lease."""
+        """`traffic`: None = nothing is counted, so nothing is made or compared. `may_write`: whether this process has
+        the Lease."""
+        self.declared: Mapping[str, tuple[str, ...]] = {}  #: see `Scan.event_types`
         self._api = api
         self._watches = watches
         self._traffic = traffic
@@ -168,7 +186,7 @@ class EventTypes:
         """What to watch."""
         if self._traffic is None:
             return {}
-        return {FEATURES: _trim_features, **(dict.fromkeys(self._lists, _trim) if self._reader is not None else {})}
+        return {FEATURES: _trim_features, **dict.fromkeys(self._lists, _trim)}
 
     @property
     def waits(self) -> bool:
@@ -191,14 +209,19 @@ class EventTypes:
         elif not enabled and self._reader is not None:
             log.info("EventTypes are not created any more, as the ConfigMap config-features asks")
             await self.stop()
-        self._see_deleted()
+        self._take_news()
 
-    def _see_deleted(self) -> None:
+    def _take_news(self) -> None:
         """Those whose EventTypes are gone may have others."""
-        is_gone = False
-        for store in self._watches.stores(self._lists):
+        news = is_gone = False
+        stores = self._watches.stores(self._lists)
+        for store in stores:
             store.deleted.clear()
-            is_gone |= any(name not in store.objects for name in store.take_news())
+            for name in store.take_news():
+                news, is_gone = True, is_gone or name not in store.objects
+        if news:
+            every = (raw["declared"] for store in stores for raw in store.objects.values())
+            self.declared = by_channel(one for one in every if one is not None)
         if is_gone and self._full:
             there = self._counts()
             self._full = {key: uid for key, uid in self._full.items() if there[uid] >= COMBINATIONS_MAX}

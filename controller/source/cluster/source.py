@@ -150,7 +150,8 @@ class ClusterSource:
             self._seen, self._all = refused, True
         self._dirty |= changed
         self._revision += bool(changed)
-        return Scan((self._revision, self._mode, refused), self._problems(), table.synced)
+        revision = (self._revision, self._mode, refused)
+        return Scan(revision, self._problems(), table.synced, self._event_types.declared)
 
     def _take_news(self, stores: Mapping[str, Sequence[ObjectStore]]) -> tuple[list[Raw], set[str]]:
         """The objects that have changed, and the uids of those that are not there any more."""

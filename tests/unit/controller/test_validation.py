@@ -152,6 +152,31 @@ def test_a_broker_without_the_class_is_one_warning_with_the_annotation(
     assert _errors(tmp_path, "--strict")[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ("{apiVersion: eventing.knative.dev/v1, kind: Broker, name: man}", "there is no Broker default/man here"),
+        ("{apiVersion: v1, kind: Service, name: main}", "it names no channel or Broker"),
+    ],
+)
+def test_an_event_type_of_nothing_is_a_warning(reference: str, why: str, tmp_path: Path) -> None:
+    event_type = f"""apiVersion: eventing.knative.dev/v1beta2
+kind: EventType
+metadata: {{name: paid}}
+spec: {{type: paid, reference: {reference}}}
+"""
+    (tmp_path / "a.yaml").write_text(event_type)
+    done = CliRunner().invoke(cli, ["validate", str(tmp_path), "-o", "json"])
+    (row,) = json.loads(done.output)
+    assert (done.exit_code, row["level"], row["field"], row["object"]) == (
+        0,
+        "warning",
+        "spec.reference",
+        "EventType default/paid",
+    )
+    assert row["problem"].startswith(f"{why}; name a KafkaChannel or a Broker")
+
+
 def test_no_such_directory(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(tmp_path / "none")])
     assert "does not exist" in str(done.exception)

@@ -51,7 +51,7 @@ def built(world: World, counted: bool = True, namespace: str = "", whole: int = 
 
 
 def findings(topology: Topology) -> dict[str, Finding]:
-    rules = ("untaken-type", "filter-passed-nothing")
+    rules = ("untaken-type", "filter-passed-nothing", "undeclared-type", "unseen-type")
     return {finding.id: finding for finding in topology.findings if finding.rule in rules}
 
 
@@ -146,6 +146,66 @@ def test_no_other_finding_and_none_without_counts(counted: bool, namespace: str,
 )
 def test_what_may_take_a_type_or_has_passed_is_not_found(change) -> None:  # type: ignore[no-untyped-def]
     assert len(findings(built(change(shop())))) == 1
+
+
+def drift(world: World, namespace: str = "") -> dict[str, Finding]:
+    return {id_: one for id_, one in findings(built(world, namespace=namespace)).items() if one.rule in DRIFT}
+
+
+DRIFT = ("undeclared-type", "unseen-type")
+
+
+def test_a_type_that_no_event_type_of_its_channel_declares_is_found() -> None:
+    world = shop().declares("main", "order.paid").sent("main", "/web", 2, "order.Paid")
+    found = drift(world)
+
+    assert found.keys() == {"undeclared-type:type:order.Paid", "undeclared-type:type:order.created"}
+    finding = found["undeclared-type:type:order.Paid"]
+    assert (finding.severity, finding.objects) == (Severity.INFO, ("type:order.Paid", "broker:test/main"))
+    assert finding.title == "No EventType of test/main declares order.Paid"
+    assert finding.evidence == ("2 events came to test/main, for which 1 other type is declared.",)
+    assert drift(world.declares("audit", "order.paid"))["undeclared-type:type:order.Paid"].objects == (
+        "type:order.Paid",
+        "broker:test/audit",
+        "broker:test/main",
+    )
+
+
+def test_declared_types_that_did_not_come_are_found_once_for_a_channel() -> None:
+    world = shop().declares("audit", "order.paid", "order.Paid", "refund", "order.created")
+
+    finding = drift(world)["unseen-type:broker:test/audit"]
+    assert drift(world).keys() == {finding.id}
+    assert (finding.severity, finding.objects) == (Severity.INFO, ("broker:test/audit",))
+    assert finding.title == "2 of 4 declared event types did not come to test/audit"
+    assert finding.evidence == (
+        "No event of the type order.created came in the window.",
+        "No event of the type refund came in the window.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("world", "ids"),
+    [
+        (shop(), set()),
+        (shop().declares("main", "order.paid", "order.created"), set()),
+        (shop().declares("alone", "order.paid"), {"unseen-type:channel:test/alone"}),
+        (shop().declares("main", "order.paid", "order.created", "refund").sent("main", "/s", 1, ""), set()),
+        (shop().declares("main", "order.paid", "order.created", "z" * 300).sent("main", "/s", 1, "z" * 256), set()),
+    ],
+    ids=["none is declared", "as declared", "nothing came", "the type of some events is not known", "it was cut"],
+)
+def test_drift_is_where_it_is_certain(world: World, ids: set[str]) -> None:
+    assert drift(world).keys() == ids
+
+
+def test_drift_needs_counts_and_is_of_the_namespace() -> None:
+    world = World().channel("a/x").channel("b/y").sent("a/x", "/s", 1, "t").sent("b/y", "/s", 1, "t")
+    world.subscription("a/s", "a/x", "b/y").declares("a/x", "u").declares("b/y", "v")
+
+    assert drift(world, "b").keys() == {"undeclared-type:type:t", "unseen-type:channel:b/y"}
+    assert drift(world, "b")["undeclared-type:type:t"].objects == ("type:t", "channel:b/y")
+    assert not findings(built(world, counted=False))
 
 
 def test_a_type_that_the_job_may_have_cut_is_not_judged() -> None:

@@ -71,3 +71,31 @@ async def test_a_creation_whose_file_is_gone_has_vanished_since_then(tmp_path: P
     group = {"s": Removal("s", "Subscription", "default/s", "t", group="kafka.s")}
     assert source.retained_creations(False, group) == {"s"}
     assert source.retained_creations(True, group) == frozenset(), "it remembers nothing"
+
+
+@pytest.mark.asyncio
+async def test_declared_event_types_are_in_the_scan_and_nobody_remembers_them(tmp_path: Path) -> None:
+    source = FileSource(tmp_path)
+    source.begin(LeaderState())
+    text = """
+apiVersion: eventing.knative.dev/v1beta2
+kind: EventType
+metadata: {name: NAME}
+spec: {type: TYPE, reference: REFERENCE}
+"""
+    broker = "{apiVersion: eventing.knative.dev/v1, kind: Broker, name: main}"
+    channel = "{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, namespace: shop, name: orders}"
+    wanted = [("a", "paid", broker), ("b", "made", broker), ("c", "paid", channel), ("d", "paid", "{kind: X, name: y}")]
+    documents = (
+        text.replace("NAME", name).replace("TYPE", type_).replace("REFERENCE", there) for name, type_, there in wanted
+    )
+    (tmp_path / "types.yaml").write_text("---".join(documents))
+
+    scan = await source.scan()
+
+    assert scan.problems == ()
+    assert scan.event_types == {"default/broker:main": ("made", "paid"), "shop/orders": ("paid",)}
+    source.objects((), ())
+    assert source.unpublished(()) == {}
+    (tmp_path / "types.yaml").unlink()
+    assert (await source.scan()).event_types == {}

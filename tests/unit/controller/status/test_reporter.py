@@ -7,7 +7,14 @@ import pytest
 from controller.model import FileProblem, Trouble
 from controller.plan.actions import WriteStatus
 from controller.status.problems import refused_writes
-from controller.status.reporter import REQUEST_LIVES_S, SILENT_S, StatusReporter, fitting, resource_problems
+from controller.status.reporter import (
+    REQUEST_LIVES_S,
+    SILENT_S,
+    StatusReporter,
+    fitting,
+    fitting_types,
+    resource_problems,
+)
 from knative.contract.records import ResourceProblem, WorkerStatus
 from knative.contract.seeks import Seek, SeekPhase, SeekRequest
 from knative.ports import ProduceProblem
@@ -120,6 +127,15 @@ def test_problems_beyond_one_record_are_counted() -> None:
     assert 5 < len(kept) < 20
     assert len(kept) + left_out == 50
     assert fitting(found) == (tuple(found), 0)
+
+
+def test_of_a_channel_there_are_all_declared_types_or_none() -> None:
+    declared = {"ns/a": ("x", "y"), "ns/b": tuple(f"type-{number}" for number in range(100)), "ns/broker:c": ("z",)}
+    size = len(b'{"ns/a":["x","y"]}{"ns/broker:c":["z"]}')
+
+    assert fitting_types(declared, size) == ({"ns/a": ("x", "y"), "ns/broker:c": ("z",)}, size)
+    assert fitting_types(declared, size - 1)[0] == {"ns/a": ("x", "y")}
+    assert fitting_types(declared)[0] == declared
 
 
 class _Topic:

@@ -271,6 +271,9 @@ def test_the_bytes_of_a_report() -> None:
     with_version = replace(report, version="1.2")
     assert encode_report(with_version).endswith(b',"foreign":["f1"],"version":"1.2"}}')
     assert decode_status(encode_report(with_version)) == with_version
+    with_types = replace(report, event_types={"ns/broker:main": ("a", "b")})
+    assert encode_report(with_types).endswith(b',"foreign":["f1"],"event_types":{"ns/broker:main":["a","b"]}}}')
+    assert decode_status(encode_report(with_types)) == with_types
 
 
 def test_the_bytes_of_a_request() -> None:

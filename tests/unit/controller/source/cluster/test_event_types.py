@@ -17,6 +17,7 @@ from controller.source.cluster.event_types import (
     EventTypes,
     Received,
     Traffic,
+    declared,
     event_type,
     is_enabled,
     owner_of,
@@ -85,6 +86,54 @@ def test_an_event_type_says_what_comes_and_where_and_goes_with_that() -> None:
     assert found["spec"]["reference"] == reference
     assert (found["spec"]["type"], found["spec"]["source"]) == ("created", "/shop")
     assert owner_of(found) == "b1"
+
+
+def written(type_: str = "paid", reference: Any = None, owner: Any = None, **spec: Any) -> dict[str, Any]:
+    """An EventType as the API server has it."""
+    metadata = {"namespace": "shop", "name": f"e-{type_}", "uid": f"u-{type_}", "resourceVersion": "7"}
+    owners = {"ownerReferences": [owner]} if owner else {}
+    where = {"reference": reference} if reference else {}
+    return {"metadata": {**metadata, **owners}, "spec": {"type": type_, **where, **spec}}
+
+
+MAIN = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "main"}
+ORDERS = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "orders"}
+PING = {"apiVersion": "sources.knative.dev/v1", "kind": "PingSource", "name": "main", "uid": "p"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (written(reference=MAIN), (BROKER, "paid")),
+        (written(reference=ORDERS), (CHANNEL, "paid")),
+        (written(reference={**MAIN, "namespace": "other"}), (("Broker", "other", "main"), "paid")),
+        (written(broker="main"), (BROKER, "paid")),
+        (written(reference=MAIN, owner=PING), (BROKER, "paid")),
+        (written(reference=MAIN, owner={**MAIN, "uid": "b1"}), None),
+        (event_type(Received(BROKER, "paid", "/shop"), broker()), None),
+        (written(), None),
+        (written(reference={"kind": "Service", "name": "x"}), None),
+        ({"metadata": {"namespace": "shop", "name": "x"}}, None),
+    ],
+    ids=["a Broker", "a Channel", "elsewhere", "by name", "of a source", "Knative made it", "we made it", "of nothing",
+         "of something else", "without a spec"],
+)  # fmt: skip
+def test_what_was_made_of_what_comes_declares_nothing(raw: dict[str, Any], says: object) -> None:
+    assert declared(raw) == says
+
+
+@pytest.mark.asyncio
+async def test_what_is_declared_is_known_without_the_flag_and_follows_the_cluster() -> None:
+    async with running() as types:
+        assert set(types.made._lists) < types.made.wanted.keys()
+        types.store.apply({"type": "ADDED", "object": written(reference=MAIN)})
+        await types.made.follow()
+        assert types.made.declared == {"shop/broker:main": ("paid",)}
+        gone = written(reference=MAIN)
+        gone["metadata"]["resourceVersion"] = "8"
+        types.store.apply({"type": "DELETED", "object": gone})
+        await types.made.follow()
+        assert types.made.declared == {}
 
 
 def test_each_type_and_source_has_a_name_of_its_own() -> None:

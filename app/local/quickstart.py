@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from controller.source.directory import SUFFIXES
 from knative.errors import PenstockError, os_reason
 
 _RECORD = ".written.json"  #: hidden, so that it is not taken for a resource file
-_ADDRESS = re.compile(rb"\b" + re.escape(LOOPBACK.encode()) + rb":[0-9]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,7 @@ def plan(wanted: Mapping[str, bytes], there: Mapping[str, bytes], written: Mappi
         now = there.get(name)
         if now is None and name in written:
             continue  # deleted by hand
-        # Copies of earlier versions have no record: such a file is unchanged if only ports differ.
-        ours = now is None or (
-            _digest(now) == written[name] if name in written else _without_ports(now) == _without_ports(content)
-        )
-        if ours or now == content:
+        if now is None or now == content or _digest(now) == written.get(name):
             record[name] = _digest(content)
             if now != content:
                 write[name] = content
@@ -125,7 +119,3 @@ def _replace(path: Path, content: bytes) -> None:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _without_ports(content: bytes) -> bytes:
-    return _ADDRESS.sub(LOOPBACK.encode(), content)

@@ -81,14 +81,6 @@ def test_only_the_edited_file_is_left_behind(copy: Path) -> None:
     assert ports(copy) == {"29002"}
 
 
-def test_a_copy_of_a_former_version_is_ours_where_only_ports_differ(copy: Path) -> None:
-    (copy / ".written.json").unlink()
-    (copy / "channel.yaml").write_text(_MINE)
-    resources_of_up(QUICKSTART, copy.parent, 29_005)
-    assert ports(copy) == {"29005"}
-    assert (copy / "channel.yaml").read_text() == _MINE
-
-
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b"\xff"])
 def test_a_record_that_cannot_be_read_overwrites_nothing(copy: Path, record: bytes) -> None:
     (copy / ".written.json").write_bytes(record)

@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from controller.plan.actions import WriteStatus
 from controller.status.changes import log_changes
 from knative import timefmt
 from knative.errors import UsageError, os_reason
-from knative.resources.conditions import conditions_of, with_transitions
+from knative.resources.conditions import Condition, conditions_of, with_transitions
 from knative.resources.kinds import KINDS
 
 log = structlog.get_logger(__name__)
@@ -49,8 +50,7 @@ class StatusFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._written: dict[Path, str] = {}
-        self._statuses: dict[Path, WriteStatus] = {}  #: what the files say
+        self._written: dict[Path, tuple[WriteStatus, Sequence[Condition]]] = {}  #: with the times of its conditions
         self._unwritten: dict[str, str] = {}  #: target of a status -> why its file could not be written
 
     def check(self) -> None:
@@ -67,7 +67,6 @@ class StatusFiles:
     def forget(self) -> None:
         """Drop the cached contents, because another process may have written the files."""
         self._written.clear()
-        self._statuses.clear()
 
     def write_all(self, statuses: Iterable[WriteStatus], now: float) -> None:
         """Write every status. A failure is logged once, does not stop the others, and is retried at the next call."""
@@ -85,9 +84,9 @@ class StatusFiles:
     def write(self, status: WriteStatus, now: float) -> bool:
         """Write an object's status; False if it has not changed. `now`: Unix seconds."""
         path = status_file(self._root, status.kind, status.namespace, status.name)
-        if self._statuses.get(path) == status and path.exists():
+        last, before = self._written.get(path) or (None, _conditions_in(path))
+        if last == status and path.exists():
             return False  # of thousands at rest: making and reading the text takes longer than the decision
-        before = conditions_of(self._load(path).get("status"))
         moment = timefmt.in_seconds(now)
         conditions = with_transitions(status.conditions, before, moment)
         document = {
@@ -106,8 +105,8 @@ class StatusFiles:
             },
         }
         log_changes(status, before, conditions)
-        changed = self._save(path, document)
-        self._statuses[path] = status
+        changed = _save(path, document)
+        self._written[path] = status, conditions
         return changed
 
     def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
@@ -118,53 +117,39 @@ class StatusFiles:
                 if path not in keep:
                     path.unlink(missing_ok=True)
                     self._written.pop(path, None)
-                    self._statuses.pop(path, None)
 
     def write_problems(self, problems: Sequence[FileProblem]) -> bool:
         """Write problems.json. An empty list means that there are no problems."""
-        return self._save(self._root / "problems.json", {"problems": [_problem_row(problem) for problem in problems]})
+        return _save(self._root / "problems.json", {"problems": [asdict(problem) for problem in problems]})
 
-    def _load(self, path: Path) -> dict[str, Any]:
-        try:
-            return self._read(path)
-        except ValueError as error:
-            log.warning("state file cannot be read; writing it again", file=str(path), reason=str(error))
-            return {}
 
-    def _read(self, path: Path) -> dict[str, Any]:
-        """The content of a file; {} if it does not exist. Raises ValueError if it is not a JSON object in UTF-8."""
-        text = self._written.get(path)
-        if text is None:
-            try:
-                text = path.read_text("utf-8")
-            except FileNotFoundError:
-                return {}
-        found = json.loads(text)
-        if not isinstance(found, dict):
+def _conditions_in(path: Path) -> Sequence[Condition]:
+    """Those that the file has; none if it does not exist, or is not a JSON object in UTF-8."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        if not isinstance(document, dict):
             raise ValueError("it is not a JSON object")
-        self._written[path] = text
-        return found
+    except FileNotFoundError:
+        return ()
+    except ValueError as error:
+        log.warning("state file cannot be read; writing it again", file=str(path), reason=str(error))
+        return ()
+    return conditions_of(document.get("status"))
 
-    def _save(self, path: Path, document: Mapping[str, Any]) -> bool:
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        if self._written.get(path) == text and path.exists():
+
+def _save(path: Path, document: Mapping[str, Any]) -> bool:
+    """Write the file; False if it has this content already."""
+    content = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == content:
             return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # The name is random: two processes in containers may share this directory and their process id.
-        beside = path.with_name(f".{secrets.token_hex(8)}.new")
-        try:
-            with beside.open("w", encoding="utf-8") as file:
-                file.write(text)
-            beside.replace(path)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
-        self._written[path] = text
-        return True
-
-
-def _problem_row(problem: FileProblem) -> dict[str, object]:
-    """A problem in problems.json, whose field names do not change with the code."""
-    row = asdict(problem)
-    names = {"hint": "cure", "suspected_typo": "slip"}
-    return {names.get(name, name): value for name, value in row.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The name is random: two processes in containers may share this directory and their process id.
+    beside = path.with_name(f".{secrets.token_hex(8)}.new")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    return True

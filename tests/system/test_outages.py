@@ -182,7 +182,7 @@ def test_a_bad_file_keeps_the_last_good_state(running: Running) -> None:
 
         def reported() -> bool:
             found = json.loads(problems.read_text())["problems"] if problems.exists() else []
-            return any(one["file"] == path.name and one["line"] > 0 and one["what"] and one["cure"] for one in found)
+            return any(one["file"] == path.name and one["line"] > 0 and one["what"] and one["hint"] for one in found)
 
         wait_until(f"the problem of {bad[-40:]!r} is reported", reported, LIMIT_S)
         assert post(worker.port, _target(installation), f"e{number}").status == 202

@@ -116,9 +116,9 @@ def test_problems(tmp_path: Path) -> None:
         "line": 3,
         "field": "spec",
         "what": "is a list",
-        "cure": "write a mapping",
+        "hint": "write a mapping",
         "ignored": False,
-        "slip": False,
+        "suspected_typo": False,
         "object": "",
     }
     assert files.write_problems([])

@@ -10,7 +10,7 @@ from controller.config import ControllerConfig
 from controller.executor import Executor
 from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.model import PART_MAX, Record
-from controller.plan.actions import Action, AnyObject, ObservedKafka, Wanted, World
+from controller.plan.actions import Action, AnyObject, ClusterView, ObservedKafka, Wanted, World
 from controller.plan.parts import Parts
 from controller.plan.seeks import active
 from controller.source.interface import Source
@@ -152,23 +152,41 @@ class View:
 
     def world(self, term: Term) -> World:
         """Everything, or what is dirty and what it depends on."""
-        now = time.time()
-        parts = term.parts
-        published = self.published() if parts is None else []
-        creations, complete = self._executor.creations, term.scan.complete
-        removals, cluster = self._executor.removals, self._source.view(whole=parts is None)
-        retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
-        objects = self._source.objects(published, retracted) if parts is None else ()
-        world = World(
-            objects=objects,
+        world = self._whole(term) if term.parts is None else self._part(term, term.parts)
+        published = [*world.channels.values(), *world.subscriptions.values()]
+        retained = self._source.retained(world.complete, published, world.objects)
+        return replace(world, retained=retained | self._source.retained_creations(world.complete, world.creations))
+
+    def _whole(self, term: Term) -> World:
+        channels, subscriptions = dict(self._contract.channels), dict(self._contract.subscriptions)
+        retracted = self._executor.removals.keys() - channels.keys() - subscriptions.keys()
+        objects = self._source.objects(self.published(), retracted)  # before what has vanished, which follows from them
+        world = self._around(term, self._source.view())
+        return replace(
+            world, objects=objects, channels=channels, subscriptions=subscriptions, asked=self._source.released
+        )
+
+    def _part(self, term: Term, parts: Parts) -> World:
+        world = self._around(term, self._source.view(whole=False))
+        dirty = self._source.take_dirty()
+        if dirty is not None:
+            term.dirty |= dirty
+        else:  # anything may have changed since the collection: the next one begins with all that is there then
+            term.whole_at = float("-inf")
+        term.queue |= self._renew(parts, term.dirty)
+        term.dirty = set()
+        term.take_turn(PART_MAX, parts.namespace_of)
+        return parts.world(world, term.focus)
+
+    def _around(self, term: Term, cluster: ClusterView | None) -> World:
+        """All but objects, what is published, and what people ask for."""
+        now, creations, complete = time.time(), self._executor.creations, term.scan.complete
+        return World(
             observed=term.observed or ObservedKafka(),
-            channels=dict(self._contract.channels) if parts is None else {},
-            subscriptions=dict(self._contract.subscriptions) if parts is None else {},
             workers=dict(self._status.workers),
-            removals=removals,
+            removals=self._executor.removals,
             creations=creations,
             vanished=self._source.vanished(complete, creations, now),
-            asked=self._source.released if parts is None else frozenset(),
             failures=self._executor.failures,
             now=now,
             leads_since=term.since,
@@ -180,16 +198,3 @@ class View:
             seek_requests=self._reporter.seek_requests(self._executor.seeks, now),
             silent=self._reporter.silent(time.monotonic()),
         )
-        if parts is not None:
-            dirty = self._source.take_dirty()
-            if dirty is not None:
-                term.dirty |= dirty
-            else:  # anything may have changed since the collection: the next one begins with all that is there then
-                term.whole_at = float("-inf")
-            term.queue |= self._renew(parts, term.dirty)
-            term.dirty = set()
-            term.take_turn(PART_MAX, parts.namespace_of)
-            world = parts.world(world, term.focus)
-            published = [*world.channels.values(), *world.subscriptions.values()]
-        retained = self._source.retained(complete, published, world.objects)
-        return replace(world, retained=retained | self._source.retained_creations(complete, world.creations))

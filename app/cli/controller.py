@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.options.given import as_settings
 from app.cli.output.format import note
 from app.cli.worker import worker
 from app.settings import load_settings
@@ -32,8 +33,7 @@ def controller(
       penstock controller --resources cluster:orders,billing --context production
       penstock controller --once --resources my-resources
     """
-    given = load_settings({"resources": resources} if resources else {})
-    resources = given.resources or "cluster:"
+    resources = load_settings(as_settings(resources=resources)).resources or "cluster:"
     if not once:
         more = [f"kube_context={context}"] if context else []
         worker("controller", kafka, resources, "", log_level, more)
@@ -41,7 +41,7 @@ def controller(
     # An `import` at the top would take a second of each start of a worker.
     from app.worker.controller_once import reconcile_once
 
-    options = {"resources": resources, "kafka": kafka, "kube_context": context, "log_level": log_level or "warning"}
-    settings = load_settings({name: value for name, value in options.items() if value})
-    asyncio.run(reconcile_once(settings, timeout_s))
+    log_level = log_level or "warning"
+    options = as_settings(resources=resources, kafka=kafka, kube_context=context, log_level=log_level)
+    asyncio.run(reconcile_once(load_settings(options), timeout_s))
     note("Reconciled: Kafka and the contract are as the resources say. Workers report when they serve it.")

@@ -9,13 +9,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from app.cli.options.embedded import HOME, Data, Heap
+from app.cli.options.given import as_settings
 from app.cli.output.format import note
 from app.cli.output.jar_progress import jar_progress
 from app.cli.output.steps import Steps
@@ -105,7 +105,7 @@ def up(
       export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
       penstock up --kafka kafka-1:9092
     """
-    settings = load_settings(_set({"kafka": kafka, "processes": processes}))
+    settings = load_settings(as_settings(kafka=kafka, processes=processes))
     said = settings_notes(settings, chosen=resources is not None)
     own = settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else ""
     port = _free_one if any_port else int
@@ -129,13 +129,9 @@ def up(
         subscriber_port=subscriber_port,
         ready_limit_s=limit_s,
         console=console_mode(settings),
-        settings=_set({"processes": settings.processes, "ingress_url": settings.ingress_url}),
+        settings=as_settings(processes=settings.processes, ingress_url=settings.ingress_url),
     )
     _run_until_ctrl_c(config)
-
-
-def _set(options: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in options.items() if value}
 
 
 def console_mode(settings: Settings) -> Mode:

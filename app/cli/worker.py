@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.options.given import as_settings
 from app.local.packaged import python_module
 from app.settings import load_settings
 from knative.errors import UsageError
@@ -39,9 +40,10 @@ def worker(
       penstock worker --web-port 9000 --set drain_s=5
       penstock worker --processes auto
     """
-    options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
-    options["processes"] = processes
-    overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
+    options = as_settings(
+        role=role, kafka=kafka, resources=resources, http_port=http_port, log_level=log_level, processes=processes
+    )
+    overrides = {**_settings_given(given), **options}
     settings = load_settings(overrides)  # reject wrong values here, in one sentence
     for name, value in overrides.items():
         os.putenv(f"PENSTOCK_{name.upper()}", value)

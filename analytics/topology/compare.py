@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from analytics.topology.model.document import Edge, Finding, Health, Kind, Topology, Vertex
-from analytics.topology.model.totals import totals_of
 
 PARTIAL = (
     "A run has a part of a large map, so new and gone vertices and connections, and changes of sources and "
@@ -138,7 +137,7 @@ def _much_changed(id_: str, old: Figures, new: Figures) -> Iterator[Change]:
 
 
 def _totals(old: Topology, new: Topology) -> Iterator[Change]:
-    older, newer = ({part.namespace: asdict(part) for part in totals_of(run)} for run in (old, new))
+    older, newer = ({part.namespace: asdict(part) for part in run.totals} for run in (old, new))
     for what in list(older[""])[1:]:
         yield Change("", what, older[""][what], newer[""][what])
     for namespace in sorted(older.keys() & newer.keys() - {""}):

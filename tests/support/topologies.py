@@ -27,6 +27,7 @@ from analytics.topology.model.document import (
     Window,
     edge_id,
 )
+from tests.support.topology_examples import with_totals
 
 NOW = 1_795_264_200.0
 #: What a sender may put into its `source`: every way out of a page that comes to mind.
@@ -126,7 +127,7 @@ class Maker:
             "islands": (Island(1, len(vertices), 1, 12.5, tuple(v.id for v in vertices[:20])),) if vertices else (),
             **more,
         }
-        return Topology(**fields)  # type: ignore[arg-type]
+        return with_totals(Topology(**fields))  # type: ignore[arg-type]
 
 
 def empty() -> Topology:

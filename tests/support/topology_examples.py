@@ -6,6 +6,7 @@ Plain documents with made-up numbers.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from analytics.topology.model.document import (
     Edge,
@@ -24,6 +25,7 @@ from analytics.topology.model.document import (
     Window,
     edge_id,
 )
+from analytics.topology.model.totals import sums
 
 NOW_S = 1_790_000_000.0
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'{{7*7}}"  #: a source may be any text
@@ -134,29 +136,36 @@ def _findings(edges: list[Edge]) -> tuple[Finding, ...]:
     )
 
 
+def with_totals(topology: Topology) -> Topology:
+    """The same with the sums over what is in it."""
+    return replace(topology, totals=sums(topology.vertices, topology.edges, topology.window.seconds))
+
+
 def small() -> Topology:
     """Two namespaces: a reply loop, an orphan, a broker with a trigger, a hostile source name."""
     vertices, edges = _vertices(), _edges()
-    return Topology(
-        generated_at=NOW_S,
-        instance="penstock",
-        namespace="",
-        window=Window(NOW_S - 60, NOW_S),
-        tier=Tier.DELTAS,
-        engine="local",
-        method=("Rates: the workers' traffic records of 60 s.", "Loops: strongly connected components."),
-        vertices=tuple(sorted(vertices, key=lambda one: one.id)),
-        edges=tuple(sorted(edges, key=lambda one: one.id)),
-        findings=_findings(edges),
-        rankings=(
-            Ranking("influence", "Most influential channels", "share", (Rank(SHOP, 0.61), Rank(BILLS, 0.22))),
-            Ranking("cut", "Single points of failure", "vertices cut off", (Rank(SHOP, 4.0, "carries 22.5/s"),)),
-        ),
-        reach=(Reach("source:/web", 9, 5, {SHOP: 1, "subscription:shop/billing": 2}),),
-        islands=(
-            Island(1, 12, 2, 22.6, ("broker:shop/main", BILLS, SHOP)),
-            Island(2, 1, 1, 0.0, ("channel:attic/forgotten",)),
-        ),
+    return with_totals(
+        Topology(
+            generated_at=NOW_S,
+            instance="penstock",
+            namespace="",
+            window=Window(NOW_S - 60, NOW_S),
+            tier=Tier.DELTAS,
+            engine="local",
+            method=("Rates: the workers' traffic records of 60 s.", "Loops: strongly connected components."),
+            vertices=tuple(sorted(vertices, key=lambda one: one.id)),
+            edges=tuple(sorted(edges, key=lambda one: one.id)),
+            findings=_findings(edges),
+            rankings=(
+                Ranking("influence", "Most influential channels", "share", (Rank(SHOP, 0.61), Rank(BILLS, 0.22))),
+                Ranking("cut", "Single points of failure", "vertices cut off", (Rank(SHOP, 4.0, "carries 22.5/s"),)),
+            ),
+            reach=(Reach("source:/web", 9, 5, {SHOP: 1, "subscription:shop/billing": 2}),),
+            islands=(
+                Island(1, 12, 2, 22.6, ("broker:shop/main", BILLS, SHOP)),
+                Island(2, 1, 1, 0.0, ("channel:attic/forgotten",)),
+            ),
+        )
     )
 
 
@@ -184,16 +193,18 @@ def large(subscriptions: int, namespaces: int = 20, seed: int = 1) -> Topology:
         edges.append(edge(Flow.DELIVERS, one, vertices[-1].id, channel.rate, health))
         if number % 10 == 0:
             edges.append(edge(Flow.REPLIES, one, chance.choice(channels).id, 0.5))
-    return Topology(
-        generated_at=NOW_S,
-        instance="penstock",
-        namespace="",
-        window=Window(NOW_S - 60, NOW_S),
-        tier=Tier.DELTAS,
-        engine="local",
-        method=("Made up.",),
-        vertices=tuple(sorted(vertices, key=lambda v: v.id)),
-        edges=tuple(sorted(edges, key=lambda e: e.id)),
+    return with_totals(
+        Topology(
+            generated_at=NOW_S,
+            instance="penstock",
+            namespace="",
+            window=Window(NOW_S - 60, NOW_S),
+            tier=Tier.DELTAS,
+            engine="local",
+            method=("Made up.",),
+            vertices=tuple(sorted(vertices, key=lambda v: v.id)),
+            edges=tuple(sorted(edges, key=lambda e: e.id)),
+        )
     )
 
 

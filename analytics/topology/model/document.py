@@ -274,6 +274,8 @@ def from_json(data: bytes) -> Topology:
             f"This topology.json {found}; this version knows {SCHEMA_VERSION}.", "Create it again with this version."
         )
     try:
+        if not row["totals"]:
+            raise ValueError("it has no totals")
         return _topology(row)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise UnreadableTopology(
@@ -296,7 +298,7 @@ def _topology(row: Mapping[str, Any]) -> Topology:
         ),
         reach=tuple(_make(Reach, one) for one in row["reach"]),
         islands=tuple(_make(Island, one, members=tuple(one["members"])) for one in row["islands"]),
-        totals=tuple(_make(Totals, part) for part in row.get("totals", ())),
+        totals=tuple(_make(Totals, part) for part in row["totals"]),
     )
 
 

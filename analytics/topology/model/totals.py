@@ -6,17 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-from analytics.topology.model.document import Edge, Flow, Kind, Topology, Totals, Vertex
+from analytics.topology.model.document import Edge, Flow, Kind, Totals, Vertex
 from analytics.topology.model.names import namespace_of
 
 _CHANNELS = (Kind.CHANNEL, Kind.BROKER)
 _CONSUMERS = (Kind.SUBSCRIPTION, Kind.TRIGGER)
 N = TypeVar("N", int, float)
-
-
-def totals_of(topology: Topology) -> tuple[Totals, ...]:
-    """Those of the document; of one that an earlier version wrote, the sums over what is in it."""
-    return topology.totals or sums(topology.vertices, topology.edges, topology.window.seconds)
 
 
 def sums(vertices: Iterable[Vertex], edges: Iterable[Edge], seconds: float) -> tuple[Totals, ...]:

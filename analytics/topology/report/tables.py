@@ -13,7 +13,6 @@ from analytics.topology.compare import PARTIAL, Difference
 from analytics.topology.event_types import readers_of, senders_of, takers, types_of
 from analytics.topology.model.document import Flow, Ranking, Topology, Totals
 from analytics.topology.model.figures import FIGURES, figure
-from analytics.topology.model.totals import totals_of
 from analytics.topology.report import words
 from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
 
@@ -76,7 +75,7 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
         _vertices(graph),
         _edges(graph),
         *_types(topology, labels),
-        *_totals(totals_of(topology)),
+        *_totals(topology.totals),
         *(_ranking(one, labels) for one in topology.rankings),
         *_reach(topology, labels),
         *_islands(topology, labels),

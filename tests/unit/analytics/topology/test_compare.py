@@ -8,10 +8,9 @@ import pytest
 
 from analytics.topology.compare import Change, compare
 from analytics.topology.model.document import Edge, Topology, Window
-from analytics.topology.model.totals import totals_of
 from analytics.topology.report import render
 from app.cli.output.topology import show_difference
-from tests.support.topology_examples import SHOP, small
+from tests.support.topology_examples import SHOP, small, with_totals
 from tests.unit.analytics.topology.report.page_reader import read_page
 
 DELIVERY = "subscription:shop/echo delivers uri:http://echo.shop"
@@ -21,7 +20,7 @@ def with_delivery(topology: Topology, **figures: object) -> Topology:
     def changed(edge: Edge) -> Edge:
         return replace(edge, **figures) if edge.id == DELIVERY else edge  # type: ignore[arg-type]
 
-    return replace(topology, edges=tuple(map(changed, topology.edges)))
+    return with_totals(replace(topology, edges=tuple(map(changed, topology.edges))))
 
 
 def changes(old: Topology, new: Topology) -> list[tuple[str, object, object]]:
@@ -56,7 +55,7 @@ def test_failures_are_compared_per_second_of_the_window() -> None:
 
 
 def test_totals_are_those_of_the_map_and_of_a_namespace_that_changed() -> None:
-    whole, shop, attic = totals_of(small())
+    whole, shop, attic = small().totals
     assert (whole.namespace, shop.namespace, attic.namespace) == ("", "shop", "attic")
     assert (whole.events, whole.deliveries, whole.lag, whole.failures) == (25.0, 24.9, 4012, 0.05)
     assert (whole.fan_out, whole.fan_out_bytes) == (0.996, round(24.9 * 1024 / 25, 6))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -30,6 +32,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         (b"{}", "no schema_version"),
         (b'{"schema_version": 2}', "schema 2"),
         (b'{"schema_version": 1}', "damaged"),
+        (to_json(replace(small(), totals=())), "damaged .*no totals"),
         (to_json(small()).replace(b'"kind":"broker"', b'"kind":"brother"'), "brother"),
     ],
 )

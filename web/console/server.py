@@ -66,6 +66,15 @@ class Refused(Exception):
         self.status, self.what, self.hint, self.retry_after_s = status, what, hint, retry_after_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """The live part of a page: what it is made of, and the event with it."""
+
+    template: str
+    values: Values
+    event: bytes
+
+
 class Console:
     """`add_to` a router; `leave` before the process ends, and `stop` when the server stops. `sessions` has the tokens
     of `config.has_tokens`."""
@@ -79,7 +88,7 @@ class Console:
         #: Without tokens everybody on this machine is the same person.
         self._everybody = Session("everybody on this machine", b"", math.inf)
         self._tabs = 0
-        self._rendered: dict[tuple[object, ...], asyncio.Task[bytes]] = {}  # live parts of the present state
+        self._rendered: dict[tuple[object, ...], asyncio.Task[_Live]] = {}  # live parts of the present state
         self._rendered_of = 0
         self._stopping = asyncio.Event()
 
@@ -186,7 +195,7 @@ class Console:
                 raise where
             if streams:
                 return await self._stream(request, page)
-            values = await page.build(await self._ask(request, session))
+            values = await _values(page, await self._ask(request, session))
             return await self._answer(request, page.template, values, page)
 
         return handler
@@ -238,7 +247,7 @@ class Console:
             self._rendered.clear()  # a live part from before would hide what this has begun
             if isinstance(outcome, Seen):
                 raise http.HTTPSeeOther(outcome.path)
-            return await self._answer(request, page.template, {**await page.build(ask), **outcome}, page)
+            return await self._answer(request, page.template, {**await _values(page, ask), **outcome}, page)
 
         return handler
 
@@ -251,14 +260,15 @@ class Console:
         stream = http.StreamResponse(headers={**safety.PAGE_HEADERS, "Content-Type": "text/event-stream"})
         await stream.prepare(request)
         self._tabs += 1
-        former = None
+        sent: _Live | None = None
         try:
             while not self._stopping.is_set() and (session := self._session(request)) is not None:
-                event = await self._live_part(request, page, session)
-                # A comment, if nothing has changed, shows that the connection is alive.
-                event, former = b":\n\n" if event == former else event, event
+                live = await self._live_part(request, page, session, sent)
+                is_same = sent is not None and sent.event == live.event
                 async with asyncio.timeout(10 * limits.every_s):  # a browser that no longer reads
-                    await stream.write(event)
+                    # A comment, if nothing has changed, shows that the connection is alive.
+                    await stream.write(b":\n\n" if is_same else live.event)
+                sent = live
                 await self._next_turn()
         except (TimeoutError, ConnectionError):
             log.debug("a page of the console is gone", path=request.path)
@@ -278,8 +288,8 @@ class Console:
         except TimeoutError:
             return
 
-    async def _live_part(self, request: http.Request, page: Page, session: Session) -> bytes:
-        """The event with it: the same for tabs that show the same."""
+    async def _live_part(self, request: http.Request, page: Page, session: Session, sent: _Live | None) -> _Live:
+        """The same for tabs that show the same. `sent`: the last one of this tab."""
         ask = await self._ask(request, session, is_live=True)
         if self._rendered_of != self._snapshots.number:
             self._rendered.clear()
@@ -287,12 +297,13 @@ class Console:
         key = (str(request.rel_url), session.form_token)
         rendering = self._rendered.get(key)
         if rendering is None:
-            rendering = self._rendered[key] = asyncio.create_task(self._render_live(request, page, ask))
+            rendering = self._rendered[key] = asyncio.create_task(self._render_live(request, page, ask, sent))
         return await asyncio.shield(rendering)  # other tabs wait for it too
 
-    async def _render_live(self, request: http.Request, page: Page, ask: Ask) -> bytes:
+    async def _render_live(self, request: http.Request, page: Page, ask: Ask, last: _Live | None) -> _Live:
+        """`last`, if it is made of the same."""
         try:
-            template, values = page.template, await page.build(ask)
+            template, values = page.template, await _values(page, ask)
         except NotThere as problem:
             template, values = "problem.html", {"status": 404, "what": str(problem), "hint": ""}
         except PenstockError as problem:
@@ -300,7 +311,10 @@ class Console:
         except Exception:
             log.exception("the console cannot show a page", path=request.path)
             template, values = "problem.html", _FAILED
-        return await asyncio.to_thread(_event, template, {**self._context(request, page), **values})
+        values = {**self._context(request, page), **values}
+        if last is not None and (last.template, last.values) == (template, values):
+            return last
+        return _Live(template, values, await asyncio.to_thread(_event, template, values))
 
     # -- login
 
@@ -352,6 +366,11 @@ def _status_of(problem: PenstockError) -> HTTPStatus:
     if isinstance(problem, UsageError):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(problem, NotReadyError) else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+async def _values(page: Page, ask: Ask) -> Values:
+    """What its template shows. `outage`: the state while Kafka does not answer; None = it does."""
+    return {**await page.build(ask), "outage": ask.state if ask.state.kafka_away else None}
 
 
 def _render(template: str, values: Values, *, live: bool = False) -> str:

@@ -9,7 +9,7 @@ from web.console.safety import Mode
 
 
 async def _list(ask: Ask) -> Values:
-    values: Values = {"state": ask.state, "tasks": ask.acts.tasks(), "may_write": ask.mode is Mode.WRITE}
+    values: Values = {"tasks": ask.acts.tasks(), "may_write": ask.mode is Mode.WRITE}
     if ask.is_live:
         return values
     problem = None

@@ -32,7 +32,6 @@ def values_of(state: State, status: ResourceStatus, rows_max: int) -> Values:
     (row,) = with_flows([row_of(status, state.letters, len(mine))], state.traffic)
     readers = worst_first(row_of(reader, state.letters) for reader in mine)
     return {
-        "state": state,
         "status": status,
         "channel": channel,
         "cure": cure_of(status.ready),

@@ -129,7 +129,7 @@ async def _list(ask: Ask) -> Values:
     except NotThere:
         if channels_of(ask.state):
             raise
-        return {"state": ask.state, "look": None}
+        return {"look": None}
     events: Events | None = None
     problem = None
     if look.is_tail or not ask.is_live:
@@ -142,7 +142,6 @@ async def _list(ask: Ask) -> Values:
     address = {} if ask.query.get("of") else {"url": "/events?" + urlencode({**ask.query, "of": look.channel.title})}
     return {
         **address,
-        "state": ask.state,
         "look": look,
         "channels": channels_of(ask.state),
         "events": None if events is None else event_rows(events.events, look),
@@ -174,7 +173,6 @@ async def _whole(ask: Ask) -> Values:
     url = f"{ask.acts.ingress or 'http://localhost:8080'}{look.channel.path}"
     data = await asyncio.to_thread(_data, event, url) if ask.has_bodies else {"body": None, "curl": None}
     return {
-        "state": ask.state,
         "look": look,
         "event": event,
         "letter_path": letter_path(event.ref) if look.letters else None,

@@ -85,7 +85,6 @@ def letter_rows(rows: Sequence[LetterRow]) -> list[Values]:
 
 async def _list(ask: Ask) -> Values:
     values = {
-        "state": ask.state,
         "tasks": [task for task in ask.acts.tasks() if task.act == "redrive"],
         "may_write": ask.mode is Mode.WRITE,
     }
@@ -149,7 +148,6 @@ async def _whole(ask: Ask) -> Values:
     form, text = letter.form
     answer, body = await asyncio.to_thread(lambda: (body_of(letter.answer), body_of(letter.event.data)))
     return {
-        "state": ask.state,
         "letter": letter,
         "of": named(letter.row.subscription),
         "attributes": attributes,

@@ -9,7 +9,6 @@ async def _build(ask: Ask) -> Values:
     view = await ask.reads.map(ask.state)
     rows_max = ask.limits.rows_max
     return {
-        "state": ask.state,
         "map": view,
         "findings": view.findings[:rows_max],
         "findings_left": len(view.findings[rows_max:]),

@@ -44,7 +44,6 @@ def _find(state: State, title: str) -> Subscription | None:
 
 async def _preview(ask: Ask) -> Values:
     values: Values = {
-        "state": ask.state,
         "tasks": [task for task in ask.acts.tasks() if task.act == "seek"],
         "may_write": ask.mode is Mode.WRITE,
     }

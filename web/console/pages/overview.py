@@ -37,7 +37,7 @@ def overview(ask: Ask) -> Values:
     subscriptions, channels = with_flows(below[:most], state.traffic), with_flows(above[:most], state.traffic)
     left_out = len(rows) - len(subscriptions) - len(channels)
     return {
-        "state": state,
+        "counts_traffic": state.traffic is not None,
         "subscriptions": subscriptions,
         "channels": channels,
         "left_out": left_out,

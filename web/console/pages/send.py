@@ -25,7 +25,6 @@ async def _form(ask: Ask) -> Values:
     channels = channels_of(ask.state)
     title = ask.form.get("of") or ask.query.get("of", "")
     return {
-        "state": ask.state,
         "channels": channels,
         "channel": channel_of(ask.state, title) if channels else None,
         "command": send_command(channel_of(ask.state, title)) if channels else None,

@@ -97,16 +97,18 @@ def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:
 def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[PartitionLag]] | None) -> Values:
     """What the page shows."""
     subscription, details = status.subscription, status.details
+    error = None if details is None else details.last_error
     (row,) = with_flows([row_of(status, state.letters)], state.traffic)
     return {
-        "state": state,
         "status": status,
         "row": row,
         "times": delivery_times(state.traffic, row.name_in_traffic),
         "cure": cure_of(status.ready),
         "conditions": condition_rows(status),
         "details": details,
-        "error": None if details is None else details.last_error,
+        "heads": [] if details is None else [(*each, each[1].next_attempt - state.at_s) for each in details.heads],
+        "error": error,
+        "error_age_s": None if error is None else state.at_s - error[1].time,
         "partitions": [] if subscription is None else partitions_of(subscription, details, lag),
         "lag_age_s": None if lag is None else state.now_s - lag.at_s,
         "delivery": [] if subscription is None else [*delivery_settings(subscription), dead_letters_to(subscription)],

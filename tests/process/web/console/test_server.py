@@ -16,7 +16,9 @@ from tests.support.certificates import Authority
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
 from web.console.assets import assets
 from web.console.limits import Limits
+from web.console.page import Values
 from web.console.safety import HEADERS
+from web.console.server import _event
 
 _STREAM = {"Accept": "text/event-stream"}
 _LIMIT_S = 60.0
@@ -138,6 +140,32 @@ async def test_a_page_that_is_open_gets_what_has_changed() -> None:
         assert "<html" not in first
         reads.workers = []
         assert "Unknown" in await _read_event(answer)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "path", ["/", "/map", "/channel/demo/orders", "/subscription/demo/billing", "/events", "/audit"]
+)
+async def test_a_page_whose_figures_stay_is_rendered_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, rendered = MemoryReads(), list[str]()
+
+    def counting(template: str, values: Values) -> bytes:
+        rendered.append(template)
+        return _event(template, values)
+
+    monkeypatch.setattr("web.console.server._event", counting)
+    async with (
+        serving_console(reads) as url,
+        aiohttp.ClientSession() as client,
+        client.get(f"{url}{path}", headers=_STREAM) as answer,
+    ):
+        await _read_event(answer)
+        async with asyncio.timeout(_LIMIT_S):
+            while reads.taken < 6:
+                assert await answer.content.readuntil(b"\n\n") == b":\n\n"
+        assert len(rendered) == 1, reads.taken
+        reads.kafka_away = True
+        assert "Kafka does not answer" in await _read_event(answer)
 
 
 @pytest.mark.asyncio

@@ -10,7 +10,7 @@ class Limits:
     """Rows above these are left out, and the page says so."""
 
     every_s: float = 2.0  #: a page that is open shows a state that is at most this old; workers report as often
-    rows_max: int = 100  #: of a table
+    rows_max: int = 100  #: of a table, and names that a form offers
     picks_max: int = 5  #: events that a form offers
     read_max: int = 20_000  #: records that one look reads, of all topics together
     tails_max: int = 50  #: topics and filters that are followed at the same time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from web.console.acts import Acts
@@ -35,6 +35,24 @@ class Seen:
     """A POST was carried out: the browser is sent to this address."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a form offers: a list to choose from, or, of more than a page shows, a field that suggests the first."""
+
+    shown: Sequence[tuple[str, str]]  #: what is sent, and what people read
+    count: int
+
+    @property
+    def are_all(self) -> bool:
+        """Whether all are shown."""
+        return len(self.shown) == self.count
+
+
+def choices(names: Mapping[str, str], most: int) -> Choices:
+    """In the order of what people read. `names`: what is sent -> what people read."""
+    return Choices(sorted(names.items(), key=lambda name: (name[1], name[0]))[:most], len(names))
 
 
 class NotThere(Exception):

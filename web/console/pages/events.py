@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from shlex import quote
 from urllib.parse import urlencode
 
-from knative.contract.records import Channel
+from knative.contract.records import BROKER, Channel
 from knative.errors import PenstockError
 from web.console.acts import Events, Passage, StoredEvent, Verdict
 from web.console.bodies import body_of, curl
-from web.console.page import Ask, NotThere, Page, Values
+from web.console.page import Ask, Choices, NotThere, Page, Values, choices
 from web.console.pages.letters import letter_path
 from web.console.rows import path_of
 from web.console.state import State
@@ -68,6 +68,15 @@ def channels_of(state: State) -> list[Channel]:
     """Those whose topics can be read, by title."""
     channels = [status.channel for status in state.resources if status.channel is not None]
     return sorted(channels, key=lambda channel: (channel.namespace, channel.name, channel.kind))
+
+
+def channel_choices(ask: Ask) -> Choices:
+    """For a form."""
+    names = {
+        each.title: f"{each.namespace}/{each.name}{' (broker)' if each.kind == BROKER else ''}"
+        for each in channels_of(ask.state)
+    }
+    return choices(names, ask.limits.rows_max)
 
 
 def channel_of(state: State, title: str) -> Channel:
@@ -143,7 +152,7 @@ async def _list(ask: Ask) -> Values:
     return {
         **address,
         "look": look,
-        "channels": channels_of(ask.state),
+        "channels": channel_choices(ask),
         "events": None if events is None else event_rows(events.events, look),
         "read": 0 if events is None else events.read,
         "is_whole": events is None or events.is_whole,

@@ -13,7 +13,7 @@ from knative.contract.records import SUBSCRIPTION, kind_and_name
 from knative.errors import PenstockError
 from web.console.acts import Letter, LetterChoice, LetterGroup, LetterRow, Letters
 from web.console.bodies import body_of
-from web.console.page import Ask, NotThere, Page, Seen, Values
+from web.console.page import Ask, NotThere, Page, Seen, Values, choices
 from web.console.rows import path_of
 from web.console.safety import Mode
 
@@ -96,10 +96,11 @@ async def _list(ask: Ask) -> Values:
     except PenstockError as raised:
         problem = str(raised)
     labels = {status.subscription.label for status in ask.state.resources if status.subscription is not None}
+    labels |= {choice.subscription} if choice.subscription else set()
     return {
         **values,
         "choice": choice,
-        "labels": sorted(labels | ({choice.subscription} if choice.subscription else set())),
+        "subscriptions": choices({label: label for label in labels}, ask.limits.rows_max),
         "groups": group_rows(letters.groups[: ask.limits.rows_max], choice),
         "groups_left": max(0, len(letters.groups) - ask.limits.rows_max),
         "letters": letter_rows(letters.rows),

@@ -8,7 +8,7 @@ from shlex import quote
 from knative.contract.records import Subscription
 from knative.contract.seeks import Move
 from knative.errors import PenstockError
-from web.console.page import Ask, NotThere, Page, Seen, Values
+from web.console.page import Ask, NotThere, Page, Seen, Values, choices
 from web.console.safety import Mode
 from web.console.state import State
 
@@ -58,7 +58,7 @@ async def _preview(ask: Ask) -> Values:
             problem = str(raised)
     return {
         **values,
-        "titles": [each.title for each in subscriptions_of(ask.state)],
+        "titles": choices({each.title: each.title for each in subscriptions_of(ask.state)}, ask.limits.rows_max),
         "title": ask.query.get("of", ""),
         "to": to,
         "rows": rows,

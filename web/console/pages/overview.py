@@ -10,7 +10,7 @@ from knative.contract.records import SUBSCRIPTION, TRIGGER
 from tables.resource_status import WORKER, ResourceStatus
 from tables.status_table import FRESH_S
 from tables.traffic_windows.view import Name
-from web.console.page import Ask, Page, Values
+from web.console.page import Ask, Page, Values, choices
 from web.console.rows import PATHS, Level, Row, level_of, row_of, with_flows, worst_first
 from web.console.traffic import WINDOWS, rates
 
@@ -52,7 +52,7 @@ def overview(ask: Ask) -> Values:
             if status.kind not in PATHS
         ],
         "query": {name: ask.query.get(name, "") for name in ("q", "namespace", "show")},
-        "namespaces": sorted({status.namespace for status in resources}),
+        "namespaces": choices({status.namespace: status.namespace for status in resources}, most),
         "is_empty": not resources,
     }
 

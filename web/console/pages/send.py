@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from knative.errors import PenstockError, UsageError
 from web.console.page import Ask, Page, Values
 from web.console.pages.channel import send_command
-from web.console.pages.events import channel_of, channels_of
+from web.console.pages.events import channel_choices, channel_of
 from web.console.safety import Mode
 
 _EXAMPLE = {
@@ -22,12 +22,12 @@ _EXAMPLE = {
 
 
 async def _form(ask: Ask) -> Values:
-    channels = channels_of(ask.state)
+    channels = channel_choices(ask)
     title = ask.form.get("of") or ask.query.get("of", "")
     return {
         "channels": channels,
-        "channel": channel_of(ask.state, title) if channels else None,
-        "command": send_command(channel_of(ask.state, title)) if channels else None,
+        "channel": channel_of(ask.state, title) if channels.count else None,
+        "command": send_command(channel_of(ask.state, title)) if channels.count else None,
         "fields": {name: ask.form.get(name, value) for name, value in _EXAMPLE.items()},
         "may_write": ask.mode is Mode.WRITE,
         "sent": None,

@@ -15,6 +15,7 @@ from knative.filters import from_json
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console, worker
 from tests.support.console_acts import MemoryActs, stored_event
 from web.console.acts import StoredEvent
+from web.console.limits import Limits
 from web.console.safety import Mode
 from web.console.state import PartitionLag
 
@@ -227,3 +228,21 @@ async def test_an_event_without_attributes_has_a_page_too() -> None:
     async with serving_console(acts=MemoryActs(events=[bare])) as url:
         for path in ("/event?of=KafkaChannel/demo/orders&at=0/0", "/events", "/subscription/demo/billing"):
             assert "(no id)" in await _text(url, path)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("path", ["/", "/letters", "/move", "/events", "/send"])
+async def test_a_form_suggests_as_many_names_as_a_page_shows(path: str) -> None:
+    """Of 10,000 Triggers, a list to choose from would be a page of a megabyte."""
+    numbers = range(Limits().rows_max + 1)
+    channels = [replace(CHANNEL, uid=f"c{number}", namespace=f"n{number}") for number in numbers]
+    subscriptions = [
+        replace(SUBSCRIPTION, uid=f"s{number}", namespace=f"n{number}", channel_uid=f"c{number}") for number in numbers
+    ]
+    listed = {}
+    for count in (len(numbers), len(numbers) - 1):
+        async with serving_console(MemoryReads(channels[:count], subscriptions[:count], [worker()])) as url:
+            page = await _text(url, path)
+        (field,) = re.findall(r'<(input|select) id="(?:namespace|subscription|of)"', page)
+        listed[field] = len(re.findall(r'<option value="[^"]*n[0-9]', page))
+    assert listed == {"input": Limits().rows_max, "select": Limits().rows_max}

@@ -18,7 +18,7 @@ from tables.traffic_windows.windows import SHORT_S, Window
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, worker
 from tests.support.console_acts import MemoryActs
 from web.console.limits import Limits
-from web.console.page import Ask
+from web.console.page import Ask, Choices
 from web.console.pages.overview import overview
 from web.console.rows import Level, Row
 from web.console.safety import Mode
@@ -90,7 +90,7 @@ def test_the_worst_come_first(
 def test_a_query_selects(query: dict[str, str], subscriptions: int, channels: int) -> None:
     values = overview(_ask(_state(worker()), query))
     assert [len(_names(values[name])) for name in ("subscriptions", "channels")] == [subscriptions, channels]
-    assert values["namespaces"] == ["demo", "shop"]
+    assert values["namespaces"] == Choices([("demo", "demo"), ("shop", "shop")], 2)
 
 
 def test_rows_above_the_limit_are_left_out_and_counted() -> None:

@@ -153,7 +153,7 @@ class View:
     def world(self, term: Term) -> World:
         """Everything, or what is dirty and what it depends on."""
         world = self._whole(term) if term.parts is None else self._part(term, term.parts)
-        published = [*world.channels.values(), *world.subscriptions.values()]
+        published: list[Record] = [*world.channels.values(), *world.subscriptions.values()]
         retained = self._source.retained(world.complete, published, world.objects)
         return replace(world, retained=retained | self._source.retained_creations(world.complete, world.creations))
 

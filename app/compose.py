@@ -334,9 +334,9 @@ def _reconcile(parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle) -> 
         outside = _cluster(settings, parts.controller_config, lifecycle, parts.worker_id)
         parts.outage = None if outside is None else OutageAtStart(outside, lifecycle.crashed)
     parts.dlq_sizes = DlqSizes(
-        kafka, lambda: [channel.dlq_topic for channel in contract.channels.values()], lambda: controller.leading
+        kafka, lambda: {each.dlq_topic for each in contract.channels.values()}, lambda: controller.leading
     )
-    parts.metrics.watch_controller(parts.dlq_letters, None if place is None else parts.troubles)
+    parts.metrics.watch_controller(parts.led, None if place is None else parts.troubles)
 
 
 def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle, worker_id: str) -> Place | None:

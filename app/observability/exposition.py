@@ -128,10 +128,16 @@ def api_server_troubles(counts: Mapping[str, int]) -> Metric:
     return _gauge("penstock_api_server_troubles", "What the controller cannot read or write there now", ("what",), rows)
 
 
-def dlq_letters(sizes: Mapping[str, int], subscriptions: Iterable[str]) -> Metric:
-    """By subscription, with 0 for those that have none."""
-    rows = [((label,), sizes.get(label, 0)) for label in subscriptions]
-    return _gauge("penstock_dlq_letters", "Dead letters in the DLQ topic", _SUBSCRIPTION, rows)
+def subscription_info(labels: Iterable[str]) -> Metric:
+    """Always 1."""
+    rows = [((label,), 1) for label in labels]
+    return _gauge("penstock_subscription_info", "Subscriptions and Triggers in the contract", _SUBSCRIPTION, rows)
+
+
+def dlq_letters(sizes: Mapping[str, int]) -> Metric:
+    """By DLQ topic."""
+    rows = [((topic,), count) for topic, count in sorted(sizes.items())]
+    return _gauge("penstock_dlq_letters", "Records in a DLQ topic", ("topic",), rows)
 
 
 def traffic_deltas(counts: Mapping[str, int]) -> Metric:

@@ -22,6 +22,7 @@ _GAUGES: Mapping[str, Callable[[float, float], float]] = {
     "penstock_changes_not_used": max,
     "penstock_api_server_troubles": max,
     "penstock_dlq_letters": max,
+    "penstock_subscription_info": max,
     "penstock_waiting_for_kafka": max,
     "penstock_throttled": max,
     "penstock_oldest_event_timestamp_seconds": min,

@@ -31,11 +31,6 @@ _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
 _CODES_AT_START = (202, 429, 500, 503)
 
 
-def _no_dlq() -> tuple[Mapping[str, int], Iterable[str]]:
-    """Before `watch_dlq`: this process does not count dead letters."""
-    return {}, ()
-
-
 def build() -> dict[str, str]:
     """The versions of this program, its interpreter and its Kafka client."""
     return {
@@ -90,7 +85,7 @@ class Metrics(Collector):
         self._read_snapshots: Callable[[], Iterable[SubscriptionSnapshot]] = tuple
         self._read_unused: Callable[[], bool] = bool
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
-        self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
+        self._read_led: Callable[[], tuple[Iterable[str], Mapping[str, int]]] = lambda: ((), {})
         self._read_troubles: Callable[[], Mapping[str, int]] | None = None
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -202,12 +197,12 @@ class Metrics(Collector):
 
     def watch_controller(
         self,
-        dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]],
+        led: Callable[[], tuple[Iterable[str], Mapping[str, int]]],
         troubles: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
-        """Call `dlq` for (dead letters by subscription, all subscriptions), and `troubles` for how many things do not
-        work at the API server, by what they are, at each scrape, from any thread."""
-        self._read_dlq, self._read_troubles = dlq, troubles
+        """Call `led` for (all subscriptions, dead letters by DLQ topic) of a leading controller, and `troubles` for how
+        many things do not work at the API server, by what they are, at each scrape, from any thread."""
+        self._read_led, self._read_troubles = led, troubles
 
     def assigned(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
         """This consumer owns these partitions now. They have the value 0 until their first record."""
@@ -256,7 +251,9 @@ class Metrics(Collector):
         yield from self._subscriptions()
         yield from exposition.snapshots(list(self._read_snapshots()))
         yield exposition.loop_lag(self.loop_lag)
-        yield exposition.dlq_letters(*self._read_dlq())
+        subscriptions, letters = self._read_led()
+        yield exposition.subscription_info(subscriptions)
+        yield exposition.dlq_letters(letters)
         if self._read_troubles is not None:
             yield exposition.api_server_troubles(self._read_troubles())
         yield exposition.traffic_deltas(self.traffic_deltas)

@@ -50,12 +50,11 @@ class Parts:
         """Why settings, Kafka secrets or code that have changed are not used; None = they are."""
         return None if self.renewal is None else self.renewal.problem
 
-    def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
-        """Dead letters by subscription, and all subscriptions; both empty where another process counts."""
-        sizes = None if self.dlq_sizes is None else self.dlq_sizes.sizes
-        if sizes is None:
-            return {}, ()
-        return sizes, [one.label for one in list(self.contract.subscriptions.values())]
+    def led(self) -> tuple[Sequence[str], Mapping[str, int]]:
+        """All subscriptions, and the dead letters by DLQ topic; both empty where another process leads."""
+        if self.controller is None or self.dlq_sizes is None or not self.controller.leading:
+            return (), {}
+        return [each.label for each in list(self.contract.subscriptions.values())], self.dlq_sizes.sizes
 
     def troubles(self) -> Mapping[str, int]:
         """How many things do not work at the API server, by what they are."""

@@ -133,7 +133,7 @@ class World:
         return most
 
     def counts_dead_letters(self) -> bool:
-        """Whether the first worker, whose controller leads, has read the DLQ topics once."""
+        """Whether the first worker, whose controller leads, has counted the DLQ topics once."""
         return "\npenstock_dlq_letters{" in get(self.first.admin_port, "/metrics")[1].decode()
 
     def stored_again(self) -> int:

@@ -1,8 +1,9 @@
-"""DLQ topics of a real Kafka, counted by subscription: new letters, retention, a topic that was made again."""
+"""DLQ topics of a real Kafka, counted by their offsets: new letters, retention, a topic that is not there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -10,41 +11,57 @@ from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
 from app.worker.dlq_sizes import DlqSizes
+from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
 
-def test_letters_are_counted_once_each(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+@pytest.mark.asyncio
+async def test_a_topic_has_as_many_letters_as_offsets(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
     one, two = looked.subscribe("one"), looked.subscribe("two")
-    leads = [True]
-    sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, lambda: [looked.dlq_topic], lambda: leads[0])
+    sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, list, lambda: True)
     topics = [looked.dlq_topic, f"{looked.dlq_topic}.none"]
-    assert not sizes.sizes, "not looked yet"
 
-    def counted() -> dict[str, int] | None:  # None while Kafka cannot say, as for a topic that is new
-        sizes.refresh(topics)
-        return sizes.sizes
+    def counted() -> Mapping[str, int] | None:
+        try:
+            return sizes.count(topics)
+        except KafkaFailed:  # as for a topic that is new
+            return None
 
-    wait_until("there are none", lambda: counted() == {}, 180)
+    wait_until("there are none", lambda: counted() == {looked.dlq_topic: 0}, 180)
     looked.dead_letters(one, ["1", "2", "3"])
     looked.dead_letters(two, ["1"])
-    wait_until("all are counted", lambda: counted() == {"ns/one": 3, "ns/two": 1}, 180)
+    wait_until("all are counted", lambda: counted() == {looked.dlq_topic: 4}, 180)
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for removed in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
         removed.result(180)
     looked.dead_letters(two, ["2"])
-    wait_until("those that are left are counted", lambda: counted() == {"ns/one": 1, "ns/two": 2}, 180)
-    assert sizes.sizes is not None
-    assert sizes.sizes["ns/one"] == looked.json("dlq", "list", "--subscription", "ns/one")[0]["count"]
+    wait_until("those that are left are counted", lambda: counted() == {looked.dlq_topic: 3}, 180)
+    await sizes.stop()
+
+
+@pytest.mark.asyncio
+async def test_only_the_leader_counts(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+    looked = Looked.make(kafka.bootstrap, topic_name())
+    looked.dead_letters(looked.subscribe("one"), ["1"])
+    leads = [True]
+    sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, lambda: [looked.dlq_topic], lambda: leads[0])
+    assert sizes.sizes == {}, "not counted yet"
+    sizes.start()
+    async with asyncio.timeout(180):
+        while not sizes.sizes:
+            await asyncio.sleep(0.1)
+    assert sizes.sizes == {looked.dlq_topic: 1}
     leads[0] = False
-    assert sizes.sizes is None, "another process counts"
+    assert sizes.sizes == {}, "another process counts"
+    await sizes.stop()
 
 
-def test_a_kafka_that_is_away_is_waited_for(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kafka_that_is_away_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.worker.dlq_sizes.ANSWER_S", 0.5)
-    sizes = DlqSizes({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}, lambda: ["t"], lambda: True)
-    sizes.refresh(["t"])
-    assert sizes.sizes is None
+    sizes = DlqSizes({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}, list, lambda: True)
+    with pytest.raises(KafkaUnavailable):
+        sizes.count(["t"])

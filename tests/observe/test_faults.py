@@ -75,8 +75,8 @@ def test_faults_are_found_and_their_ends_too(broker: KafkaCluster, tmp_path: Pat
                 def send() -> int:
                     return post(ingress.port, channel.resources.path, uuid.uuid4().hex, b"{}").status
 
-                letters = 'penstock_dlq_letters{subscription=~"test/.*"}'
-                wait_until("the controller counts", lambda: len(prometheus.query(letters)) == 2, LIMIT_S)
+                led = 'penstock_subscription_info{subscription=~"test/.*"}'
+                wait_until("the controller leads", lambda: len(prometheus.query(led)) == 2, LIMIT_S)
                 _wait_alerts(prometheus, set(), send)
 
                 # An event that is settled while Kafka is away: its offset cannot be committed.

@@ -69,8 +69,8 @@ def full_page() -> str:
         metrics.traffic_window(what)
     metrics.watch(lambda: snapshots)
     metrics.watch_ingress(lambda: (1, 1))
-    letters = {"ns/s0": 3, "ns/gone": 1}, ["ns/s0", "ns/s1"]
-    metrics.watch_controller(lambda: letters, lambda: dict.fromkeys(TROUBLES, 1))
+    led = ["ns/s0", "ns/s1"], {"t.dlq": 3}
+    metrics.watch_controller(lambda: led, lambda: dict.fromkeys(TROUBLES, 1))
     return generate_latest(metrics.registry).decode()
 
 

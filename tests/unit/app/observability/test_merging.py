@@ -52,7 +52,8 @@ def test_two_processes_are_one_page() -> None:
     ("family", "merged_value"),
     [
         (lambda value: exposition.changes_not_used(value == 2), 1.0),
-        (lambda value: exposition.dlq_letters({"test/a": value}, ["test/a"]), 2.0),
+        (lambda value: exposition.dlq_letters({"t.dlq": value}), 2.0),
+        (lambda value: exposition.subscription_info(["test/a"]), 1.0),
         (lambda value: exposition.api_server_troubles({"lease": value}), 2.0),
     ],
 )

@@ -64,7 +64,7 @@ def test_what_does_not_work_at_the_api_server() -> None:
     metrics = Metrics()
     assert "penstock_api_server_troubles{" not in _text(metrics), "no cluster"
 
-    metrics.watch_controller(lambda: ({}, ()), lambda: {"lease": 0, "watch": 2})
+    metrics.watch_controller(lambda: ((), {}), lambda: {"lease": 0, "watch": 2})
 
     assert _value(metrics, "penstock_api_server_troubles", what="watch") == 2
     assert _value(metrics, "penstock_api_server_troubles", what="lease") == 0
@@ -195,9 +195,14 @@ def test_changes_that_are_not_used_are_shown() -> None:
     assert "penstock_changes_not_used 1.0" in generate_latest(metrics.registry).decode()
 
 
-def test_dead_letters_are_shown_of_subscriptions_that_there_are() -> None:
+def test_who_leads_shows_all_subscriptions_and_the_records_of_dlq_topics() -> None:
     metrics = Metrics()
     assert "penstock_dlq_letters{" not in _text(metrics), "another process counts"
-    metrics.watch_controller(lambda: ({"ns/a": 3, "ns/gone": 1}, ["ns/a", "ns/b"]))
-    lines = [line for line in _text(metrics).splitlines() if line.startswith("penstock_dlq_letters{")]
-    assert lines == ['penstock_dlq_letters{subscription="ns/a"} 3.0', 'penstock_dlq_letters{subscription="ns/b"} 0.0']
+    metrics.watch_controller(lambda: (["ns/a", "ns/b"], {"t.dlq": 3, "s.dlq": 0}))
+    lines = _text(metrics).splitlines()
+    assert [line for line in lines if line.startswith(("penstock_dlq_letters{", "penstock_subscription_info{"))] == [
+        'penstock_subscription_info{subscription="ns/a"} 1.0',
+        'penstock_subscription_info{subscription="ns/b"} 1.0',
+        'penstock_dlq_letters{topic="s.dlq"} 0.0',
+        'penstock_dlq_letters{topic="t.dlq"} 3.0',
+    ]

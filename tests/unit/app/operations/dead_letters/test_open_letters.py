@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.worker.dlq_sizes import Letters
+from app.operations.dead_letters.open_letters import Letters
 
 PLACE = ("t.dlq", 0)
 _STEPS = st.lists(

@@ -9,10 +9,11 @@ import typer
 
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import STYLES, Listing, View, Views, note
-from app.operations.doctor.check import Check, Level, failure
-from app.operations.doctor.examine import SETTINGS, examine
+from app.operations.doctor.check import Answer, Level
+from app.operations.doctor.examine import examine
+from app.operations.doctor.table import Check, Facts, answers
 from app.operations.plural import count
-from app.settings.load import Settings, load_settings
+from app.settings.load import load_settings
 from knative.errors import UsageError
 
 _LISTING = Listing(
@@ -46,43 +47,43 @@ def doctor(
       penstock doctor --kafka 127.0.0.1:9092
       penstock doctor --context production
     """
-    try:
-        settings = load_settings()
-    except UsageError as error:  # no setting can be trusted, so there is nothing else to look at
-        checks = [failure(SETTINGS, error)]
-    else:
-        checks = _examined(settings, kafka, context)
-    _show(checks, output)
-    bad = [one for one in checks if one.level is Level.PROBLEM]
+    rows = list(answers(_facts(kafka, context)))
+    _show(rows, output)
+    bad = [answer for _, answer in rows if answer.level is Level.PROBLEM]
     if output in (View.TABLE, View.WIDE):
-        warnings = sum(one.level is Level.WARNING for one in checks)
-        note(f"{count(len(checks), 'check')}: {count(len(bad), 'problem')}, {count(warnings, 'warning')}.")
+        warnings = sum(answer.level is Level.WARNING for _, answer in rows)
+        note(f"{count(len(rows), 'check')}: {count(len(bad), 'problem')}, {count(warnings, 'warning')}.")
     if bad:
         raise typer.Exit(1)
 
 
-def _examined(settings: Settings, kafka: str, context: str) -> list[Check]:
+def _facts(kafka: str, context: str) -> Facts:
+    try:
+        settings = load_settings()
+    except UsageError as error:  # no setting can be trusted, so there is nothing else to look at
+        return Facts(failed={"settings": error})
     try:
         client = kafka_client(kafka)
     except UsageError as error:  # the Kafka secret is not valid; settings and resources can be checked without it
-        return [failure("Kafka secret", error), *examine(settings, None, context)]
+        return examine(settings, error, context)
     return examine(settings, client, context)
 
 
-def _show(checks: Sequence[Check], output: View) -> None:
+def _show(rows: Sequence[tuple[Check, Answer]], output: View) -> None:
     """For people, a line as long as it must be: columns would be folded on a narrow terminal."""
     if output not in (View.TABLE, View.WIDE):
-        _LISTING.show([_row(one) for one in checks], output)
+        _LISTING.show([_row(*row) for row in rows], output)
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(soft_wrap=True)
-    for one in checks:
-        level = (f"{one.level.value:<8}", STYLES[one.level.value])
-        text = f"{one.found.rstrip('.')} -> {one.hint}" if one.hint else one.found
-        console.print(Text.assemble(level, f" {one.name}: {text}"))
+    for check, answer in rows:
+        level = (f"{answer.level.value:<8}", STYLES[answer.level.value])
+        text = f"{answer.found.rstrip('.')} -> {answer.hint}" if answer.hint else answer.found
+        console.print(Text.assemble(level, f" {check.name}: {text}"))
 
 
-def _row(one: Check) -> dict[str, object]:
-    return {"level": one.level.value, "check": one.name, "found": one.found, "hint": one.hint}
+def _row(check: Check, answer: Answer) -> dict[str, object]:
+    head = {"level": answer.level.value, "check": check.name, "question": check.question}
+    return {**head, "found": answer.found, "hint": answer.hint}

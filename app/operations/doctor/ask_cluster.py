@@ -28,13 +28,11 @@ _HINT = "check PENSTOCK_KUBECONFIG and PENSTOCK_KUBE_CONTEXT, or --context; `kub
 
 
 def ask_cluster(settings: Settings, context: str) -> ClusterFacts:
-    """All facts. What is wrong with the server or the kubeconfig is a fact too."""
+    """All facts. Raises PenstockError for a server that does not answer, and a kubeconfig that is not valid."""
     try:
         return asyncio.run(_ask(settings, context))
     except ApiError as problem:
-        return ClusterFacts(problem=f"it does not answer: {problem.what}", hint=_HINT)
-    except PenstockError as problem:
-        return ClusterFacts(problem=problem.what, hint=problem.hint)
+        raise PenstockError(f"it does not answer: {problem.what}", _HINT) from problem
 
 
 async def _ask(settings: Settings, context: str) -> ClusterFacts:
@@ -56,6 +54,7 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
         return ClusterFacts(
             host=api.host,
             version=version,
+            mode=settings.subscriptions,
             # The server's time has no fractions: half a second is the best guess.
             ahead_s=None if there_s is None else there_s + 0.5 - now_s,
             served=listed,

@@ -13,6 +13,7 @@ from typing import Any
 from app.operations.doctor.kafka import ClockReading, KafkaFacts
 from app.operations.doctor.release import release
 from app.operations.doctor.topics import IN_SYNC, TopicFacts
+from app.settings.load import Settings
 from controller.plan.channels import MANAGED_CONFIGS
 from knative.contract.kafka_names import contract_topic, controller_group, doctor_group
 from tables.kafka.admin.answers import ClusterInfo
@@ -24,14 +25,11 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 _CONFIGS = frozenset({*MANAGED_CONFIGS, IN_SYNC})
 
 
-def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
-    """Whether it answers, and what it is; no topics yet."""
+def ask_kafka(client: Mapping[str, Any], settings: Settings) -> KafkaFacts:
+    """What it is; no topics yet. Raises KafkaFailed if it does not answer."""
     bootstrap = str(client["bootstrap.servers"])
-    admin = KafkaAdmin(client)
-    try:
-        cluster = admin.probe()
-    except KafkaFailed as problem:
-        return KafkaFacts(bootstrap, problem.what, problem.hint)
+    admin, instance = KafkaAdmin(client), settings.instance
+    cluster = admin.probe()
     try:
         clock = _clock(admin, cluster, instance)
     except KafkaFailed:  # before Kafka 3.0, or not allowed: then the clock is not measured
@@ -42,6 +40,7 @@ def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
         release=release(bootstrap),
         clock=clock,
         creates_topics=_creates_topics(admin),
+        group_protocol=settings.group_protocol,
         controllers=_members(admin, controller_group(instance)),
     )
 

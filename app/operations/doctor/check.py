@@ -1,4 +1,4 @@
-"""What a check found, and what to do about it. Pure."""
+"""A check: its name, its question, and answers from facts: what was found, and what to do about it. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import StrEnum
 from knative.errors import PenstockError
 from tables.status_table import FRESH_S
 
+START_CONTROLLER = "start the controller of this installation"
 CLOCK_S = 2.0  #: two clocks that differ by more are worth a warning
 
 
@@ -21,43 +22,42 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One line. `hint`: what to do; "" = nothing."""
+class Answer:
+    """`hint`: what to do; "" = nothing."""
 
-    name: str
     level: Level
     found: str
     hint: str = ""
 
 
-def ok(name: str, found: str) -> Check:
+def ok(found: str) -> Answer:
     """All is well."""
-    return Check(name, Level.OK, found)
+    return Answer(Level.OK, found)
 
 
-def warning(name: str, found: str, hint: str) -> Check:
+def warning(found: str, hint: str) -> Answer:
     """It works, but."""
-    return Check(name, Level.WARNING, found, hint)
+    return Answer(Level.WARNING, found, hint)
 
 
-def problem(name: str, found: str, hint: str) -> Check:
+def problem(found: str, hint: str) -> Answer:
     """It does not work, or will not."""
-    return Check(name, Level.PROBLEM, found, hint)
+    return Answer(Level.PROBLEM, found, hint)
 
 
-def failure(name: str, error: PenstockError) -> Check:
+def failure(error: PenstockError) -> Answer:
     """An error that kept a check from being made."""
-    return problem(name, error.what.replace("\n", " "), error.hint)
+    return problem(error.what.replace("\n", " "), error.hint)
 
 
-def clock(name: str, whose: str, ahead_s: float) -> Check:
+def clock(whose: str, ahead_s: float) -> Answer:
     """Another clock. `ahead_s`: how far it is ahead of this machine's; negative = behind."""
     behind = "behind" if ahead_s < 0 else "ahead of"
     found = f"{whose} is {abs(ahead_s):.1f} s {behind} this machine's"
     if abs(ahead_s) <= CLOCK_S:
-        return ok(name, f"{whose} is this machine's, within {CLOCK_S:g} s")
+        return ok(f"{whose} is this machine's, within {CLOCK_S:g} s")
     hint = f"synchronize both clocks, as with NTP: what a worker reported {FRESH_S:g} s ago does not count"
-    return (problem if abs(ahead_s) > FRESH_S else warning)(name, found, hint)
+    return (problem if abs(ahead_s) > FRESH_S else warning)(found, hint)
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

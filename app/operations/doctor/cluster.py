@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.operations.doctor.check import Check, clock, ok, problem, some, warning
+from app.operations.doctor.check import START_CONTROLLER, Answer, clock, ok, problem, some, warning
 from app.operations.manifests import CRDS, OF_KNATIVE, crd_file
 from controller.kube.lease import LeaseView
 from controller.source.cluster.mode import MEANS, find_mode, has_core
@@ -16,9 +16,6 @@ from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
 from knative.resources.values import MESSAGING
 
-SERVER, CLOCK, SPACES = "API server", "clock of the API server", "namespaces"
-LEASE, _START = "Lease", "start the controller of this installation"
-KINDS, MODE, ACCESS = "CRDs", "subscriptions", "permissions"
 #: Fails where another manager has set a field, as in the CRDs of Knative.
 APPLY = "kubectl apply --server-side --field-manager=penstock"
 ROLES = CRDS.parent / "rbac" / "controller.yaml"
@@ -50,12 +47,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """`problem`: why the API server does not answer, with `hint`; then all else is empty."""
+    """What it says of itself, and of who asks."""
 
     host: str = ""
-    problem: str = ""
-    hint: str = ""
     version: str = ""
+    mode: str = "auto"  #: own, core or auto, as the setting says
     ahead_s: float | None = None  #: of its clock; None = it does not say what time it is
     served: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: group/version -> its kinds
     crds: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: kind -> CRD; None = may not be read
@@ -82,41 +78,48 @@ def accesses(documents: Iterable[Mapping[str, Any]]) -> list[Access]:
     )
 
 
-def cluster_checks(facts: ClusterFacts, mode: str) -> list[Check]:
-    """All of them. `mode`: own, core or auto, as the setting says."""
-    if facts.problem:
-        return [problem(SERVER, facts.problem, facts.hint)]
-    checks = [ok(SERVER, f"Kubernetes {facts.version} at {facts.host}")]
+def server(facts: ClusterFacts) -> Iterable[Answer]:
+    """Its version."""
+    yield ok(f"Kubernetes {facts.version} at {facts.host}")
+
+
+def clock_of(facts: ClusterFacts) -> Iterable[Answer]:
+    """None where it does not say what time it is."""
     if facts.ahead_s is not None:
-        checks.append(clock(CLOCK, "the clock of the API server", facts.ahead_s))
+        yield clock("the clock of the API server", facts.ahead_s)
+
+
+def namespaces(facts: ClusterFacts) -> Iterable[Answer]:
+    """Only those that are missing."""
     if facts.no_namespaces:
         found = f"there is no namespace {some(facts.no_namespaces)}, so nothing in it is served"
-        checks.append(warning(SPACES, found, "create it, or correct PENSTOCK_RESOURCES"))
-    return [*checks, *_crds(facts), _mode(facts, mode), *_lease(facts), *_access(facts)]
+        yield warning(found, "create it, or correct PENSTOCK_RESOURCES")
 
 
-def _lease(facts: ClusterFacts) -> list[Check]:
+def lease(facts: ClusterFacts) -> list[Answer]:
+    """Who leads, if this user may know."""
     if facts.lease is None or facts.not_renewed_s is None:
         return []
     if facts.lease.released:
-        return [warning(LEASE, f"nobody has {facts.lease_name}, so changes of resources wait", _START)]
+        return [warning(f"nobody has {facts.lease_name}, so changes of resources wait", START_CONTROLLER)]
     found = f"{facts.lease.holder} has {facts.lease_name}, renewed {max(0.0, facts.not_renewed_s):.0f} s ago"
     if facts.not_renewed_s <= facts.lease.duration_s:
-        return [ok(LEASE, found)]
+        return [ok(found)]
     hint = "see the log and `/readyz` of this controller: it has ended, or does not reach the API server"
-    return [problem(LEASE, f"{found}, which is too long: nobody leads", hint)]
+    return [problem(f"{found}, which is too long: nobody leads", hint)]
 
 
-def _crds(facts: ClusterFacts) -> list[Check]:
+def crds(facts: ClusterFacts) -> list[Answer]:
+    """Whether they are installed, whose they are, and of which version."""
     missing = [kind for kind in OURS if not _is_served(kind, facts)]
     checks = []
     if len(missing) == len(OURS):
         found = f"none of Penstock's kinds is installed: {', '.join(kind.name for kind in OURS)}"
         hint = f"{APPLY} -k {CRDS / 'own'}"
-        return [problem(KINDS, found, f"{hint}; and, without Knative eventing, -k {CRDS / 'knative'}")]
+        return [problem(found, f"{hint}; and, without Knative eventing, -k {CRDS / 'knative'}")]
     for kind in missing:
         found = f"{kind.name} is not installed, so the cluster can have none"
-        checks.append(warning(KINDS, found, f"to use this kind: {APPLY} -f {crd_file(kind)}"))
+        checks.append(warning(found, f"to use this kind: {APPLY} -f {crd_file(kind)}"))
     unread = []
     for kind in OURS:
         there = facts.crds.get(kind.name)
@@ -129,26 +132,26 @@ def _crds(facts: ClusterFacts) -> list[Check]:
     if not checks:
         installed = ", ".join(kind.name for kind in OURS if kind not in missing)
         unsure = " (their versions were not compared: this user may not read CRDs)" if unread else ""
-        checks.append(ok(KINDS, f"installed: {installed}{unsure}"))
+        checks.append(ok(f"installed: {installed}{unsure}"))
     return checks
 
 
-def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Check | None:
+def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None:
     """What is wrong with a CRD as it is in the server; None = nothing. Knative's CRDs of its own kinds are right, also
     with more fields than ours."""
     of_knative = kind in OF_KNATIVE
     if core and of_knative and _is_ours(there):
         found = f"Knative eventing is installed, but the CRD of {kind.name} is Penstock's, without all of its fields"
         hint = "apply eventing-crds.yaml of your release of Knative eventing again; Penstock works with it"
-        return warning(KINDS, found, hint)
+        return warning(found, hint)
     if not of_knative and not _is_ours(there):
         found = f"the CRD of {kind.name} is another implementation's: fields may be lost, and two controllers may act"
         hint = f"if the other one is not used any more: {APPLY} --force-conflicts -f {crd_file(kind)}"
-        return warning(KINDS, found, hint)
+        return warning(found, hint)
     if _is_ours(there) and not same_schema(kind, there):
         found = f"{kind.name} is of another version of Penstock: its fields differ"
         hint = f"if this command is the newer one: {APPLY} -f {crd_file(kind)}; else update this command"
-        return warning(KINDS, found, hint)
+        return warning(found, hint)
     return None
 
 
@@ -175,36 +178,43 @@ def _is_ours(there: Mapping[str, Any]) -> bool:
     return (there["metadata"].get("labels") or {}).get(key) == value
 
 
-def _mode(facts: ClusterFacts, mode: str) -> Check:
-    listed = facts.served.get(CORE_GROUP)
+def who_resolves(facts: ClusterFacts) -> Iterable[Answer]:
+    """As the setting says, and whether that is right."""
+    listed, mode = facts.served.get(CORE_GROUP), facts.mode
+    said = f"PENSTOCK_SUBSCRIPTIONS={mode}: {MEANS.get(mode)}"
     if mode == "auto":
         found = find_mode(listed)
-        return ok(MODE, f"auto: {found.why}: {MEANS[found.value]}")
-    said = f"PENSTOCK_SUBSCRIPTIONS={mode}: {MEANS[mode]}"
-    if mode == "own" and has_core(listed):
+        yield ok(f"auto: {found.why}: {MEANS[found.value]}")
+    elif mode == "own" and has_core(listed):
         both = "; the cluster has Knative's kind Channel too, and its core may resolve the same Subscriptions"
-        return warning(MODE, said + both, "set PENSTOCK_SUBSCRIPTIONS=auto, unless core does not run")
-    if mode == "core" and not has_core(listed):
+        yield warning(said + both, "set PENSTOCK_SUBSCRIPTIONS=auto, unless core does not run")
+    elif mode == "core" and not has_core(listed):
         none = "; but the cluster does not have Knative's kind Channel, so nobody does"
-        return problem(MODE, said + none, "set PENSTOCK_SUBSCRIPTIONS=auto or own, or install Knative eventing")
-    return ok(MODE, said)
+        yield problem(said + none, "set PENSTOCK_SUBSCRIPTIONS=auto or own, or install Knative eventing")
+    else:
+        yield ok(said)
 
 
-def _access(facts: ClusterFacts) -> list[Check]:
+def permissions(facts: ClusterFacts) -> Iterable[Answer]:
+    """Whether this user may do what the controller does."""
     user = facts.user or "this user"
     if facts.unknown:
         found = f"they could not be asked for: {facts.unknown}"
-        return [warning(ACCESS, found, "compare the controller's roles with knative/manifests/rbac")]
-    if not facts.denied:
-        return [ok(ACCESS, f"{user} has all {facts.asked} that the controller needs")]
+        yield warning(found, "compare the controller's roles with knative/manifests/rbac")
+    elif not facts.denied:
+        yield ok(f"{user} has all {facts.asked} that the controller needs")
+    else:
+        # Not the folder of the roles: its bindings are of another namespace, and would take this controller's rights.
+        hint = (
+            "if this is the controller's user, apply the overlay that you installed again; else run this as that user"
+        )
+        yield problem(f"{user} may not {', '.join(_denied(facts.denied))}", hint)
+
+
+def _denied(denied: Iterable[tuple[Access, str]]) -> Iterable[str]:
     grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for access, namespace in sorted(facts.denied):
+    for access, namespace in sorted(denied):
         name = f"{access.resource}.{access.group}" if access.group else access.resource
         grouped[name, namespace].append(access.verb)
-    # Not the folder of the roles: its bindings are of another namespace, and would take the rights of this controller.
-    hint = "if this is the controller's user, apply the overlay that you installed again; else run this as that user"
-    texts = [
-        f"{', '.join(verbs)} {name}" + (f" in namespace {namespace}" if namespace else "")
-        for (name, namespace), verbs in grouped.items()
-    ]
-    return [problem(ACCESS, f"{user} may not {', '.join(texts)}", hint)]
+    for (name, namespace), verbs in grouped.items():
+        yield f"{', '.join(verbs)} {name}" + (f" in namespace {namespace}" if namespace else "")

@@ -1,19 +1,18 @@
-"""Makes all checks, in the order in which a person would. A check that fails to run does not stop the others."""
+"""Asks for all facts. One that cannot be had does not stop the others."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
-from app.operations.contract_snapshot import read_contract
+from app.operations.contract_snapshot import Contract, read_contract
 from app.operations.doctor.ask_kafka import ask_kafka, ask_topics
-from app.operations.doctor.check import Check, failure, ok, problem, some, warning
-from app.operations.doctor.installation import Snapshot, all_heard, controller_hint, installation_checks
-from app.operations.doctor.kafka import kafka_checks, on_this_machine
-from app.operations.doctor.topics import topic_checks, wanted_topics
-from app.operations.plural import count
+from app.operations.doctor.installation import Installation, Snapshot, all_heard, controller_hint
+from app.operations.doctor.kafka import KafkaFacts, on_this_machine
+from app.operations.doctor.table import Facts, Resources
+from app.operations.doctor.topics import Topics, wanted_topics
 from app.settings.fields import REPORT_MAX_S
 from app.settings.load import Settings
 from app.worker.controller_config import controller_config
@@ -21,57 +20,41 @@ from controller.validation import validate
 from knative.errors import PenstockError
 from tables.timing import SPARING_S
 
-SETTINGS, INSTALLATION, RESOURCES = "settings", "installation", "resources"
+T = TypeVar("T")
 
 
-def examine(settings: Settings, client: Mapping[str, Any] | None, context: str) -> list[Check]:
-    """All checks; without a client, those that need no Kafka. `context`: of the kubeconfig; given = look at a cluster
+def examine(settings: Settings, client: Mapping[str, Any] | PenstockError, context: str) -> Facts:
+    """`client`: librdkafka settings, or why there are none. `context`: of the kubeconfig; given = look at a cluster
     whatever the settings say."""
-    checks = _settings(settings)
-    if client is not None:
-        checks += _kafka(settings, client, context)
+    known: dict[str, Any] = {}
+    failed: dict[str, PenstockError] = {}
+
+    def ask(check: str, fact: str, read: Callable[[], T]) -> T | None:
+        try:
+            known[fact] = found = read()
+        except PenstockError as error:
+            failed[check] = error
+            return None
+        return found
+
+    if isinstance(client, PenstockError):
+        failed["Kafka secret"] = client
+    elif (kafka := ask("Kafka", "kafka", lambda: ask_kafka(client, settings))) is not None:
+        here = ask("installation", "installation", lambda: _installation(settings, client, context, kafka))
+        ask("topics", "topics", lambda: _topics(settings, client, None if here is None else here.contract))
     if context or settings.namespaces is not None:
         from app.operations.doctor.ask_cluster import ask_cluster  # takes a second
-        from app.operations.doctor.cluster import cluster_checks
 
-        return [*checks, *cluster_checks(ask_cluster(settings, context), settings.subscriptions)]
-    return [*checks, _directory(settings)]
-
-
-def _settings(settings: Settings) -> list[Check]:
-    if settings.warnings:
-        return [warning(SETTINGS, text, "correct or unset it") for text in settings.warnings]
-    given = sorted(settings.sources)
-    return [
-        ok(
-            SETTINGS,
-            f"valid; changed from the default: {count(len(given), 'setting')}" if given else "valid; all defaults",
-        )
-    ]
+        ask("API server", "cluster", lambda: ask_cluster(settings, context))
+    else:
+        ask("resources", "resources", lambda: _resources(settings))
+    return Facts(settings, failed=failed, **known)
 
 
-def _kafka(settings: Settings, client: Mapping[str, Any], context: str) -> list[Check]:
-    facts = ask_kafka(client, settings.instance)
-    checks = kafka_checks(facts, settings.group_protocol)
-    if facts.problem:
-        return checks
-    contract = None
-    try:
-        snapshots = _listen(settings, client)
-        contract = snapshots[-1].contract
-        elsewhere = facts.bootstrap != settings.kafka or context not in ("", settings.kube_context)
-        start = controller_hint(settings.resources, settings.kube_context, elsewhere=elsewhere)
-        checks += installation_checks(snapshots, version("penstock"), facts.controllers, start)
-    except PenstockError as error:
-        checks.append(failure(INSTALLATION, error))
-    wanted = wanted_topics(
-        controller_config(settings, client), contract, settings.traffic, settings.traffic_retention_s
-    )
-    try:
-        there = ask_topics(client, [one.name for one in wanted])
-    except PenstockError as error:
-        return [*checks, failure("topics", error)]
-    return [*checks, *topic_checks(wanted, there, laptop=on_this_machine(facts.bootstrap))]
+def _installation(settings: Settings, client: Mapping[str, Any], context: str, kafka: KafkaFacts) -> Installation:
+    elsewhere = kafka.bootstrap != settings.kafka or context not in ("", settings.kube_context)
+    start = controller_hint(settings.resources, settings.kube_context, elsewhere=elsewhere)
+    return Installation(_listen(settings, client), version("penstock"), kafka.controllers, start)
 
 
 def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
@@ -86,18 +69,13 @@ def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
     return snapshots
 
 
-def _directory(settings: Settings) -> Check:
+def _topics(settings: Settings, client: Mapping[str, Any], contract: Contract | None) -> Topics:
+    config = controller_config(settings, client)
+    expected = wanted_topics(config, contract, settings.traffic, settings.traffic_retention_s)
+    there = ask_topics(client, [topic.name for topic in expected])
+    return Topics(expected, there, on_this_machine(str(client["bootstrap.servers"])))
+
+
+def _resources(settings: Settings) -> Resources:
     folder = settings.resources_dir
-    if folder is None:
-        return ok(RESOURCES, "PENSTOCK_RESOURCES is not set here: files of resources are not checked")
-    try:
-        found = validate(controller_config(settings, {}))
-    except PenstockError as error:
-        return failure(RESOURCES, error)
-    hint = f"`penstock validate {folder}` says what is wrong"
-    if found.errors:
-        places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.errors]
-        return problem(RESOURCES, f"{folder}: {count(len(found.errors), 'error')}, in {some(places)}", hint)
-    if found.problems:
-        return warning(RESOURCES, f"{folder}: {count(len(found.problems), 'warning')}", hint)
-    return ok(RESOURCES, f"{folder}: {count(len(found.objects), 'object')}, all valid")
+    return Resources(folder, None if folder is None else validate(controller_config(settings, {})))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from app.operations.contract_snapshot import Contract
-from app.operations.doctor.check import Check, clock, ok, problem, some, warning
+from app.operations.doctor.check import CLOCK_S, START_CONTROLLER, Answer, clock, ok, problem, some, warning
 from app.operations.plural import count
 from knative.contract.features import needs
-from knative.contract.records import WorkerState, WorkerStatus
-
-WORKERS, INGRESS, CONTROLLERS, VERSIONS = "workers", "ingress", "controllers", "versions"
-CLOCKS, REJECTED = "clocks of workers", "rejected"
-_INGRESS = "not checked: processes of role ingress report nothing in Kafka; their metrics have their version"
+from knative.contract.records import WorkerStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,100 +58,104 @@ def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> st
     certain = resources and (kube_context or not resources.startswith("cluster:"))
     if certain and not elsewhere:
         return "start one: `penstock controller`"
-    return "start the controller of this installation"
+    return START_CONTROLLER
 
 
-def installation_checks(
-    snapshots: Sequence[Snapshot], version: str, controllers: int | None, start_controller: str
-) -> list[Check]:
-    """All checks of what is reported. `version`: of this command; `controllers`: members of their lock group, None =
-    not known; `start_controller`: see `controller_hint`."""
-    contract, running = snapshots[-1].contract, running_workers(snapshots)
-    return [
-        *_who_runs(contract, running, controllers, start_controller),
-        ok(INGRESS, _INGRESS),
-        _versions(contract, running, version),
-        *_features(contract, running),
-        *_unused(running),
-        *_clocks(running),
-        *_rejected(contract, start_controller),
-    ]
+@dataclass(frozen=True)
+class Installation:
+    """What it reports. `version`: of this command; `controllers`: members of their lock group, None = not known;
+    `start_controller`: see `controller_hint`."""
+
+    snapshots: Sequence[Snapshot]
+    version: str
+    controllers: int | None
+    start_controller: str
+
+    @property
+    def contract(self) -> Contract:
+        """The newest."""
+        return self.snapshots[-1].contract
+
+    @cached_property
+    def running(self) -> Sequence[Running]:
+        """The workers that run."""
+        return running_workers(self.snapshots)
 
 
-def _who_runs(
-    contract: Contract, running: Sequence[Running], controllers: int | None, start_controller: str
-) -> list[Check]:
+def workers(installation: Installation) -> Iterable[Answer]:
+    """Whether events are delivered, and with which settings."""
+    running = installation.running
     if running:
-        delivers = ok(WORKERS, f"{count(len(running), 'worker')} of role all or dispatcher")
-    elif contract.subscriptions:
+        yield ok(f"{count(len(running), 'worker')} of role all or dispatcher")
+    elif installation.contract.subscriptions:
         hint = "start one: `penstock worker --role dispatcher`"
-        delivers = problem(WORKERS, "no worker delivers events (role all or dispatcher)", hint)
+        yield problem("no worker delivers events (role all or dispatcher)", hint)
     else:
-        delivers = ok(WORKERS, "none of role all or dispatcher, and nothing to deliver")
-    if controllers is None:
-        return [delivers, ok(CONTROLLERS, "not known: Kafka does not describe their group")]
-    if controllers:
-        return [delivers, ok(CONTROLLERS, f"{count(controllers, 'controller')} in the election in Kafka")]
-    found = "none runs, so changes of resources wait"
-    return [delivers, warning(CONTROLLERS, found, start_controller)]
+        yield ok("none of role all or dispatcher, and nothing to deliver")
+    for worker in running:
+        if worker.status.unused is not None:
+            hint = "correct it; the worker goes on with what it had, and tries again"
+            yield warning(f"{worker.status.worker} does not use what has changed: {worker.status.unused}", hint)
 
 
-def _versions(contract: Contract, running: Sequence[Running], version: str) -> Check:
-    found: dict[str, list[str]] = {}
-    for one in running:
-        found.setdefault(one.status.version, []).append(one.status.worker)
-    if contract.report is not None:
-        found.setdefault(contract.report.version, []).append("the controller's last report")
-    others = {name: who for name, who in found.items() if name != version}
-    if not others:
-        return ok(VERSIONS, f"this command has {version}" + (", and so has all that reports in Kafka" if found else ""))
-    texts = [f"{some(sorted(who))}: {name or 'one that does not say'}" for name, who in sorted(others.items())]
-    hint = "update all processes of an installation; see CHANGELOG.md"
-    return warning(VERSIONS, f"this command has {version}, but {'; '.join(texts)}", hint)
+def controllers(installation: Installation) -> Iterable[Answer]:
+    """Whether one runs."""
+    if installation.controllers is None:
+        yield ok("not known: Kafka does not describe their group")
+    elif installation.controllers:
+        yield ok(f"{count(installation.controllers, 'controller')} in the election in Kafka")
+    else:
+        yield warning("none runs, so changes of resources wait", installation.start_controller)
 
 
-def _features(contract: Contract, running: Sequence[Running]) -> list[Check]:
-    """Workers that leave something alone, because they do not know what it needs."""
+def ingress(_: Installation) -> Iterable[Answer]:
+    """Nothing."""
+    yield ok("not checked: processes of role ingress report nothing in Kafka; their metrics have their version")
+
+
+def versions(installation: Installation) -> Iterable[Answer]:
+    """Those of all that reports, and workers that leave something alone because they do not know what it needs."""
+    yield _versions(installation)
     needed: dict[str, str] = {}
-    for entry in contract.records:
+    for entry in installation.contract.records:
         for feature in needs(entry):
             needed.setdefault(feature, f"{entry.kind} {entry.namespace}/{entry.name}")
-    checks = []
-    for one in running:
-        missing = _missing(one.status, needed)
+    for worker in installation.running:
+        missing = [f"{name} ({example})" for name, example in needed.items() if name not in worker.status.features]
         if missing:
-            texts = ", ".join(f"{feature} ({example})" if example else feature for feature, example in missing.items())
-            checks.append(problem(VERSIONS, f"worker {one.status.worker} does not know {texts}", "update this worker"))
-    return checks
+            yield problem(f"worker {worker.status.worker} does not know {', '.join(missing)}", "update this worker")
 
 
-def _missing(status: WorkerStatus, needed: Mapping[str, str]) -> dict[str, str]:
-    if status.features:
-        return {feature: example for feature, example in needed.items() if feature not in status.features}
-    left = [one for one in status.subscriptions.values() if one.state is WorkerState.UNSUPPORTED]
-    return {one.reason: "" for one in left}
+def _versions(installation: Installation) -> Answer:
+    found: dict[str, list[str]] = {}
+    for worker in installation.running:
+        found.setdefault(worker.status.version, []).append(worker.status.worker)
+    if (report := installation.contract.report) is not None:
+        found.setdefault(report.version, []).append("the controller's last report")
+    mine = installation.version
+    others = {name: who for name, who in found.items() if name != mine}
+    if not others:
+        return ok(f"this command has {mine}" + (", and so has all that reports in Kafka" if found else ""))
+    texts = [f"{some(sorted(who))}: {name}" for name, who in sorted(others.items())]
+    hint = "update all processes of an installation; see CHANGELOG.md"
+    return warning(f"this command has {mine}, but {'; '.join(texts)}", hint)
 
 
-def _unused(running: Sequence[Running]) -> list[Check]:
-    hint = "correct it; the worker goes on with what it had, and tries again"
-    return [
-        warning(WORKERS, f"{worker.status.worker} does not use what has changed: {worker.status.unused}", hint)
-        for worker in running
-        if worker.status.unused is not None
-    ]
+def clocks(installation: Installation) -> list[Answer]:
+    """Those that are wrong, or that all are right."""
+    answers = [clock(f"the clock of {worker.status.worker}", worker.ahead_s) for worker in installation.running]
+    wrong = [answer for answer in answers if answer.hint]
+    right = f"{count(len(answers), 'clock')} within {CLOCK_S:g} s of this machine's"
+    return wrong or ([ok(right)] if answers else [])
 
 
-def _clocks(running: Sequence[Running]) -> list[Check]:
-    checks = [clock(CLOCKS, f"the clock of {one.status.worker}", one.ahead_s) for one in running]
-    wrong = [one for one in checks if one.hint]
-    return wrong or ([ok(CLOCKS, f"{len(checks)} agree with this machine's")] if checks else [])
-
-
-def _rejected(contract: Contract, start_controller: str) -> list[Check]:
-    if contract.report is None:
-        return [warning(REJECTED, "no controller has reported yet", start_controller)]
-    bad = [one for one in contract.report.problems if one.ready == "False"]
-    if not bad:
-        return []
-    names = [f"{one.kind} {one.namespace}/{one.name}" if one.namespace else one.name for one in bad]
-    return [warning(REJECTED, f"the controller rejects or cannot read {some(names)}", "`penstock status` says why")]
+def rejected(installation: Installation) -> Iterable[Answer]:
+    """What the controller has rejected, if it has reported."""
+    report = installation.contract.report
+    if report is None:
+        yield warning("no controller has reported yet", installation.start_controller)
+        return
+    bad = [each for each in report.problems if each.ready == "False"]
+    if bad:
+        names = [f"{each.kind} {each.namespace}/{each.name}" if each.namespace else each.name for each in bad]
+        yield warning(f"the controller rejects or cannot read {some(names)}", "`penstock status` says why")

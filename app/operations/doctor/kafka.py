@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.operations.doctor.check import Check, clock, ok, problem, warning
+from app.operations.doctor.check import Answer, clock, ok, problem, warning
 from app.operations.plural import count
 from knative.urls import is_loopback
 from tables.kafka.connection.probe import split_address
-
-NAME, CLOCK, ON_DEMAND = "Kafka", "clock of Kafka", "topics on demand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,49 +22,49 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class KafkaFacts:
-    """`problem`: why it does not answer, with `hint`; then all else is empty."""
+    """What it says of itself."""
 
     bootstrap: str
-    problem: str = ""
-    hint: str = ""
     brokers: int = 0
     release: str = ""  #: "" = not known
     clock: Sequence[ClockReading] = ()
     creates_topics: bool | None = None  #: whether it creates topics that a client asks for; None = not known
+    group_protocol: str = "classic"  #: as the setting says
     controllers: int | None = None  #: members of the controllers' lock group; None = not known
 
 
-def kafka_checks(facts: KafkaFacts, group_protocol: str) -> list[Check]:
-    """Whether it answers; its release; its clock."""
-    if facts.problem:
-        return [problem(NAME, facts.problem, facts.hint)]
+def release_of(facts: KafkaFacts) -> Iterable[Answer]:
+    """Whether it has what the settings ask for."""
     release = facts.release or "of an unknown release"
     found = f"Kafka {release} at {facts.bootstrap}, {count(facts.brokers, 'broker')}"
-    if group_protocol == "consumer" and facts.release.startswith("3."):
+    if facts.group_protocol == "consumer" and facts.release.startswith("3."):
         hint = "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"
-        return [problem(NAME, f"{found}, which has no group protocol `consumer`", hint), kafka_clock(facts.clock)]
-    return [ok(NAME, found), *_on_demand(facts), kafka_clock(facts.clock)]
+        yield problem(f"{found}, which has no group protocol `consumer`", hint)
+    else:
+        yield ok(found)
 
 
-def _on_demand(facts: KafkaFacts) -> list[Check]:
-    if not facts.creates_topics:
-        return []
-    hint = (
-        "set auto.create.topics.enable=false on its brokers, or stop the other clients of a topic before you remove "
-        "its channel; Penstock's own clients create none"
-    )
-    return [warning(ON_DEMAND, "this Kafka creates each topic that a client asks for, also a removed one", hint)]
+def topics_on_demand(facts: KafkaFacts) -> Iterable[Answer]:
+    """Only if it creates them."""
+    if facts.creates_topics:
+        hint = (
+            "set auto.create.topics.enable=false on its brokers, or stop the other clients of a topic before you "
+            "remove its channel; Penstock's own clients create none"
+        )
+        yield warning("this Kafka creates each topic that a client asks for, also a removed one", hint)
 
 
-def kafka_clock(readings: Sequence[ClockReading]) -> Check:
+def clock_of(facts: KafkaFacts) -> Iterable[Answer]:
     """From what brokers wrote while somebody looked. A time in the future tells as much as one that has just come."""
-    whose = "the clock of Kafka"
+    whose, readings = "the clock of Kafka", facts.clock
     for before, after in itertools.pairwise(readings):
         if after.written_s > before.written_s:
-            return clock(CLOCK, whose, after.written_s - (before.seen_s + after.seen_s) / 2)
+            yield clock(whose, after.written_s - (before.seen_s + after.seen_s) / 2)
+            return
     if readings and readings[-1].written_s > readings[-1].seen_s:
-        return clock(CLOCK, whose, readings[-1].written_s - readings[-1].seen_s)
-    return ok(CLOCK, "not measured: nothing could be committed in a group of its own")
+        yield clock(whose, readings[-1].written_s - readings[-1].seen_s)
+    else:
+        yield ok("not measured: nothing could be committed in a group of its own")
 
 
 def on_this_machine(bootstrap: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.operations.contract_snapshot import Contract
-from app.operations.doctor.check import Check, Level, ok, some
+from app.operations.doctor.check import Answer, Level, ok, some
 from app.operations.plural import count
 from controller.config import ControllerConfig
 from controller.kafka.internal_topics import AUDIT, CHANGELOG, INTERNAL, traffic_configs
@@ -17,7 +17,6 @@ from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names
 from knative.contract.records import Channel
 
-NAME = "topics"
 IN_SYNC = "min.insync.replicas"
 _BYTES = "max.message.bytes"
 _POLICY = "cleanup.policy"
@@ -48,6 +47,16 @@ class WantedTopic:
     at_least: Mapping[str, int] = field(default_factory=dict)  #: configs that may be higher
     optional: bool = False  #: it is created when it is needed
     if_missing: str = _WORKER_MAKES_IT
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """`there`: those of the expected ones that exist. `laptop`: all of Kafka is on this machine, so that more replicas
+    would not help."""
+
+    expected: Sequence[WantedTopic]
+    there: Mapping[str, TopicFacts]
+    laptop: bool = False
 
 
 def wanted_topics(
@@ -85,27 +94,24 @@ def _of_channel(channel: Channel, config: ControllerConfig) -> list[WantedTopic]
     ]
 
 
-def topic_checks(wanted: Iterable[WantedTopic], there: Mapping[str, TopicFacts], *, laptop: bool) -> list[Check]:
-    """One line for each kind of difference, with the topics that have it. `laptop`: all of Kafka is on this machine,
-    so that more replicas would not help."""
-    differences: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
+def differences(topics: Topics) -> list[Answer]:
+    """One answer for each kind of difference, with the topics that have it."""
+    found: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
     present = 0
-    for topic in wanted:
-        facts = there.get(topic.name)
+    for topic in topics.expected:
+        facts = topics.there.get(topic.name)
         if facts is None:
             if not topic.optional:
-                differences[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
+                found[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
             continue
         present += 1
-        for difference in _differences(topic, facts, laptop):
-            differences[difference].append(topic.name)
-    found = [
-        Check(NAME, level, f"{some(sorted(names))}: {what}", hint) for (level, what, hint), names in differences.items()
-    ]
-    if not any(one.level is Level.PROBLEM for one in found):
-        replicas = ", one replica each" if laptop and present else ""
-        found.insert(0, ok(NAME, f"{count(present, 'topic')} as Penstock creates them{replicas}"))
-    return found
+        for difference in _differences(topic, facts, topics.laptop):
+            found[difference].append(topic.name)
+    answers = [Answer(level, f"{some(sorted(names))}: {what}", hint) for (level, what, hint), names in found.items()]
+    if not any(answer.level is Level.PROBLEM for answer in answers):
+        replicas = ", one replica each" if topics.laptop and present else ""
+        answers.insert(0, ok(f"{count(present, 'topic')} as Penstock creates them{replicas}"))
+    return answers
 
 
 def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterable[tuple[Level, str, str]]:

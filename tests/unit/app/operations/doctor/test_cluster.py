@@ -10,12 +10,14 @@ import pytest
 import yaml
 
 from app.operations.doctor.ask_cluster import needed
-from app.operations.doctor.cluster import APPLY, ROLES, Access, ClusterFacts, accesses, cluster_checks
+from app.operations.doctor.cluster import APPLY, ROLES, Access, ClusterFacts, accesses
+from app.operations.doctor.table import Facts
 from app.operations.manifests import CRDS, OF_KNATIVE, crd_file
 from app.settings.fields import Settings
 from controller.kube.lease import LeaseView
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
+from tests.unit.app.operations.doctor.rows import rows
 
 CHANNEL = {"kind": "Channel", "name": "channels", "namespaced": True}
 
@@ -40,14 +42,13 @@ GOOD = ClusterFacts(
 
 def _found(facts: ClusterFacts, mode: str = "auto") -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
-    for one in cluster_checks(facts, mode):
-        assert bool(one.hint) == (one.level != "ok"), one
-        found.setdefault(one.name, []).append((one.level.value, one.found))
+    for row in rows(Facts(cluster=replace(facts, mode=mode))):
+        found.setdefault(row.name, []).append((row.level, row.found))
     return found
 
 
 def _hints(facts: ClusterFacts, name: str, mode: str = "auto") -> list[str]:
-    return [one.hint for one in cluster_checks(facts, mode) if one.name == name]
+    return [row.hint for row in rows(Facts(cluster=replace(facts, mode=mode))) if row.name == name]
 
 
 def test_all_is_well() -> None:
@@ -55,13 +56,6 @@ def test_all_is_well() -> None:
     assert {level for rows in found.values() for level, _ in rows} == {"ok"}
     assert list(found) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
     assert found["permissions"] == [("ok", "me has all 23 that the controller needs")]
-
-
-def test_api_server_that_is_away_is_one_line() -> None:
-    assert _found(ClusterFacts(problem="it does not answer", hint="x")) == {
-        "API server": [("problem", "it does not answer")]
-    }
-    assert _hints(ClusterFacts(problem="it does not answer", hint="x"), "API server") == ["x"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The checks of settings and of a directory."""
+"""What is asked for, and what is said where it fails."""
 
 from __future__ import annotations
 
@@ -6,12 +6,43 @@ from pathlib import Path
 
 import pytest
 
-from app.operations.doctor import examine
+from app.operations.doctor.examine import examine
+from app.operations.doctor.table import CHECKS, Facts
 from app.settings.load import Settings
+from knative.errors import UsageError
+from tests.support.processes import REPOSITORY
+from tests.unit.app.operations.doctor.rows import Row, rows
 
 CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: %s}\n"
 WRONG = CHANNEL + "spec: {numPartitions: 0}\n"
 LOOK = "`penstock validate FOLDER` says what is wrong"
+
+
+NO_KAFKA = UsageError("The Kafka secret is not valid.", "Mend it.")
+
+
+def _resources(resources: str) -> Row:
+    (found,) = [row for row in rows(examine(Settings(resources=resources), NO_KAFKA, "")) if row.name == "resources"]
+    return found
+
+
+def test_a_check_that_fails_does_not_stop_the_others() -> None:
+    assert rows(examine(Settings(), NO_KAFKA, "")) == [
+        Row("settings", "ok", "valid; all defaults", ""),
+        Row("Kafka secret", "problem", "The Kafka secret is not valid.", "Mend it."),
+        Row("resources", "ok", "PENSTOCK_RESOURCES is not set here: files of resources are not checked", ""),
+    ]
+    wrong = UsageError("two\nlines", "x")
+    assert rows(Facts(failed={"settings": wrong})) == [Row("settings", "problem", "two lines", "x")]
+
+
+def test_the_reference_has_a_row_for_each_check() -> None:
+    text = (REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
+    table = text.partition("| Check | What it asks |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()] == [each.name for each in CHECKS]
+    assert [f"| {each.name} | {each.question}" for each in CHECKS] == [
+        line[: line.index("?") + 1] for line in table.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -27,13 +58,13 @@ LOOK = "`penstock validate FOLDER` says what is wrong"
 def test_directory(files: list[str], level: str, says: str, hint: str, tmp_path: Path) -> None:
     for number, text in enumerate(files):
         (tmp_path / f"{number}.yaml").write_text(text)
-    found = examine._directory(Settings(resources=f"file:{tmp_path}"))
+    found = _resources(f"file:{tmp_path}")
     assert found.level == level
     assert says in found.found
     assert found.hint == hint.replace("FOLDER", str(tmp_path))
 
 
 def test_directory_that_is_not_there(tmp_path: Path) -> None:
-    found = examine._directory(Settings(resources=f"file:{tmp_path}/none"))
+    found = _resources(f"file:{tmp_path}/none")
     assert (found.level, found.found) == ("problem", f"The resources directory '{tmp_path}/none' does not exist.")
     assert found.hint.startswith("Make it and put the YAML")

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from app.operations.contract_snapshot import Contract
-from app.operations.doctor.kafka import ClockReading, KafkaFacts, kafka_checks, kafka_clock, on_this_machine
-from app.operations.doctor.topics import TopicFacts, WantedTopic, topic_checks, wanted_topics
+from app.operations.doctor.kafka import ClockReading, KafkaFacts, on_this_machine
+from app.operations.doctor.table import Facts
+from app.operations.doctor.topics import TopicFacts, Topics, WantedTopic, wanted_topics
 from controller.config import ControllerConfig
 from knative.contract.records import BROKER, Channel
+from tests.unit.app.operations.doctor.rows import rows
 
 GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 100.0), ClockReading(100.2, 100.25)))
 
@@ -28,12 +30,11 @@ GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 
         (GOOD, "consumer", ["ok", "ok"], "Kafka 4.1", ""),
         (replace(GOOD, creates_topics=False), "classic", ["ok", "ok"], "Kafka 4.1", ""),
         (replace(GOOD, creates_topics=True), "classic", ["ok", "warning", "ok"], "Kafka 4.1", ""),
-        (KafkaFacts("k:9092", "it is away", "start it"), "classic", ["problem"], "it is away", "start it"),
     ],
 )  # fmt: skip
 def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str, hint: str) -> None:
-    found = kafka_checks(facts, protocol)
-    assert [one.level for one in found] == levels
+    found = rows(Facts(kafka=replace(facts, group_protocol=protocol)))
+    assert [row.level for row in found] == levels
     assert says in found[0].found
     assert found[0].hint == hint
 
@@ -51,11 +52,11 @@ def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str, h
     ],
 )
 def test_clock_of_kafka(readings: list[tuple[float, float]], level: str, says: str) -> None:
-    found = kafka_clock([ClockReading(*one) for one in readings])
+    facts = KafkaFacts("k:9092", clock=[ClockReading(*reading) for reading in readings])
+    (found,) = [row for row in rows(Facts(kafka=facts)) if row.name == "clock of Kafka"]
     assert found.level == level
     assert says in found.found
     assert found.hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
-    assert bool(found.hint) == (level != "ok")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def _set(config: str) -> str:
     ],
 )  # fmt: skip
 def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
-    found = topic_checks([topic], {} if facts is None else {topic.name: facts}, laptop=False)
+    found = rows(Facts(topics=Topics([topic], {} if facts is None else {topic.name: facts})))
     (worst,) = [one for one in found if one.level == level]
     assert says in worst.found
     assert worst.hint.startswith(hint)
@@ -126,13 +127,13 @@ def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says:
 
 
 def test_one_replica_is_enough_on_a_laptop() -> None:
-    (found,) = topic_checks([COMPACTED], {"p.contract": TopicFacts(1, 1, 1, {})}, laptop=True)
+    (found,) = rows(Facts(topics=Topics([COMPACTED], {"p.contract": TopicFacts(1, 1, 1, {})}, laptop=True)))
     assert (found.level, found.found) == ("ok", "1 topic as Penstock creates them, one replica each")
 
 
 def test_topics_with_the_same_difference_are_one_line() -> None:
     wanted = [replace(EVENTS, name=f"t{number}") for number in range(5)]
-    (found,) = topic_checks(wanted, {}, laptop=False)
+    (found,) = rows(Facts(topics=Topics(wanted, {})))
     assert found.found == "t0, t1, t2 and 2 more: not in Kafka"
 
 

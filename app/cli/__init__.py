@@ -28,7 +28,7 @@ _COMMANDS = (
         "controller", "app.cli.controller:controller", "Run the controller alone: Kafka follows the resources.", "Run"
     ),
     Entry("dev", "app.cli.dev:dev", "Serve the handlers of a Python file, and subscribe them.", "Run"),
-    Entry("kafka", "app.cli.kafka:group", "Start, check or stop a Kafka on this machine.", "Run"),
+    Entry("kafka", "app.cli.kafka:group", "Run a Kafka on this machine.", "Run"),
     Entry("send", "app.cli.send:send", "Send one event or many to a channel or broker.", "Send and look"),
     Entry(
         "tail", "app.cli.tail:tail", "Print the latest events of a channel or broker, then new ones.", "Send and look"

@@ -24,9 +24,9 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.output.format import note
+from app.local.child_process import die_with_parent
 from app.local.kafka.locks import locked
 from app.local.kafka.ports import LOOPBACK, free_port
-from app.local.kafka.processes import die_with_parent
 from app.operations.dev_resources import MARK, resources
 from knative.errors import UsageError
 from penstock.client import address_of

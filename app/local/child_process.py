@@ -1,4 +1,4 @@
-"""A child process of `penstock up` and of the demo: it has a session of its own, and its output goes to a log file.
+"""A child process of a command: it has a session of its own, and its output goes to a log file.
 
 Warnings and errors in the log also go to the terminal. The child dies with this process, whatever kills it. Does not
 restart a child: when one ends, the stack stops.
@@ -6,20 +6,22 @@ restart a child: when one ends, the stack stops.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import orjson
 
-from app.local.kafka.processes import die_with_parent
-from app.local.kafka.reaping import ended, exit_code, send
 from app.timing import END_S
 from knative.errors import os_reason
+from tables.timing import POLL_S
 
 _LOUD = frozenset({"warning", "error", "critical"})
 _APART = frozenset({"timestamp", "level", "event", "logger", "worker", "exception"})
@@ -37,8 +39,9 @@ class Child:
         log_file: Path | None = None,
         echo: Callable[[str], None] | None = None,
         quiet: Collection[str] = (),
+        folder: Path | None = None,
     ) -> None:
-        """Without `log_file` the child has the same output as this process.
+        """Without `log_file` the child has the same output as this process, without `folder` the same directory.
 
         `echo` gets the warnings and errors, one by one, except events that begin with one of `quiet`.
         """
@@ -56,6 +59,7 @@ class Child:
             stderr=None if log_file is None else subprocess.STDOUT,
             # Ctrl-C at the terminal must not reach the sample subscriber: the worker delivers to it while it drains.
             start_new_session=True,
+            cwd=folder,
             preexec_fn=die_with_parent(),
         )
         self._reader: threading.Thread | None = None
@@ -157,3 +161,57 @@ def _fields(line: str) -> dict[str, object] | None:
     except orjson.JSONDecodeError:
         return None
     return fields
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
+    """A `preexec_fn` that makes Linux send the child this signal when its parent dies, even by SIGKILL; None elsewhere.
+
+    The kernel watches the *thread* that started the child: start such children from a thread that lives as long.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    # Loaded now, because between fork and exec only the call itself is safe: other threads may hold locks.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def apply() -> None:
+        prctl(1, number, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # the parent died before the call
+            os._exit(1)
+
+    return apply
+
+
+# If a signal handler raises an exception inside `Popen.poll`, as Ctrl-C does, the lock of `Popen` may stay held, and
+# `Popen.wait` then blocks for ever. These functions use no lock, so only one thread may use them for a child.
+
+
+def exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """None while it runs; negative for a signal."""
+    if process.returncode is None:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            # A Ctrl-C between `waitpid` and the assignment below loses the status: the child is reaped already.
+            process.returncode = 255
+        else:
+            if pid == process.pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode
+
+
+def ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
+    """Wait until the process has ended; False when it still runs after `limit_s`."""
+    end = time.monotonic() + limit_s
+    while exit_code(process) is None:
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def send(process: subprocess.Popen[bytes], signal_number: int) -> None:
+    """Send a signal, unless the process has ended."""
+    # A child that is not reaped keeps its process id, so the signal cannot reach another process.
+    if exit_code(process) is None:
+        os.kill(process.pid, signal_number)

@@ -21,7 +21,6 @@ from app.local.kafka import EmbeddedKafka
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress, ensure_jars
 from app.local.kafka.ports import LOOPBACK, is_free
-from app.local.kafka.record import Running, read_record
 from app.local.machine import find_java
 from app.local.packaged import SUBSCRIBER_PORT, python_module
 from app.local.probes import (
@@ -110,17 +109,26 @@ class Stack:
         """Blocks until every subscription is ready. Raises PenstockError; call `stop` also in that case."""
         config = self.config
         resources = resources_in(config.resources)
-        # Checked before the ports: if another `penstock up` runs here the ports are in use too, but it is the cause.
-        running = None if self.bootstrap else self._kafka_of_others()
-        self._check_ports(starts_kafka=not self.bootstrap and running is None)
+        if not self.bootstrap:
+            self._kafka = EmbeddedKafka(
+                config.kafka_data,
+                config.kafka_port,
+                heap=config.heap,
+                jars_root=config.jars_root,
+                progress=self._progress,
+                port_option="--kafka-port",
+            )
+            # Before the ports: if another `penstock up` runs here the ports are in use too, but it is the cause.
+            self._kafka.claim()
+        self._check_ports()
         self._make_home()
-        if not self.bootstrap and running is None:
+        if self._kafka is not None:
             find_java()  # before a download, which takes as long as the line is slow
             ensure_jars(config.jars_root, self._progress)
         self._say_what_changed()
         began = time.monotonic()
         end = began + config.ready_limit_s
-        self._start_kafka(running, end)
+        self._start_kafka(end)
         if config.subscriber_port:
             port = ("--port", str(config.subscriber_port))
             command = python_module("app.local.sample_subscriber", *port, *config.subscriber_arguments)
@@ -166,8 +174,8 @@ class Stack:
         for child in self._children:
             if child.code is not None:
                 raise _ended(child)
-        if self._kafka is not None and self._kafka.pid is None:
-            raise PenstockError("The embedded Kafka exited.", f"Its log is {self._kafka.log_file}.")
+        if self._kafka is not None:
+            self._kafka.check()
 
     def stop(self, limit_s: float = 9.0) -> None:
         """Stop everything in order. Sends SIGKILL to processes that do not end in time."""
@@ -187,13 +195,13 @@ class Stack:
         if self._kafka is not None:
             self._kafka.kill()
 
-    def _check_ports(self, *, starts_kafka: bool) -> None:
+    def _check_ports(self) -> None:
         config = self.config
         options = {
             "--http-port": (config.http_port, "events"),
             "--admin-port": (config.admin_port, "metrics"),
             "--subscriber-port": (config.subscriber_port, "the sample subscriber"),
-            "--kafka-port": (config.kafka_port if starts_kafka else 0, "Kafka"),
+            "--kafka-port": (0 if config.kafka else config.kafka_port, "Kafka"),
         }
         busy = {option: use for option, use in options.items() if use[0] and not is_free(use[0])}
         if busy:
@@ -217,37 +225,11 @@ class Stack:
                 "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
             ) from problem
 
-    def _kafka_of_others(self) -> Running | None:
-        """The Kafka that already runs in the background on our data, or None. Raises UsageError when it belongs to
-        another command, which would stop it at any time."""
-        data = self.config.kafka_data
-        running = read_record(data)
-        if running is not None and running.attached:
-            raise UsageError(
-                f"Penstock already runs here: another command runs the Kafka on {data} (process {running.pid}).",
-                "Stop that one (Ctrl-C in its terminal), or choose other data and ports: --data DIR --home DIR "
-                "--http-port N --admin-port N --subscriber-port N.",
-            )
-        return running
-
-    def _start_kafka(self, running: Running | None, end: float) -> None:
-        config = self.config
-        if self.bootstrap:
+    def _start_kafka(self, end: float) -> None:
+        if self._kafka is None:
             self._reporter.done("Kafka", f"yours at {self.bootstrap}")
             return
-        if running is not None:
-            self.bootstrap = running.bootstrap
-            self._reporter.done("Kafka", f"already up at {running.bootstrap}; it stays up afterwards")
-            return
-        self._reporter.begin("Kafka", f"starting Kafka at {LOOPBACK}:{config.kafka_port}")
-        self._kafka = EmbeddedKafka(
-            config.kafka_data,
-            config.kafka_port,
-            heap=config.heap,
-            jars_root=config.jars_root,
-            progress=self._progress,
-            port_option="--kafka-port",
-        )
+        self._reporter.begin("Kafka", f"starting Kafka at {self._kafka.bootstrap}")
         self._kafka.start(end - time.monotonic())
         self.bootstrap = self._kafka.bootstrap
         self._reporter.done("Kafka", self.bootstrap)

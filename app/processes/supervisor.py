@@ -25,7 +25,7 @@ from pathlib import Path
 
 import structlog
 
-from app.local.kafka.processes import die_with_parent
+from app.local.child_process import die_with_parent
 from app.observability.logging import configure_logging
 from app.processes.plan import Action, Plan, PlannedSeat, State
 from app.processes.processors import processors

@@ -1,26 +1,30 @@
-"""Commands against a real Kafka: a topic read without a group, and a broker that outlives the command."""
+"""Commands against a real Kafka: a topic read without a group, and a broker that lives as long as the command."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.processes import is_running
-from app.local.kafka.record import read_record
 from knative.errors import NotReadyError, PenstockError
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.topic_reader import TopicReader
-from tests.support.processes import free_port
+from tests.support.proc import children, start_time
+from tests.support.processes import free_port, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
-_LIMIT_S = 120
+_LIMIT_S = 180
 
 
 def _penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -84,32 +88,55 @@ def test_tail_of_a_topic(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -
     assert "5 of 6 events" in few.stderr
 
 
-def test_kafka_up_and_down(tmp_path: Path) -> None:
-    """It outlives the command, a second `up` finds it, `down` stops it cleanly."""
-    data, port = ("--data", str(tmp_path / "data")), str(free_port())
-    try:
-        first = _penstock("kafka", "up", *data, "--port", port, "--heap", "256m", "-o", "json")
-        assert first.returncode == 0, first.stderr
-        again = json.loads(_penstock("kafka", "up", *data, "-o", "json").stdout)
-        assert again == json.loads(first.stdout)
-        assert (again["state"], again["bootstrap"]) == ("up", f"127.0.0.1:{port}")
-        running = read_record(tmp_path / "data")
-        assert running is not None
-        assert _penstock("kafka", "status", *data).returncode == 0
-        other = _penstock("kafka", "up", "--data", str(tmp_path / "other"), "--port", port)
-        assert other.returncode == 1
-        assert f"Port {port}" in other.stderr
-    finally:
-        down = _penstock("kafka", "down", *data)
-    assert down.returncode == 0
-    assert "Kafka is down." in down.stderr
-    assert not is_running(running.pid, running.started)
-    assert _penstock("kafka", "status", *data).returncode == 3
+@contextmanager
+def _up(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, once it has said that Kafka is up."""
+    command = [sys.executable, "-m", "app.cli", "kafka", "up", "--heap", "256m", "--timeout", str(_LIMIT_S), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_REPOSITORY) as up:
+        try:
+            assert up.stdout is not None
+            assert "Kafka is up" in up.stdout.readline(), up.communicate(timeout=_LIMIT_S)[1]
+            yield up
+        finally:
+            up.kill()
 
 
-def test_an_attached_kafka_is_not_stopped_by_others(own_kafka: EmbeddedKafka) -> None:
-    """It belongs to the command that runs it: here, to this test session."""
-    down = _penstock("kafka", "down", "--data", str(own_kafka.data_dir))
-    assert down.returncode == 2
-    assert "belongs to a command that still runs" in down.stderr
+def _has_gone(pid: int, started: int | None) -> bool:
+    return start_time(pid) != started
+
+
+def test_kafka_lives_as_long_as_the_command_that_runs_it(tmp_path: Path) -> None:
+    """However that ends, its port and its directory are free, and the next one has the data."""
+    port = free_port()
+    admin = KafkaAdmin({"bootstrap.servers": f"127.0.0.1:{port}"}, _LIMIT_S)
+    codes = {}
+    for end in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
+        with _up("--data", str(tmp_path), "--port", str(port)) as up:
+            before = set(admin.cluster().topics)
+            admin.create_topic(end.name, 1, 1, {})
+            (java,) = children(up.pid)
+            gone = partial(_has_gone, java, start_time(java))
+            up.send_signal(end)
+            codes[end] = up.wait(_LIMIT_S)
+            wait_until("Kafka's process has gone", gone, _LIMIT_S)
+    assert codes == {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 0, signal.SIGTERM: 0}
+    assert {"SIGKILL", "SIGINT"} <= before
+
+
+def test_a_second_kafka_on_a_directory_or_a_port_is_refused(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    data = own_kafka.data_dir
+    same_directory = _penstock("kafka", "up", "--data", str(data), "--port", str(free_port()))
+    assert same_directory.returncode == 2
+    assert f"Another command runs a Kafka on {data}. Stop it (Ctrl-C in its terminal)" in same_directory.stderr
+    same_port = _penstock("kafka", "up", "--data", str(tmp_path / "other"), "--port", str(own_kafka.port))
+    assert same_port.returncode == 1
+    assert f"Port {own_kafka.port}" in same_port.stderr
     assert own_kafka.pid is not None
+
+
+def test_a_kafka_that_ends_by_itself_ends_the_command(tmp_path: Path) -> None:
+    with _up("--data", str(tmp_path), "--port", str(free_port())) as up:
+        os.kill(children(up.pid)[0], signal.SIGKILL)
+        _, said = up.communicate(timeout=_LIMIT_S)
+    assert up.returncode == 1
+    assert f"The embedded Kafka exited (exit code -9). Its log is {tmp_path / 'broker.log'}." in said

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from app.local.kafka.processes import die_with_parent
+from app.local.child_process import die_with_parent
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LIMIT_S = 180.0

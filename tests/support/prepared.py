@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.local.kafka.processes import die_with_parent
+from app.local.child_process import die_with_parent
 
 _COMMANDS = "configuration dlq doctor explain lag remove seek send status tail topology traffic validate"
 #: What each of these modules imports when it runs, or most of it.

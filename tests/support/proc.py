@@ -54,6 +54,16 @@ def _busy_s() -> float:
     return (user + nice + system + sum(interrupts[:3])) / _TICKS
 
 
+def start_time(pid: int) -> int | None:
+    """Distinguishes this process from later ones with its id; None when it does not run or is a zombie."""
+    try:
+        line = (_PROC / str(pid) / "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = line.rpartition(b")")[2].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
 def thread_names(pid: int) -> dict[int, str]:
     """Thread -> its name."""
     return dict(_each(_PROC / str(pid) / "task", lambda task: (task / "comm").read_text(errors="replace").strip()))

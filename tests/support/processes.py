@@ -23,8 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from app.local.child_process import die_with_parent
 from app.local.kafka.ports import is_free
-from app.local.kafka.processes import die_with_parent
 from tests.support.prepared import Prepared, start_prepared
 
 REPOSITORY = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from app.local.child_process import die_with_parent
 from app.local.kafka.ports import is_open
-from app.local.kafka.processes import die_with_parent
 from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.processes import free_port, wait_until
 

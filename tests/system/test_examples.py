@@ -35,8 +35,6 @@ ELSEWHERE = {
     "penstock demo": "it starts everything",
     "penstock worker": "it starts a second worker: test_cli_of_a_worker",
     "penstock kafka up": "it starts a Kafka: test_cli_kafka",
-    "penstock kafka down": "it stops a Kafka: test_cli_kafka",
-    "penstock kafka status": "it shows the Kafka of `kafka up`: test_cli_kafka",
     "penstock job": "each starts a Spark: test_traffic_job, test_topology_job",
     "penstock controller --kafka": "it needs a Kubernetes API server: tests/cluster",
     "penstock controller --resources": "it needs a Kubernetes API server: tests/cluster",

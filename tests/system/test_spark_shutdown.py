@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.processes import start_time
 from app.operations.spark_jars import JARS_ROOT, jar_places
 from tests.integration.cli_fixture import Looked
 from tests.support.files import paths_below
-from tests.support.proc import children, thread_names
+from tests.support.proc import children, start_time, thread_names
 from tests.support.processes import REPOSITORY, wait_until
 from tests.support.traffic import Sent
 

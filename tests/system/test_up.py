@@ -20,8 +20,7 @@ from typing import Any
 
 import pytest
 
-from app.local.kafka.processes import start_time
-from tests.support.proc import children
+from tests.support.proc import children, start_time
 from tests.support.processes import BusyMachine, free_port, penstock, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -78,7 +77,7 @@ class Up:
         tail = log.read_text().splitlines()[-60:] if log.exists() else []
         raise AssertionError("\n".join([f"{words!r} never came; exit code {self.process.poll()}", *tail]))
 
-    def children(self) -> dict[int, str | None]:
+    def children(self) -> dict[int, int | None]:
         """Processes that the command started -> start time."""
         return {pid: start_time(pid) for pid in children(self.process.pid)}
 
@@ -138,7 +137,7 @@ def _dead_letter(up: Up) -> dict[str, Any]:
     return letter
 
 
-def _gone(children: dict[int, str | None], limit_s: float) -> bool:
+def _gone(children: dict[int, int | None], limit_s: float) -> bool:
     end = time.monotonic() + limit_s
     while any(start_time(pid) == started for pid, started in children.items()):
         if time.monotonic() > end:

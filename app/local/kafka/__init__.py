@@ -1,9 +1,9 @@
-"""A real Kafka for a machine without one: one KRaft broker on loopback, as a child process or in the background.
+"""A real Kafka for a machine without one: one KRaft broker on loopback, as a child process.
 
 For trying Penstock out, for the demo and for the tests. It is not for production: it listens on loopback only and has
 no replicas and no security. The data plane never starts one.
 
-    jars -> config -> broker (one process) -> daemon (the same process, outliving the command that started it)
+    jars -> config -> storage -> broker (one process, which lives as long as the command that started it)
 """
 
 from __future__ import annotations

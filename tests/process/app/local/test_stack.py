@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 import pytest
 
 from app.cli.output.steps import Steps
-from app.local.kafka.processes import start_time
-from app.local.kafka.record import Running, write_record
+from app.local.kafka import EmbeddedKafka
 from app.local.packaged import example
 from app.local.stack import Stack, StackConfig
 from knative.errors import UsageError
@@ -18,14 +16,16 @@ from knative.errors import UsageError
 
 def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
     """Its ports are taken too, and none of them is what is wrong."""
-    write_record(tmp_path, Running(os.getpid(), start_time(os.getpid()) or "", 9092, attached=True))
+    other = EmbeddedKafka(tmp_path, port=0)
+    other.claim()
     with socket.create_server(("127.0.0.1", 0)) as first:
         config = StackConfig(
             home=tmp_path, resources=example("quickstart"), jars_root=tmp_path, kafka_data=tmp_path,
             http_port=first.getsockname()[1],
         )  # fmt: skip
-        with pytest.raises(UsageError, match=f"already runs here: .* \\(process {os.getpid()}\\)"):
+        with pytest.raises(UsageError, match="Another command runs a Kafka on"):
             Stack(config, Steps()).start()
+    other.stop()
 
 
 def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:

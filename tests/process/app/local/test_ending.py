@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.local.child_process import Child
-from app.local.kafka.reaping import ended, exit_code, send
+from app.local.child_process import Child, ended, exit_code, send
 
 SLEEPS = [sys.executable, "-c", "import time; print('x', flush=True); time.sleep(60)"]
 

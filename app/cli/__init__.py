@@ -22,12 +22,15 @@ from app.settings import ignored_variables
 
 #: In the order of `--help`: groups, and the commands of each.
 _COMMANDS = (
-    Entry("up", "app.cli.up:up", "Run everything on this machine: Kafka, a worker, an example.", "Run"),
+    Entry("up", "app.cli.up:up", "Run everything on this machine: Kafka, a worker and an example.", "Run"),
     Entry("worker", "app.cli.worker:worker", "Run one worker, as `faust -A app worker` does, or several.", "Run"),
     Entry(
-        "controller", "app.cli.controller:controller", "Run the controller alone: Kafka follows the resources.", "Run"
+        "controller",
+        "app.cli.controller:controller",
+        "Run the controller alone. It makes Kafka match the resources.",
+        "Run",
     ),
-    Entry("dev", "app.cli.dev:dev", "Serve the handlers of a Python file, and subscribe them.", "Run"),
+    Entry("dev", "app.cli.dev:dev", "Serve the handlers of a Python file, and create triggers for them.", "Run"),
     Entry("kafka", "app.cli.kafka:group", "Run a Kafka on this machine.", "Run"),
     Entry("send", "app.cli.send:send", "Send one event or many to a channel or broker.", "Send and look"),
     Entry(
@@ -42,23 +45,25 @@ _COMMANDS = (
     Entry(
         "topology",
         "app.cli.topology:group",
-        "Show who sends what to whom, and what is wrong with it.",
+        "Show who sends what to whom, and find faults.",
         "Send and look",
     ),
     Entry(
         "explain", "app.cli.explain:explain", "Show whether an event would match a trigger, and why.", "Send and look"
     ),
-    Entry("doctor", "app.cli.doctor:doctor", "Check the whole installation, and say what to do.", "Mend"),
+    Entry(
+        "doctor", "app.cli.doctor:doctor", "Check the whole installation, and show how to fix what is wrong.", "Mend"
+    ),
     Entry("dlq", "app.cli.dlq.group:group", "List, show and redrive dead letters.", "Mend"),
     Entry("seek", "app.cli.seek:seek", "Move the offsets of a subscription or trigger.", "Mend"),
-    Entry("remove", "app.cli.remove:remove", "Delete resources that no file has any more.", "Mend"),
+    Entry("remove", "app.cli.remove:remove", "Delete resources that are no longer in any file.", "Mend"),
     Entry("validate", "app.cli.validate:validate", "Check resource files.", "Operate"),
     Entry("config", "app.cli.configuration:group", "Show the settings and where each value comes from.", "Operate"),
     Entry("token", "app.cli.tokens:token", "Make a token for a sender of events, or for the console.", "Operate"),
     Entry("export", "app.cli.export:export", "Write the resources of a cluster as YAML for a directory.", "Operate"),
     Entry("job", "app.cli.job.group:group", "Run a Spark job: traffic or topology.", "Operate"),
-    Entry("docs", "app.cli.docs:docs", "Show the page of the documentation about some words.", "Operate"),
-    Entry("demo", "app.cli.demo:demo", "Send 1,000 events through everything, and count them.", "Demos"),
+    Entry("docs", "app.cli.docs:docs", "Show the page of the documentation about a topic.", "Operate"),
+    Entry("demo", "app.cli.demo:demo", "Send 1,000 events through the whole system, and count them.", "Demos"),
 )
 
 

@@ -37,7 +37,7 @@ def config() -> None:
 
 @group.command("show")
 def show(
-    changed: Annotated[bool, typer.Option("--changed", help="Only settings that are set somewhere.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Show only settings that are set somewhere.")] = False,
     meaning: Annotated[
         bool, typer.Option("--meaning", help="Also show what each setting means, as -o wide does.")
     ] = False,

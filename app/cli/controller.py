@@ -14,7 +14,7 @@ from app.settings import load_settings
 
 
 def controller(
-    once: Annotated[bool, typer.Option("--once", help="End when everything is as the resources say.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when Kafka matches the resources.")] = False,
     resources: Annotated[
         str, typer.Option("--resources", help="Directory of YAML files, or cluster:[NS,...]; by default cluster:.")
     ] = "",
@@ -23,9 +23,9 @@ def controller(
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds that --once may take.", min=1)] = 120.0,
     log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
 ) -> None:
-    """Run the controller alone: Kafka follows the resources.
+    """Run the controller alone. It makes Kafka match the resources.
 
-    Exit code with --once: 0 if that is done, else 3.
+    Exit code with --once: 0 if Kafka matches the resources, else 3.
 
     \b
     Examples:
@@ -44,4 +44,4 @@ def controller(
     log_level = log_level or "warning"
     options = as_settings(resources=resources, kafka=kafka, kube_context=context, log_level=log_level)
     asyncio.run(reconcile_once(load_settings(options), timeout_s))
-    note("Reconciled: Kafka and the contract are as the resources say. Workers report when they serve it.")
+    note("Reconciled: Kafka and the contract match the resources. `penstock status` shows when workers serve them.")

@@ -6,9 +6,9 @@ import typer
 
 
 def demo() -> None:
-    """Send 1,000 events through everything, and count them.
+    """Send 1,000 events through the whole system, and count them.
 
-    On free ports and in a temporary directory; the last line is JSON.
+    It uses free ports and a temporary directory. The last line is JSON.
 
     Exit code: 0 only if no event was lost or out of order.
 

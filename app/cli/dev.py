@@ -45,15 +45,18 @@ def dev(
     ] = "",
     folder: Annotated[
         Path | None,
-        typer.Option("--resources", help="Directory of resources; by default the one that `penstock up` here serves."),
+        typer.Option(
+            "--resources",
+            help="Directory of resources; by default the directory that `penstock up` serves in this folder.",
+        ),
     ] = None,
-    home: Annotated[Path, typer.Option("--home", help="The folder that `penstock up` has for its files.")] = Path(
+    home: Annotated[Path, typer.Option("--home", help="The folder in which `penstock up` keeps its files.")] = Path(
         ".penstock"
     ),
 ) -> None:
-    """Serve the handlers of a Python file, and subscribe them.
+    """Serve the handlers of a Python file, and create triggers for them.
 
-    Ctrl-C ends it, and their triggers. A changed file is served at once.
+    Ctrl-C ends the command and removes the triggers. A changed file is served at once.
 
     \b
     Examples:
@@ -66,10 +69,10 @@ def dev(
     address_of("broker", name, "")  # raises UsageError
     target = (folder or served_folder(home)) / f"dev-{file.stem}.yaml"
     if target.exists() and not target.read_text("utf-8").startswith(MARK):
-        raise UsageError(f"{target} was not written by `penstock dev`.", "Rename it, or the Python file.")
+        raise UsageError(f"{target} was not written by `penstock dev`.", "Rename that file, or the Python file.")
     if not target.parent.is_dir():
         raise UsageError(
-            f"There is no directory {target.parent}.", "Name one that `penstock up` serves: --resources DIR."
+            f"There is no directory {target.parent}.", "Name a directory that `penstock up` serves: --resources DIR."
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -79,13 +82,13 @@ def dev(
         try:
             _follow(serving, target, name, own_broker=not broker)
         except KeyboardInterrupt:
-            note(f"stopping: {target.name} is removed, and its triggers get nothing more")
+            note(f"stopping: {target.name} is removed, and its triggers receive no more events")
         finally:
             target.unlink(missing_ok=True)
             serving.stop()
     kept = "The triggers" if broker else "The broker, its events and the triggers"
-    note(f"{kept} stay in Kafka, and go on where they were when {file.name} is served again.")
-    note("`penstock remove --unlisted` deletes what is in no file.")
+    note(f"{kept} stay in Kafka. They continue where they stopped when {file.name} is served again.")
+    note("`penstock remove --unlisted` deletes resources that are in no file.")
 
 
 def served_folder(home: Path) -> Path:
@@ -95,9 +98,9 @@ def served_folder(home: Path) -> Path:
         if folder.is_dir():
             return folder
     raise UsageError(
-        "No directory of resources is known here.",
-        "Run `penstock up` in this folder, or run this in the folder of the one that runs. Or name a directory: "
-        "--resources DIR, or the .penstock of a folder: --home DIR.",
+        "It is not known which directory of resources to use.",
+        "Run this command in a folder where `penstock up` runs. Or name a directory: "
+        "--resources DIR, or the folder .penstock of `penstock up`: --home DIR.",
     )
 
 
@@ -107,15 +110,15 @@ def _follow(serving: _Serving, target: Path, broker: str, *, own_broker: bool) -
         seen = changes(serving.file)
         handlers = serving.start()
         if handlers is None:
-            note(f"{serving.file.name} cannot be served. Correct it: it is read again when it changes.")
+            note(f"{serving.file.name} cannot be served. Fix it: `penstock dev` reads it again when it changes.")
         else:
             text = resources(handlers, broker, serving.url, own_broker=own_broker)
             new = target.with_name(f".{target.name}.new")
             new.write_text(text, "utf-8")
             new.replace(target)
             for handler in handlers:
-                note(f"{handler['name']} gets {handler['filter'] or 'every event'} of {broker}, in some seconds")
-            note(f"Then send one: penstock send --broker {broker} --type {shlex.quote(_a_type(handlers))}")
+                note(f"{handler['name']} receives {handler['filter'] or 'every event'} of {broker} in a few seconds")
+            note(f"Then send an event: penstock send --broker {broker} --type {shlex.quote(_a_type(handlers))}")
         while changes(serving.file) == seen:
             if handlers is not None and serving.has_ended:
                 note("The server has ended.")

@@ -23,13 +23,13 @@ _FOR_DEVELOPERS = ("explanation/tour.md", "explanation/architecture.md")
 _FOLDERS = ("", "how-to", "reference", "explanation")  # decisions are for those who change Penstock
 
 
-Words = Annotated[list[str] | None, typer.Argument(help="What the page is about.", metavar="WORD")]
+Words = Annotated[list[str] | None, typer.Argument(help="A word that the page is about.", metavar="WORD")]
 
 
 def docs(words: Words = None) -> None:
-    """Show the page of the documentation about some words.
+    """Show the page of the documentation about a topic.
 
-    Without words, lists all pages. On a terminal it opens a pager.
+    Without WORD, the command lists all pages. On a terminal it opens a pager.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def docs(words: Words = None) -> None:
         return
     best = ranked(pages, words)
     if not best:
-        raise PenstockError(f"No page is about {' '.join(words)}.", "`penstock docs` lists all pages.")
+        raise PenstockError(f"There is no page about {' '.join(words)}.", "`penstock docs` lists all pages.")
     _show(pages[best[0]])
     note(f"This was {document_folder() / best[0]}." + (f" See also: {', '.join(best[1:4])}." if best[1:] else ""))
 

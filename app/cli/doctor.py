@@ -30,15 +30,16 @@ def doctor(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Check the whole installation, and say what to do.
+    """Check the whole installation, and show how to fix what is wrong.
 
-    Settings, Kafka, workers, topics and resources. Exit code: 1 if there is a problem.
+    It checks settings, Kafka, workers, topics and resources. Exit code: 1 if there is a problem.
 
-    Resources are a directory or a cluster, as PENSTOCK_RESOURCES says. In a cluster it also checks the CRDs, who
-    resolves Subscriptions, and whether the user of the kubeconfig may do what the controller does: run it as that user.
+    PENSTOCK_RESOURCES says whether resources are in a directory or a cluster. In a cluster the command also checks
+    the CRDs, who resolves Subscriptions, and whether the user of the kubeconfig may do what the controller does: run
+    it as that user.
 
-    It takes up to ten seconds, because it waits for reports of all workers. It changes nothing, except that
-    it commits an offset, for the clock of Kafka, in a group of its own, which it deletes again.
+    The command takes up to ten seconds, because it waits for the reports of all workers. It changes nothing, except
+    that it commits an offset, for the clock of Kafka, in a group of its own, which it deletes again.
 
     \b
     Examples:

@@ -32,7 +32,7 @@ def explain(
     ],
     resources: Annotated[
         Path | None,
-        typer.Option("--resources", help="Directory with YAML files: look there instead of in Kafka."),
+        typer.Option("--resources", help="Directory with YAML files, to use instead of the resources in Kafka."),
     ] = None,
     namespace: Namespace = "",
     everywhere: AllNamespaces = False,
@@ -81,5 +81,6 @@ def _content(event: str) -> bytes:
         return Path(event).read_bytes()
     except OSError as problem:
         raise UsageError(
-            f"{event} cannot be read: {problem.strerror}.", "Check --event; - means standard input."
+            f"{event} cannot be read: {problem.strerror}.",
+            "Name a file that this user can read; - means standard input.",
         ) from problem

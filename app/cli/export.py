@@ -15,7 +15,11 @@ from knative.errors import UsageError
 
 def export(
     to: Annotated[
-        Path | None, typer.Option("--to", help="Write a file for each object to this folder; by default to stdout.")
+        Path | None,
+        typer.Option(
+            "--to",
+            help="Write a file for each object to this folder; by default, print all objects to standard output.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
     namespace: Namespace = "",
@@ -26,8 +30,9 @@ def export(
 
     Exit code: 4 if something could not be exported.
 
-    KafkaChannels, Subscriptions, Brokers of class Kafka with their ConfigMaps, and Triggers; of all namespaces, or of
-    those in PENSTOCK_RESOURCES=cluster:NS,... Without ResetOffsets: they would move offsets once more.
+    It exports KafkaChannels, Subscriptions, Brokers of class Kafka with their ConfigMaps, and Triggers, of all
+    namespaces or of those in PENSTOCK_RESOURCES=cluster:NS,... It leaves out ResetOffsets, which would move offsets
+    once more.
 
     A ref that a directory cannot resolve becomes the address in the object's status, with a comment.
 
@@ -42,7 +47,9 @@ def export(
     from app.operations.export.files import to_text, write
 
     if force and to is None:
-        raise UsageError("--force needs --to FOLDER.", "Without a folder nothing is overwritten.")
+        raise UsageError(
+            "--force needs --to FOLDER.", "Add --to FOLDER, or remove --force: standard output overwrites no files."
+        )
     settings = load_settings()
     only = chosen_namespace(namespace, everywhere, "")
     if only:
@@ -60,5 +67,5 @@ def export(
     if not done.documents:
         note("There is nothing to export.")
     if not all(one.others for one in done.left_out):
-        note("Add these by hand before a controller serves the files: it removes what is published and in no file.")
+        note("Add these objects by hand before a controller serves the files: it stops serving what is in no file.")
         raise typer.Exit(4)

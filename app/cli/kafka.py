@@ -23,7 +23,7 @@ group = Commands()
 def kafka() -> None:
     """Run a Kafka on this machine.
 
-    One broker on loopback; it needs Java 17 or newer.
+    It has one broker, which listens on loopback, and needs Java 17 or newer.
 
     \b
     Examples:
@@ -38,9 +38,7 @@ def up(
     heap: Heap = DEFAULT_HEAP,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until Kafka is ready.")] = 60.0,
 ) -> None:
-    """Run Kafka until Ctrl-C; its data stays.
-
-    It says when Kafka is ready.
+    """Run Kafka until Ctrl-C, and print when it is ready. Its data stays.
 
     \b
     Examples:

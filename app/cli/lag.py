@@ -47,7 +47,7 @@ _LISTING = Listing(
     },
     name="subscription",
     kind="kind",
-    empty="There is no subscription to show, or none is behind.",
+    empty="No subscriptions or triggers to show.",
 )
 
 
@@ -56,7 +56,7 @@ def lag(
         str,
         typer.Argument(
             metavar="NAME",
-            help="Only the subscription or trigger NAMESPACE/NAME.",
+            help="Show only the subscription or trigger NAMESPACE/NAME.",
             autocompletion=complete_subscription,
         ),
     ] = "",
@@ -67,10 +67,12 @@ def lag(
     channel: Annotated[
         str,
         typer.Option(
-            "--channel", help="Only of the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel
+            "--channel",
+            help="Show only the subscriptions or triggers of the channel or broker NAMESPACE/NAME.",
+            autocompletion=complete_channel,
         ),
     ] = "",
-    behind: Annotated[bool, typer.Option("--behind", help="Only partitions that are behind.")] = False,
+    behind: Annotated[bool, typer.Option("--behind", help="Show only partitions that are behind.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     namespace: Namespace = "",
@@ -81,9 +83,9 @@ def lag(
 ) -> None:
     """Show how far each subscription and trigger is behind.
 
-    Per partition, the largest lag first.
+    It shows each partition, the largest lag first.
 
-    EVENTS: number of events that are not settled yet. BEHIND: age of the oldest of them.
+    EVENTS: number of events that are not settled yet. BEHIND: age of the oldest such event.
 
     \b
     Examples:

@@ -64,7 +64,7 @@ def _causes(problem: BaseException | None) -> Iterator[BaseException]:
 def _of_file(command: str, problem: OSError) -> PenstockError:
     named = problem.filename
     place = os.fsdecode(named) if isinstance(named, str | bytes) else _full_output() if problem.errno in _FULL else ""
-    hint = "Free some space, and try again." if problem.errno in _FULL else "Check its permissions."
+    hint = "Free some space, and try again." if problem.errno in _FULL else "Check the permissions of the file."
     return IoError(f"`{command}` failed: {os_reason(problem)}" + (f": {place}." if place else "."), hint)
 
 

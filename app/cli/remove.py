@@ -50,16 +50,18 @@ def remove(
             autocompletion=complete_removable,
         ),
     ] = None,
-    unlisted: Annotated[bool, typer.Option("--unlisted", help="Remove all resources that no file has.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    unlisted: Annotated[bool, typer.Option("--unlisted", help="Remove all resources that are in no file.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, but remove nothing.")] = False,
     yes: Yes = False,
-    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until they are removed.")] = 60.0,
+    limit_s: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds to wait until the resources are removed.")
+    ] = 60.0,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Delete resources that no file has any more.
+    """Delete resources that are no longer in any file.
 
-    A subscription goes with its group, a channel with its topics.
+    A subscription is deleted with its consumer group, a channel with its topics.
 
     A trigger is deleted like a subscription, and a broker like a channel.
 
@@ -74,7 +76,10 @@ def remove(
       penstock remove KafkaChannel/default/old Subscription/default/old
     """
     if bool(resources) is unlisted:
-        raise UsageError("Say what to remove.", "Write KIND/NAMESPACE/NAME, or --unlisted for all that no file has.")
+        raise UsageError(
+            "Name resources, or use --unlisted, but not both.",
+            "Write KIND/NAMESPACE/NAME, or --unlisted for all resources that are in no file.",
+        )
     client, instance = kafka_client(kafka), load_settings().instance
     contract = read_contract(client, instance)
     doomed = choose(contract, resources or removable_names(contract))
@@ -87,8 +92,8 @@ def remove(
         return
     if not yes and output is Format.TABLE:
         print_table(_COLUMNS, rows, "")
-    if asks(yes, "A removal, with all records in these topics,"):
-        confirm("Remove them, with all records in these topics?")
+    if asks(yes, "A removal of resources, with all records in their topics,"):
+        confirm("Remove these resources, with all records in their topics?")
     try:
         _ask(client, instance, doomed)
         _wait(client, instance, doomed, limit_s)
@@ -109,18 +114,18 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     """The resources to remove, if all of them may be. Raises UsageError, PenstockError, NotReadyError otherwise."""
     report = contract.report
     if report is None:
-        raise NotReadyError("No controller has reported its files yet.", "Start a worker of role all.")
+        raise NotReadyError("No controller has reported yet.", "Start a worker of role all.")
     records = {one.title: one for one in contract.records}
     removable = removable_names(contract)
     names = list(dict.fromkeys(map(read_name, wishes)))
     for name in names:
         if name not in records:
             raise PenstockError(
-                f"There is no {name}; without a file: {', '.join(removable) or 'none'}.", "See `penstock status`."
+                f"There is no {name}. Resources in no file: {', '.join(removable) or 'none'}.", "See `penstock status`."
             )
         if name not in removable:
             raise PenstockError(
-                f"A file contains {name}, or the controller has not noticed yet that none does.",
+                f"{name} is still in a file, or the controller has not read the files again yet.",
                 "Delete it from its file (in a cluster, with kubectl), and try again in a few seconds.",
             )
     _check_readers(contract, {records[name].uid for name in names})
@@ -128,8 +133,8 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     bad = [problem for problem in report.problems if problem.kind == "File" and problem.ready == "False"]
     if bad:
         raise NotReadyError(
-            f"It is not known whether a file contains it while {bad[0].name} has a problem: {bad[0].message}.",
-            "Fix that first.",
+            f"It is not known which resources are in no file, because {bad[0].name} has a problem: {bad[0].message}.",
+            "Fix that problem, then run the command again.",
         )
     return [_doomed(name, records[name]) for name in names]
 
@@ -153,7 +158,7 @@ def _check_readers(contract: Contract, uids: set[str]) -> None:
         raise PenstockError(
             f"The {'broker still has triggers' if of_broker else 'channel still has subscriptions'}: "
             f"{', '.join(f'{one.namespace}/{one.name}' for one in readers)}.",
-            f"Remove them too: add {' '.join(f'{one.kind}/{one.namespace}/{one.name}' for one in readers)}.",
+            f"Remove these too: add {' '.join(f'{one.kind}/{one.namespace}/{one.name}' for one in readers)}.",
         )
 
 
@@ -173,10 +178,10 @@ def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[Remova
         store_requests(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
     except NotReadyError as problem:
         raise NotReadyError(
-            f"Not completed, and the request could not be withdrawn: {problem}",
-            "A controller may still carry it out within two minutes: see `penstock status` after that.",
+            f"The removal was not completed, and the request could not be withdrawn: {problem}",
+            "A controller may still carry out the request within two minutes. See `penstock status` after that.",
         ) from problem
-    note("Not completed. The request is withdrawn; what is already removed stays removed.")
+    note("The removal was not completed. The request is withdrawn; resources that are already removed stay removed.")
 
 
 def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget], limit_s: float) -> None:
@@ -186,7 +191,8 @@ def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
         if time.monotonic() > end_s:
             raise NotReadyError(
                 f"After {limit_s:g} s these still exist: {', '.join(left)}.",
-                "Check that a controller runs (a worker of role all or controller); its log names what it waits for.",
+                "Check that a controller runs (a worker of role all or controller); its log shows what prevents the "
+                "removal.",
             )
         time.sleep(SPARING_S)
 

@@ -30,9 +30,9 @@ from knative.errors import PenstockError, UsageError
 _COLUMNS = {"partition": "PARTITION", "old": "OLD", "new": "NEW", "change": "CHANGE"}
 _EMPTY = "The topic has no partitions."
 _PHASES = {
-    "stopping": "Stopping it on all workers ...",
-    "moving": "Moving its offsets ...",
-    "starting": "Starting it again ...",
+    "stopping": "Stopping the subscription on all workers ...",
+    "moving": "Moving the offsets ...",
+    "starting": "Starting the subscription again ...",
 }
 
 
@@ -47,25 +47,31 @@ def seek(
     ],
     to: Annotated[
         str,
-        typer.Option("--to", metavar="earliest|latest|TIME|+N|-N", help="Where to; a TIME is 2026-01-31T08:00:00Z."),
+        typer.Option(
+            "--to",
+            metavar="earliest|latest|TIME|+N|-N",
+            help="Where to move the offsets; a TIME is 2026-01-31T08:00:00Z.",
+        ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show which offsets would be moved, but move nothing.")
+    ] = False,
     yes: Yes = False,
     limit_s: Annotated[
-        float, typer.Option("--timeout", min=1, help="Seconds to wait until it is done.")
+        float, typer.Option("--timeout", min=1, help="Seconds to wait until the offsets are moved.")
     ] = Installation.seek_s,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Move the offsets of a subscription or trigger.
 
-    Use it to repeat events, or to skip them.
+    Use it to deliver events again, or to skip events.
 
     It is stopped on all workers, its offsets are moved once, and it is started again. Other subscriptions of the
     channel go on. +N and -N count from the committed offset of each partition. After a move back, events are
     delivered again.
 
-    On a terminal it shows the offsets and asks before it moves them, unless you say --yes.
+    On a terminal the command shows the offsets and asks before it moves them, unless you add --yes.
 
     OLD: the committed offset; empty if there was none. CHANGE: events to be repeated (-) or skipped (+).
 
@@ -115,10 +121,13 @@ def _by_controller(at: Installation, one: Subscription, to: str, limit_s: float)
             steps.begin("seek", "Waiting for the controller ...")
             done = seek_by_controller(at, one, to, limit_s, lambda phase: _say(steps, phase))
     except KeyboardInterrupt:
-        note("Interrupted. The request is withdrawn; if the offsets are being moved already, that is completed.")
+        note(
+            "Interrupted. The request is withdrawn. If the controller has begun to move the offsets, it still "
+            "completes the move."
+        )
         raise typer.Exit(130) from None
     if done.phase is SeekPhase.REFUSED:
-        raise PenstockError(f"Refused ({done.reason}): {done.message}.")
+        raise PenstockError(f"The seek was refused ({done.reason}): {done.message}.")
     return done.moves
 
 

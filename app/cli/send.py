@@ -51,12 +51,18 @@ def send(
     source: Annotated[str, typer.Option("--source", help="The event's source, a URI reference.")] = "/penstock/send",
     id_: Annotated[str, typer.Option("--id", help="The event's id; --count appends -1, -2, ... to it.")] = "",
     data: Annotated[str | None, typer.Option("--data", help="The event's data, as text.")] = None,
-    data_file: Annotated[str, typer.Option("--data-file", help="A file with the data (- = standard input).")] = "",
+    data_file: Annotated[
+        str, typer.Option("--data-file", help="A file with the event's data (- = standard input).")
+    ] = "",
     content_type: Annotated[
-        str, typer.Option("--content-type", help="By default application/json when the data is JSON, else text/plain.")
+        str,
+        typer.Option(
+            "--content-type",
+            help="Media type of the data; by default application/json if the data is JSON, else text/plain.",
+        ),
     ] = "",
     key: Annotated[
-        str, typer.Option("--key", help="The attribute partitionkey; events with the same key stay in order.")
+        str, typer.Option("--key", help="The event's partitionkey attribute; events with the same key stay in order.")
     ] = "",
     attribute: Annotated[
         list[str] | None, typer.Option("--attribute", "-a", help="NAME=VALUE: another attribute; may be repeated.")
@@ -64,15 +70,20 @@ def send(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="'Name: value': another HTTP header; may be repeated.")
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many events, one after the other.")] = 1,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, help="Number of events to send, one after the other.")
+    ] = 1,
     kafka: Annotated[
-        str, typer.Option("--kafka", help="HOST:PORT of Kafka, to list the known channels if this one does not exist.")
+        str,
+        typer.Option(
+            "--kafka", help="HOST:PORT of Kafka, to list the existing channels if this channel does not exist."
+        ),
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Send one event or many to a channel or broker.
 
-    Exit code: 0 if all were stored (202), 3 if not ready, else 1.
+    Exit code: 0 if all events were stored (202), 3 if the worker is not ready, else 1.
 
     \b
     Examples:
@@ -112,14 +123,16 @@ def unknown_channel(
     if known is None:
         return PenstockError(f"{what}.", f"`penstock status` lists the {kind}s.")
     if channel in known[kind]:
-        return PenstockError(f"{what} yet, or belongs to another installation.", "Try again, or check --server.")
+        return PenstockError(
+            f"{what} yet, or the {kind} belongs to another installation.", "Try again, or check --server."
+        )
     other = "broker" if kind == "channel" else "channel"
     if channel in known[other]:
         return PenstockError(f"{what}: {channel} is a {other}.", f"Write --{other} {channel}.")
     if known[other] and not known[kind]:
-        name = known[other][0] if len(known[other]) == 1 else "NAMESPACE/NAME of one of them"
+        name = known[other][0] if len(known[other]) == 1 else "NAMESPACE/NAME"
         return PenstockError(f"{what}; it has no {kind}, but {_names(other, known)}.", f"Write --{other} {name}.")
-    hint = meant(channel, known[kind], f"Write --{kind} NAMESPACE/NAME of one of them.")
+    hint = meant(channel, known[kind], f"Write --{kind} NAMESPACE/NAME.")
     return PenstockError(f"{what}; {known_names(known[kind])}", hint)
 
 
@@ -190,7 +203,7 @@ def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:
         print_json({"sent": len(rows), "accepted": accepted, "events": list(rows)})
     else:
         print_table(_COLUMNS, rows[:20], "")
-        more = f" ({len(rows) - 20} more not shown)" if len(rows) > 20 else ""
+        more = f" ({len(rows) - 20} more are not shown)" if len(rows) > 20 else ""
         print(f"{accepted} of {len(rows)} accepted{more}")
 
 

@@ -106,11 +106,11 @@ def status(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Only these resources: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
+            help="Show only these resources: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
             autocompletion=complete_resource,
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all shown resources are ready.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all selected resources are ready.")] = False,
     limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Maximum seconds to wait with --wait.")] = 60.0,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
@@ -122,9 +122,9 @@ def status(
 ) -> None:
     """Show channels, brokers, subscriptions and triggers.
 
-    Exit code: 0 if all are ready and all files accepted, else 3.
+    Exit code: 0 if all resources are ready and all files are accepted, else 3.
 
-    Brokers of another class and their triggers are listed as left alone, and do not affect the exit code.
+    Brokers of another class, and their triggers, are listed as left alone and do not affect the exit code.
 
     A resource that the controller rejects is shown with the reason, even if its previous state is still served.
 
@@ -151,7 +151,7 @@ def status(
     def read() -> Rows:
         contract = read_contract(client, instance)
         if wait and contract.report is None:
-            raise NotReadyError("No controller has reported its resources yet.", "Start a worker of role all.")
+            raise NotReadyError("No controller has reported yet.", "Start a worker of role all.")
         return chosen(rows(in_namespace(contract, where), time.time()), names or ())
 
     if watch and wait:

@@ -42,26 +42,34 @@ Beginning = Annotated[
     bool, typer.Option("--from-beginning", help="Start with the first event that the topic still has.")
 ]
 Since = Annotated[
-    str, typer.Option("--since", help="Start with the events since then: 90s, 10m, 2d ago, or an RFC 3339 time.")
+    str,
+    typer.Option(
+        "--since", help="Start with the events since a time: how long ago (90s, 10m, 2d), or an RFC 3339 time."
+    ),
 ]
-Until = Annotated[str, typer.Option("--until", help="Only events before then (same format); then exit.")]
+Until = Annotated[str, typer.Option("--until", help="Print only events before a time (same format), then exit.")]
 Follow = Annotated[
     bool, typer.Option("--follow/--no-follow", "-f", help="Continue with new events; this is the default.")
 ]
 Retry = Annotated[
     bool,
-    typer.Option("--retry", "-F", help="As --follow, and wait for a channel or a Kafka that is not there (any more)."),
+    typer.Option(
+        "--retry", "-F", help="Like --follow, but also wait while the channel does not exist or Kafka does not answer."
+    ),
 ]
 Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Exit after N events.")]
-Limit = Annotated[float | None, typer.Option("--timeout", min=0, help="Exit after so many seconds; 30 with --count.")]
+Limit = Annotated[
+    float | None, typer.Option("--timeout", min=0, help="Exit after this many seconds; by default 30 with --count.")
+]
 Wishes = Annotated[
     list[str] | None,
     typer.Option(
-        "--filter", help="ATTRIBUTE=VALUE or a CESQL expression: only such events; if repeated, all must match."
+        "--filter",
+        help="Print only events that match ATTRIBUTE=VALUE or a CESQL expression; if repeated, all must match.",
     ),
 ]
 DeadLetters = Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")]
-Topic = Annotated[str, typer.Option("--topic", help="The name of any topic, instead of CHANNEL.")]
+Topic = Annotated[str, typer.Option("--topic", help="Read this Kafka topic, instead of CHANNEL.")]
 Body = Annotated[bool, typer.Option("--body", help="Print the complete data of each event.")]
 
 
@@ -84,8 +92,8 @@ def tail(
 ) -> None:
     """Print the latest events of a channel or broker, then new ones.
 
-    Until Ctrl-C, or until --no-follow, --until, --count or --timeout ends it. Exit code: 3 if --count events did not
-    come in time. It reads without a consumer group, so it takes no event away from a subscription.
+    The command ends at Ctrl-C, or as --no-follow, --until, --count or --timeout say. Exit code: 3 if --count events
+    did not come in time. It reads without a consumer group, so it takes no event away from a subscription.
 
     With --filter, --last and --count mean matching events. Kafka has no index of attributes, so this reads the whole
     topic; --since limits that.
@@ -146,7 +154,7 @@ def _coming(
     if limit_s is not None and limit_s <= 0:
         return
     if not quiet:
-        note(f"Waiting for new events in {reader.topic} ... (Ctrl-C ends it)")
+        note(f"Waiting for new events in {reader.topic} ... (Ctrl-C stops)")
     for record in reader.coming(limit_s):
         if filters.passes(record) and (until_ms is None or record.timestamp_ms < until_ms):
             yield record
@@ -174,7 +182,7 @@ def read_again(
             if end is not None and time.monotonic() >= end:
                 raise
             if problem.what != why:
-                note(f"{problem.what} Waiting ... (Ctrl-C ends it)")
+                note(f"{problem.what} Waiting ... (Ctrl-C stops)")
             why = problem.what
             if printed.latest_ms is not None:
                 last, since_ms = None, printed.latest_ms

@@ -20,20 +20,34 @@ _PREFIX = "penstock_"  # so that scanners for leaked secrets can find it
 
 
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who sends or logs in with it; shown in answers.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The sender or the person that uses the token; error messages show this name."
+        ),
+    ],
     channels: Annotated[
         list[str] | None,
-        typer.Option("--channel", metavar="NAMESPACE/NAME", help="A channel it may send to; NAMESPACE/* = all."),
+        typer.Option(
+            "--channel",
+            metavar="NAMESPACE/NAME",
+            help="A channel that the token may send to; NAMESPACE/* = all channels of the namespace.",
+        ),
     ] = None,
     brokers: Annotated[
         list[str] | None,
-        typer.Option("--broker", metavar="NAMESPACE/NAME", help="A broker it may send to; NAMESPACE/* = all."),
+        typer.Option(
+            "--broker",
+            metavar="NAMESPACE/NAME",
+            help="A broker that the token may send to; NAMESPACE/* = all brokers of the namespace.",
+        ),
     ] = None,
     console: Annotated[
-        bool, typer.Option("--console", help="A token to log in to the console, for PENSTOCK_CONSOLE_TOKENS.")
+        bool, typer.Option("--console", help="Make a token to log in to the console, for PENSTOCK_CONSOLE_TOKENS.")
     ] = False,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Add the entry to this file, which is created if it does not exist.")
+        Path | None,
+        typer.Option("--file", help="Add the entry to this file; the command creates it if it does not exist."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -50,9 +64,12 @@ def token(
       penstock token anna --console --file people.yaml
     """
     if console and (channels or brokers):
-        raise UsageError("A token is for the console or for senders.", "Make two, in two files.")
+        raise UsageError("A token is for the console or for senders.", "Make two tokens, in two files.")
     if not console and not channels and not brokers:
-        raise UsageError("The token may do nothing.", "Name a channel or broker: --channel, --broker. Or --console.")
+        raise UsageError(
+            "The token would not be allowed to do anything.",
+            "Name a channel or broker with --channel or --broker, or add --console.",
+        )
     setting, keys = ("PENSTOCK_CONSOLE_TOKENS", CONSOLE_KEYS) if console else ("PENSTOCK_TOKENS", KEYS)
     made = _PREFIX + secrets.token_urlsafe(32)
     entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest()}
@@ -67,9 +84,9 @@ def token(
         return
     print(made)
     if file is None:
-        note(f"Keep it: it is not shown again. Add this to the file of {setting}:\n\n{text}")
+        note(f"Keep the token: it is not shown again. Add this to the file of {setting}:\n\n{text}")
     else:
-        note(f"Keep it: it is not shown again. {file} has its SHA-256.")
+        note(f"Keep the token: it is not shown again. {file} contains its SHA-256.")
 
 
 def _append(file: Path, text: str, read: Callable[[Path], object]) -> None:
@@ -90,10 +107,10 @@ def _append(file: Path, text: str, read: Callable[[Path], object]) -> None:
         new.replace(file)  # a worker must never read half of it
     except OSError as problem:
         raise UsageError(
-            f"{file} cannot be written ({os_reason(problem)}).", "Name another one: --file FILE."
+            f"{file} cannot be written ({os_reason(problem)}).", "Name another file: --file FILE."
         ) from problem
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8.", "Name another one: --file FILE.") from None
+        raise UsageError(f"{file} is not UTF-8.", "Name another file: --file FILE.") from None
     except yaml.YAMLError:
         raise UsageError(
             f"An entry cannot be added at the end of {file}.",

@@ -90,26 +90,34 @@ Engines = Annotated[
         help="Graph engine: local (this process) or GraphFrames on Spark; auto: local up to 10,000,000 edges.",
     ),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace, and what is connected to it.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Only this namespace, and everything connected to it.")
+]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write report.html, topology.json, tables and pictures to this folder.")
 ]
-Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
-Until = Annotated[str, typer.Option("--until", help="Traffic before then, in the same format; by default until now.")]
-TrafficOption = Annotated[
-    TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
+Since = Annotated[
+    str, typer.Option("--since", help="Traffic since a time: how long ago (90s, 10m, 2d), or an RFC 3339 time.")
 ]
-Folder = Annotated[str, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
-Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run; show the differences.")]
+Until = Annotated[str, typer.Option("--until", help="Traffic before a time, in the same format; by default until now.")]
+TrafficOption = Annotated[
+    TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best source that exists.")
+]
+Folder = Annotated[str, typer.Option("--folder", help="Folder of the traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
+Diff = Annotated[
+    Path | None, typer.Option("--diff", help="Show the differences to the topology.json of an earlier run.")
+]
 FailOn = Annotated[
-    Level | None, typer.Option("--fail-on", help="Exit with 1 if a finding has this severity or a worse one.")
+    Level | None, typer.Option("--fail-on", help="Exit with code 1 if a finding has this severity or a worse severity.")
 ]
 Jars = Annotated[
     list[Path] | None, typer.Option("--jars", help="Folder with the jars of GraphFrames; may be repeated.")
 ]
 Shapes = Annotated[
     Shape,
-    typer.Option("--output", "-o", help="table for people; the others print the document, a picture or a catalogue."),
+    typer.Option(
+        "--output", "-o", help="table for people; the other formats print the document, a picture or a catalogue."
+    ),
 ]
 
 
@@ -147,10 +155,10 @@ def topology(
     kafka: Kafka = "",
     output: Shapes = Shape.TABLE,
 ) -> None:
-    """Show who sends what to whom, and what is wrong with it.
+    """Show who sends what to whom, and find faults.
 
-    Finds loops, dead letters that come back, double deliveries, channels without senders or subscribers, and missing
-    events. --out writes an HTML report. Works without a running worker.
+    It finds loops, dead letters that come back, double deliveries, channels without senders or subscribers, and missing
+    events. --out writes an HTML report. It works without a running worker.
 
     \b
     Examples:
@@ -192,7 +200,7 @@ def _refuse_options(call: typer.Context) -> None:
         option, name = options[0], call.invoked_subcommand
         raise UsageError(
             f"{option} stands before {name}, where it has no effect.",
-            f"Write it after {name}; `penstock topology {name} --help` lists the options.",
+            f"Write it after {name}. `penstock topology {name} --help` lists the options.",
         )
 
 

@@ -22,7 +22,7 @@ from app.operations.topology.reading import read_inputs
 from app.settings.extras import REPORT
 
 From = Annotated[
-    Path | None, typer.Option("--from", help="topology.json of an earlier run, instead of what Kafka has now.")
+    Path | None, typer.Option("--from", help="Read the topology.json of an earlier run, instead of Kafka.")
 ]
 _NAME = "Id, NAMESPACE/NAME, KIND/NAMESPACE/NAME or name of a channel, subscription, source, event type ..."
 
@@ -58,7 +58,9 @@ def impact(
 
 def path(
     start: Annotated[str, typer.Argument(metavar="FROM", help=_NAME)],
-    end: Annotated[str, typer.Argument(metavar="TO", help="The same. A subscription's name means its subscriber.")],
+    end: Annotated[
+        str, typer.Argument(metavar="TO", help="Like FROM; the name of a subscription means its subscriber.")
+    ],
     saved: From = None,
     since: Since = "10m",
     until: Until = "",

@@ -50,7 +50,7 @@ _LISTING = Listing(
     wide={"window": "FROM", "bytes": "BYTES", "filtered": "FILTERED", "ignored": "IGNORED", "p95": "P95"},
     name="name",
     kind="kind",
-    empty="No traffic in this time.",
+    empty="There was no traffic in this time.",
 )
 _EACH = replace(
     _LISTING,
@@ -60,11 +60,19 @@ _EACH = replace(
 
 
 Of = Annotated[
-    str, typer.Option("--channel", help="Only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel)
+    str,
+    typer.Option("--channel", help="Show only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
 ]
-Since = Annotated[str, typer.Option("--since", help="From the job's tables: since 90m, 7d ago, or an RFC 3339 time.")]
-Until = Annotated[str, typer.Option("--until", help="With --since: before then, in the same format.")]
-Folder = Annotated[str, typer.Option("--folder", help="With --since: the tables; by default PENSTOCK_TRAFFIC_DIR.")]
+Since = Annotated[
+    str,
+    typer.Option(
+        "--since", help="Traffic since a time, from the job's tables: how long ago (90m, 7d), or an RFC 3339 time."
+    ),
+]
+Until = Annotated[str, typer.Option("--until", help="With --since: traffic before a time, in the same format.")]
+Folder = Annotated[
+    str, typer.Option("--folder", help="With --since: folder of the traffic tables; by default PENSTOCK_TRAFFIC_DIR.")
+]
 
 
 class Size(StrEnum):
@@ -93,7 +101,7 @@ def traffic(
 ) -> None:
     """Show the traffic of channels and subscriptions.
 
-    Of the last minute by default. With --since, of a time range that `penstock job traffic` has counted.
+    By default it shows the last minute; with --since, a time range that `penstock job traffic` has counted.
 
     \b
     Examples:
@@ -107,7 +115,9 @@ def traffic(
     settings = load_settings()
     _check_last(window, last, {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window])
     if channel and (channel.count("/") not in (1, 2) or not all(channel.split("/"))):
-        raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
+        raise UsageError(
+            f"--channel {channel!r} is not NAMESPACE/NAME.", "Write the name as `penstock status` shows it."
+        )
     client = kafka_client(kafka)
     where = chosen_namespace(namespace, everywhere, context)
     contract = in_namespace(read_contract(client, settings.instance), where) if channel or where else None
@@ -115,12 +125,12 @@ def traffic(
     if since:
         for option in given(call):
             if option in ("--window", "--last", "--each", "--watch", "--every"):
-                raise UsageError(f"--since shows one sum, so {option} has no effect.", f"Remove {option}.")
+                raise UsageError(f"{option} cannot be combined with --since, which shows one sum.", f"Remove {option}.")
         need_or_install(REPORT, "`penstock traffic --since`")
         _LISTING.show(history_rows(folder or settings.traffic_dir, since, until, chosen, where), output)
         return
     if until or folder:
-        raise UsageError("--until and --folder are for the tables.", "Add --since.")
+        raise UsageError("--until and --folder have no effect without --since.", "Add --since.")
 
     def read() -> list[Line]:
         return read_lines(client, settings.instance, _SECONDS[window], last, chosen, where)
@@ -151,7 +161,7 @@ def _check_last(window: Size, last: int, keep_s: int) -> None:
     most = keep_s // _SECONDS[window]
     if last > most:
         raise UsageError(
-            f"--last {last} is more than the number of {window} windows that are kept.", f"Use at most {most}."
+            f"--last {last} is too large: Penstock keeps {most} windows of {window}.", f"Use at most {most}."
         )
 
 
@@ -171,8 +181,8 @@ def read_lines(
                     found.apply([Record(record.key, record.value, record.partition, record.offset)])
     except NoSuchTopicError as problem:
         raise PenstockError(
-            f"There are no traffic windows of {instance} in this Kafka.",
-            "Start a worker of role all or controller with PENSTOCK_TRAFFIC=true; it writes them.",
+            f"This Kafka has no traffic windows of the instance {instance}.",
+            "Start a worker of role all or controller with PENSTOCK_TRAFFIC=true, which writes traffic windows.",
         ) from problem
     if channel is None:
         return found.lines(size, last, namespace)
@@ -210,7 +220,7 @@ def history_rows(
     lines, (first, last) = read_history(folder, begin_s, end_s, channel, namespace)
     size = size_for(begin_s, end_s)
     if lines and (first + size <= begin_s or last >= end_s + size):
-        note(f"The tables are in longer windows there: this is from {_moment(first)} to {_moment(last)}.")
+        note(f"The tables have longer windows for this time, so the sum is from {_moment(first)} to {_moment(last)}.")
     seconds = min(last, now_s) - first  # the last window may not be over
     return [_row(line, start, window, seconds) for line in lines for start, window in line.windows.items()]
 

@@ -34,7 +34,11 @@ from tables.timing import POLL_S
 from web.console.safety import AUTO, Mode, mode_of
 
 Running = Annotated[
-    str, typer.Option("--kafka", help="HOST:PORT of a running Kafka; by default PENSTOCK_KAFKA, else it starts one.")
+    str,
+    typer.Option(
+        "--kafka",
+        help="HOST:PORT of a running Kafka; by default PENSTOCK_KAFKA. Without both, the command starts a Kafka.",
+    ),
 ]
 ResourcesDir = Annotated[
     Path | None,
@@ -51,15 +55,18 @@ AdminPort = Annotated[
     typer.Option("--admin-port", min=0, max=65535, help="Port of the console; by default from the settings."),
 ]
 KafkaPort = Annotated[
-    int | None, typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}.")
+    int | None,
+    typer.Option(
+        "--kafka-port", min=1, max=65534, help=f"Port of the Kafka that the command starts; by default {DEFAULT_PORT}."
+    ),
 ]
 
-AnyPort = Annotated[bool, typer.Option("--any-port", help="Take a free port in place of each that is in use.")]
+AnyPort = Annotated[bool, typer.Option("--any-port", help="Use a free port in place of each port that is in use.")]
 Processes = Annotated[
-    str, typer.Option("--processes", help="Of the worker: a number, or auto; by default PENSTOCK_PROCESSES, else 1.")
+    str, typer.Option("--processes", help="Number of worker processes, or auto; by default PENSTOCK_PROCESSES, else 1.")
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=1, help="Seconds to wait until Kafka and all else is ready, after a download.")
+    float, typer.Option("--timeout", min=1, help="Seconds to wait, after a download, until everything is ready.")
 ]
 
 
@@ -79,7 +86,7 @@ def up(
     limit_s: Timeout = START_S,
     processes: Processes = "",
 ) -> None:
-    """Run everything on this machine: Kafka, a worker, an example.
+    """Run everything on this machine: Kafka, a worker and an example.
 
     When everything is ready, it prints a command that sends an event, and the address of the console. Logs are in the
     folder `logs` of --home, statuses in `state`. A second Ctrl-C kills what has not stopped yet.
@@ -152,18 +159,18 @@ def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
         raise UsageError(
             f"PENSTOCK_RESOURCES (from the {settings.sources['resources']}) is a cluster, and `penstock up` serves a "
             "directory.",
-            "Name one with --resources DIR, or start `penstock worker`.",
+            "Name a directory with --resources DIR, or start `penstock worker`.",
         )
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [
-        f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) is ignored by `penstock up`, which uses {value}."
+        f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) has no effect: `penstock up` uses {value}."
         for name, value in own.items()
         if name in settings.sources and plain(getattr(settings, name)) != value
     ]
     if settings.resources_dir is not None and not chosen:
         said.append(
             f"Using the resources in {settings.resources_dir}: PENSTOCK_RESOURCES (from the "
-            f"{settings.sources['resources']}) is set; --resources DIR chooses others."
+            f"{settings.sources['resources']}) is set. To use other resources, add --resources DIR."
         )
     return said
 
@@ -180,7 +187,7 @@ def _run_until_ctrl_c(config: StackConfig) -> None:
                 stack.check()
                 time.sleep(POLL_S)
         except KeyboardInterrupt:
-            steps.begin("stop", "stopping: the worker delivers what is in flight, then Kafka stops")
+            steps.begin("stop", "stopping: the worker completes deliveries in flight, then Kafka stops")
         finally:
             _stop(stack, steps)
 

@@ -28,17 +28,17 @@ _LISTING = Listing(
 
 def validate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory with YAML or JSON files of resources.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 also for warnings.")] = False,
     output: Views = View.TABLE,
 ) -> None:
     """Check resource files.
 
-    Exit code: 0 if all of them can be served, else 1.
+    Exit code: 0 if the files have no errors, else 1.
 
     Errors name file, line and field. A warning is about a document that Penstock does not serve: it has another
     kind, or is a Broker of another class.
 
-    Uses the settings of the controller, such as PENSTOCK_TOPIC_TEMPLATE.
+    The command uses the settings of the controller, such as PENSTOCK_TOPIC_TEMPLATE.
 
     \b
     Examples:

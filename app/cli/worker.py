@@ -14,7 +14,9 @@ from knative.errors import UsageError
 
 
 def worker(
-    role: Annotated[str, typer.Option("--role", help="all, ingress, dispatcher or controller.")] = "",
+    role: Annotated[
+        str, typer.Option("--role", help="Role of the worker: all, ingress, dispatcher or controller.")
+    ] = "",
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT[,...] of Kafka.")] = "",
     resources: Annotated[
         str, typer.Option("--resources", help="Directory with YAML files of resources, or cluster:[NS,...].")
@@ -26,12 +28,15 @@ def worker(
     ] = None,
     processes: Annotated[
         str,
-        typer.Option("--processes", help="How many processes share its ports: a number, or auto for all processors."),
+        typer.Option(
+            "--processes",
+            help="Number of processes that share the ports of the worker, or auto: one for each processor.",
+        ),
     ] = "",
 ) -> None:
     """Run one worker, as `faust -A app worker` does, or several.
 
-    It never starts a Kafka. With --processes, a supervisor starts again what ends, and stops all.
+    It never starts a Kafka. With --processes, a supervisor restarts processes that end, and stops all of them together.
 
     \b
     Examples:

@@ -102,7 +102,7 @@ def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedS
     groups = looked.json("dlq", "list")
     assert [(row["count"], row["redriven"]) for row in groups] == [(2, 1)]
     wrong = looked.penstock("dlq", "redrive", "--yes", "--with", str(file), "--all")
-    assert (wrong.returncode, "use --with alone" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "Remove the other options that choose letters" in wrong.stderr) == (2, True)
 
 
 def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscriber: ScriptedSubscriber) -> None:

@@ -107,7 +107,7 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
         ]
         for arguments, code, says in (
             (both, 2, "Add --yes."),
-            (("remove", "KafkaChannel/default/mine", "--yes"), 1, "A file contains KafkaChannel/default/mine"),
+            (("remove", "KafkaChannel/default/mine", "--yes"), 1, "KafkaChannel/default/mine is still in a file"),
             (("remove", "KafkaChannel/default/none", "--yes"), 1, "There is no KafkaChannel/default/none"),
             (("remove", "KafkaChannel/default/orders", "--yes"), 1, "add Subscription/default/billing"),
             (("remove", "orders", "--yes"), 2, "KIND/NAMESPACE/NAME"),

@@ -162,7 +162,7 @@ def _a_redrive_is_stopped(stage: Stage) -> None:
     assert (status, "has started this before, and it is under way" in text) == (200, True)
     (task,) = re.findall(r'name="task" value="([^"]+)"', console.page("/letters"))
     assert console.post("/audit", {"task": task}) == (303, "/audit")
-    wait_until("it has ended", lambda: "It ended early: it was stopped" in console.words("/letters"), LIMIT_S)
+    wait_until("it has ended", lambda: "The run ended early: it was stopped" in console.words("/letters"), LIMIT_S)
     assert len(stage.subscriber.requests("/picky")) == 8
 
 

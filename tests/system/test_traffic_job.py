@@ -63,7 +63,7 @@ def test_the_job_counts_what_was_sent_and_delivered(kafka: EmbeddedKafka, tmp_pa
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert "Ignored in the environment: SPARK_HOME, PYSPARK_SUBMIT_ARGS." in done.stderr
+    assert "Penstock ignores SPARK_HOME, PYSPARK_SUBMIT_ARGS in the environment" in done.stderr
     assert {path.name for path in here.iterdir()} == {".penstock", "tables"}, "no artifacts and no lock stay behind"
     found = json.loads(done.stdout)
     counts = ("events", "bytes", "delivered", "retried", "dead_lettered", "filtered")

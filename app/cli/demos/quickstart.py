@@ -122,7 +122,7 @@ async def send_all(url: str, events: int) -> dict[str, int]:
                     await answer.read()
                     statuses[event_id] = answer.status
             except (TimeoutError, aiohttp.ClientError) as problem:
-                note(f"{event_id} was not answered: {problem!r}")
+                note(f"the ingress did not answer the event {event_id}: {problem!r}")
                 statuses[event_id] = 0
 
     async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:

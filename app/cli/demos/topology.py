@@ -166,9 +166,9 @@ async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, 
     try:
         await web.TCPSite(runner, LOOPBACK, subscriber_port, shutdown_timeout=1.0).start()
         began = time.time()
-        note(f"Sending for {seconds:.0f} s ...")
+        note(f"Sending events for {seconds:.0f} s ...")
         accepted = await traffic(config.http_port, seconds)
-        note(f"{accepted} events were accepted. Waiting until all is settled ...")
+        note(f"{accepted} events were accepted. Waiting until all of them are settled ...")
         await settled(stack, began)
         inputs = await asyncio.to_thread(read_inputs, _query(stack, began))
         return build(inputs, LocalEngine())

@@ -52,7 +52,8 @@ def redrive(
     subscription: SubscriptionOption = "",
     channel: ChannelOption = "",
     everything: Annotated[
-        bool, typer.Option("--all", help="The letters of all subscriptions, or with -n of those in a namespace.")
+        bool,
+        typer.Option("--all", help="The letters of all subscriptions; with -n, of all subscriptions in a namespace."),
     ] = False,
     topic: Topic = "",
     reason: Reason = "",
@@ -61,9 +62,11 @@ def redrive(
     edited: Annotated[
         Path | None, typer.Option("--with", help="Send this file instead: a letter from `dlq show -o json`, edited.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be redriven, and send nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be redriven, but send nothing.")] = False,
     yes: Yes = False,
-    rate: Annotated[str, typer.Option("--rate", help="Rate limit: 20/s, 100/m; by default there is none.")] = "",
+    rate: Annotated[
+        str, typer.Option("--rate", help="Rate limit, such as 20/s or 100/m; by default there is no limit.")
+    ] = "",
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Redrive at most this many letters.")] = None,
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries for each letter.")] = 3,
     in_flight: Annotated[
@@ -97,7 +100,8 @@ def redrive(
         refs or subscription or channel or topic or everything or reason or since or until or only
     ):
         raise UsageError(
-            "--with cannot be combined with other letters.", "The file names its letter: use --with alone."
+            "--with cannot be combined with other letters.",
+            "The file names its letter. Remove the other options that choose letters.",
         )
     if not (refs or subscription or channel or topic or everything or edited):
         raise UsageError("No letters are chosen.", "Use --subscription, --channel, letters, or --all.")
@@ -123,7 +127,7 @@ def _goes_on(rows: list[dict[str, object]], output: Format, *, dry_run: bool) ->
     if dry_run or output is Format.TABLE:
         GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
     if dry_run and output is Format.TABLE and rows:
-        note("Nothing was sent. Run it without --dry-run to redrive them.")
+        note("Dry run: nothing was sent. Without --dry-run, the command redrives these letters.")
     if rows and not dry_run:
         confirm("Redrive them?")
     return not dry_run
@@ -138,7 +142,7 @@ def _edited(where: DeadLetterQuery, file: Path) -> DeadLetter:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+        why = problem.strerror if isinstance(problem, OSError) else "the file is not UTF-8"
         raise UsageError(f"{file} cannot be read: {why}.", "Check --with.") from problem
     document = read_edited(text, str(file))
     (letter,) = read_named(where.client, [document["letter"]])
@@ -157,7 +161,7 @@ async def _with_steps(
 ) -> Summary:
     """`letters`: redrive these instead of the selected ones."""
     with Steps() as steps:
-        steps.begin("redrive", "Waiting until no other redrive runs ...")
+        steps.begin("redrive", "Waiting for another redrive to end ...")
         return await _run(where, refs, config, letters, steps)
 
 

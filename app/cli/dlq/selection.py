@@ -48,8 +48,10 @@ ChannelOption = Annotated[
 ]
 Topic = Annotated[str, typer.Option("--topic", help="Letters in this DLQ topic, for a channel that was deleted.")]
 Reason = Annotated[str, typer.Option("--reason", help="Letters whose reason contains this text (case-insensitive).")]
-Since = Annotated[str, typer.Option("--since", help="Letters since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
-Until = Annotated[str, typer.Option("--until", help="Letters before then, in the same format.")]
+Since = Annotated[
+    str, typer.Option("--since", help="Letters since a time: how long ago (90s, 10m, 2d), or an RFC 3339 time.")
+]
+Until = Annotated[str, typer.Option("--until", help="Letters before a time, in the same format.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,10 @@ def query(
     an unknown channel or subscription, with the names that are known.
     """
     if topic and namespace:
-        raise UsageError("--topic cannot be combined with a namespace.", "The topic has the letters of one channel.")
+        raise UsageError(
+            "--topic cannot be combined with a namespace.",
+            "A DLQ topic has the letters of one channel only. Remove -n or --topic.",
+        )
     for option, wish in (("--subscription", subscription), ("--channel", channel)):
         _check_name(option, wish)
     now_s = time.time()
@@ -108,7 +113,7 @@ def query(
 def _check_name(option: str, wish: str) -> None:
     namespace, _, name = wish.rpartition("/")
     if wish and not (namespace and name):
-        raise UsageError(f"{option} {wish!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
+        raise UsageError(f"{option} {wish!r} is not NAMESPACE/NAME.", "Write the name as `penstock status` shows it.")
 
 
 def _check_known(client: Mapping[str, Any], contract: Contract, topics: tuple[str, ...], subscription: str) -> None:
@@ -129,4 +134,4 @@ def _say_missing(topic: str) -> None:
 def reject_both(refs: list[str] | None, *wishes: str) -> None:
     """Raises UsageError for names of dead letters together with options that select others."""
     if refs and any(wishes):
-        raise UsageError("Letters cannot be combined with options that choose letters.", "Use one of them.")
+        raise UsageError("LETTER arguments cannot be combined with options that choose letters.", "Use one of them.")

@@ -37,7 +37,7 @@ def show(
     reason: Reason = "",
     since: Since = "",
     until: Until = "",
-    last: Annotated[int, typer.Option("--last", min=1, help="The last N of them.")] = 10,
+    last: Annotated[int, typer.Option("--last", min=1, help="Print only the last N letters.")] = 10,
     namespace: Namespace = "",
     everywhere: AllNamespaces = False,
     context: Context = "",

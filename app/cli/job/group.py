@@ -28,7 +28,7 @@ group = Commands(_COMMANDS)
 def job() -> None:
     """Run a Spark job: traffic or topology.
 
-    On this machine, or on a cluster with --master.
+    The job runs on this machine, or on a cluster with --master.
 
     \b
     Examples:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 Channels = Annotated[
     list[str] | None,
     typer.Option(
-        "--channel", help="Only the channel NAMESPACE/NAME (with --since or --until).", autocompletion=complete_channel
+        "--channel",
+        help="Count only the channel NAMESPACE/NAME (with --since or --until).",
+        autocompletion=complete_channel,
     ),
 ]
 
@@ -42,7 +44,10 @@ def traffic(
     remote: Remote = "",
     kafka: Kafka = "",
     since: Annotated[
-        str, typer.Option("--since", help="Count a time range: from 90s, 10m, 2d ago, or an RFC 3339 time.")
+        str,
+        typer.Option(
+            "--since", help="Count a time range that begins at: how long ago (90s, 10m, 2d), or an RFC 3339 time."
+        ),
     ] = "",
     until: Annotated[str, typer.Option("--until", help="End of the time range, in the same format.")] = "",
     channels: Channels = None,
@@ -50,21 +55,27 @@ def traffic(
         bool, typer.Option("--once/--follow", help="Exit when everything is counted, or run until Ctrl-C.")
     ] = True,
     records: Annotated[
-        bool, typer.Option("--records/--no-records", help="Read the channel topics, or only the reports of workers.")
+        bool,
+        typer.Option(
+            "--records/--no-records", help="Read the topics of channels, or only the traffic topic that workers write."
+        ),
     ] = True,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="Estimate from offsets only: reads no records and does not start Spark.")
+        bool, typer.Option("--offsets", help="Estimate from offsets, without reading records and without Spark.")
     ] = False,
     folder: Annotated[
-        str, typer.Option("--folder", help="Tables: a folder or s3a://BUCKET/FOLDER; default PENSTOCK_TRAFFIC_DIR.")
+        str,
+        typer.Option(
+            "--folder", help="Where the tables are: a folder or s3a://BUCKET/FOLDER; by default PENSTOCK_TRAFFIC_DIR."
+        ),
     ] = "",
     reset: Annotated[
-        bool, typer.Option("--reset", help="Delete the tables, and count again what Kafka still has.")
+        bool, typer.Option("--reset", help="Delete the tables, then count again what Kafka still has.")
     ] = False,
     interval_s: Annotated[
-        float, typer.Option("--interval", min=1, help="Seconds to wait with --follow when all is counted.")
+        float, typer.Option("--interval", min=1, help="With --follow: seconds to wait when everything is counted.")
     ] = 10.0,
-    batch: Annotated[int, typer.Option("--batch", min=1_000, help="Most records in a batch.")] = 1_000_000,
+    batch: Annotated[int, typer.Option("--batch", min=1_000, help="Maximum number of records in a batch.")] = 1_000_000,
     driver_host: DriverHost = "",
     memory: Memory = "1g",
     conf: Conf = None,
@@ -84,22 +95,27 @@ def traffic(
       penstock job traffic --master spark://head:7077 --driver-host 10.0.0.5
     """
     if once and "--interval" in given(call):
-        raise UsageError("--interval is for --follow.", "Add --follow, or remove --interval.")
+        raise UsageError("--interval has no effect without --follow.", "Add --follow, or remove --interval.")
     client = kafka_client(kafka)
     span = _span(since, until)
     if offsets:
         if not once or reset or not records:
             raise UsageError(
-                "--offsets reads no records and keeps no tables.", "Remove --follow, --reset, --no-records."
+                "--offsets reads no records and keeps no tables.", "Remove --follow, --reset and --no-records."
             )
         show_offsets(client, channels or [], span, output)
         return
     if channels and span is None:
         raise UsageError(
-            "--channel needs a time range.", "Add --since, such as --since 1h; without it, all channels are counted."
+            "--channel needs a time range.",
+            "Add --since, such as --since 1h, or remove --channel to count all channels.",
         )
     if span is not None and (not once or reset):
-        raise UsageError("A time range is counted once, into a new folder.", "Remove --follow and --reset.")
+        raise UsageError(
+            "--since and --until cannot be combined with --follow and --reset: a time range is counted once, into a "
+            "new folder.",
+            "Remove --follow and --reset.",
+        )
     options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()))
     options.check()
     plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
@@ -146,8 +162,8 @@ def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
     with hold(job.folder):
         if job.is_span and tables.continues():
             raise UsageError(
-                f"{job.folder} has the tables of a job without --since, which would be deleted.",
-                "Name another --folder, or none.",
+                f"{job.folder} has the tables of a job without --since, which this run would delete.",
+                "Name another folder, or remove --folder.",
             )
         if reset or job.is_span:
             tables.wipe()

@@ -9,7 +9,7 @@ import typer
 
 from knative.errors import PenstockError, UsageError
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where no terminal can answer.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required without a terminal.")]
 
 
 def asks(yes: bool, what: str) -> bool:
@@ -17,7 +17,7 @@ def asks(yes: bool, what: str) -> bool:
     if yes:
         return False
     if not has_terminal():
-        raise UsageError(f"{what} needs a confirmation, and there is no terminal to ask on.", "Add --yes.")
+        raise UsageError(f"{what} must be confirmed, and there is no terminal to ask on.", "Add --yes.")
     return True
 
 

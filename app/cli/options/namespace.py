@@ -13,14 +13,14 @@ import typer
 from knative.errors import UsageError
 from knative.resources.destination import LABEL_PATTERN
 
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace; by default all of them.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace; by default all namespaces.")]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces, even with -n.")]
 Context = Annotated[
-    str, typer.Option("--context", help="Only the namespace of this context of the kubeconfig, unless -n names one.")
+    str, typer.Option("--context", help="Only the namespace of this context of the kubeconfig, unless -n is given.")
 ]
 #: For commands that ask the API server.
 ClusterContext = Annotated[
-    str, typer.Option("--context", help="Context of the kubeconfig, instead of its current one.")
+    str, typer.Option("--context", help="Context of the kubeconfig; by default its current context.")
 ]
 
 
@@ -30,7 +30,7 @@ def chosen_namespace(namespace: str, everywhere: bool, context: str) -> str:
         return ""
     if namespace and not re.fullmatch(LABEL_PATTERN, namespace, re.ASCII):
         raise UsageError(
-            f"--namespace {namespace!r} is not a valid name of a namespace.", "Use lower-case letters, digits and '-'."
+            f"--namespace {namespace!r} is not a valid namespace name.", "Use lower-case letters, digits and '-'."
         )
     if context and not namespace:
         from app.operations.kube import namespace_of_context  # takes a second, and most commands need no cluster

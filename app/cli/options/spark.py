@@ -36,12 +36,13 @@ Master = Annotated[
         "--master", help="Spark master: local[*], local[2], spark://HOST:7077; by default PENSTOCK_SPARK_MASTER."
     ),
 ]
-Remote = Annotated[str, typer.Option("--remote", help="sc://HOST:PORT of a Spark Connect server instead.")]
+Remote = Annotated[str, typer.Option("--remote", help="sc://HOST:PORT of a Spark Connect server, instead of --master.")]
 DriverHost = Annotated[
     str,
     typer.Option(
         "--driver-host",
-        help="Address at which a cluster's workers reach this machine; by default its own as the master sees it.",
+        help="Address at which the Spark workers reach this machine; by default the address from which it reaches "
+        "the master.",
     ),
 ]
 Conf = Annotated[
@@ -52,7 +53,7 @@ CheckpointDir = Annotated[
     str,
     typer.Option(
         "--checkpoint-dir",
-        help="Place that all machines of a cluster reach, where GraphFrames keeps its rounds if an executor is lost.",
+        help="Folder or URI that all machines of a cluster reach. GraphFrames stores intermediate results there.",
     ),
 ]
 Memory = Annotated[
@@ -107,7 +108,7 @@ def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
     """A Spark session for one command. Raises PenstockError with a hint if it cannot start."""
     here = options.check()  # before anything is downloaded
     if not started_by_spark_submit() and (names := forget_other_sparks(spark_home())):
-        note(f"Ignored in the environment: {', '.join(names)}. Penstock starts the Spark that is installed with it.")
+        note(f"Penstock ignores {', '.join(names)} in the environment: it starts the Spark that is installed with it.")
     with jar_progress(SPARK) as progress:
         jars = [] if options.remote else jar_places(options.jars, progress=progress)
     if sys.stderr.isatty():

@@ -31,7 +31,7 @@ def show_topology(topology: Topology) -> None:
         _show_finding(console, finding)
     console.print()
     if len(topology.findings) > FINDINGS_MAX:
-        _print(console, f"... and {len(topology.findings) - FINDINGS_MAX} more; --out or -o json shows all.")
+        _print(console, f"... and {len(topology.findings) - FINDINGS_MAX} more; --out or -o json shows all of them.")
     _print(console, verdict(topology.findings))
 
 
@@ -74,7 +74,7 @@ def show_difference(difference: Difference) -> None:
         _print(console, PARTIAL)
     console.print()
     if difference.empty:
-        _print(console, "Nothing differs.")
+        _print(console, "There are no differences.")
         return
     for finding in difference.findings_new:
         console.print()
@@ -90,7 +90,7 @@ def show_difference(difference: Difference) -> None:
     for change in difference.changes[: 3 * LISTED_MAX]:
         _print(console, _change(change, change.id))
     if len(difference.changes) > 3 * LISTED_MAX:
-        _print(console, f"... and {len(difference.changes) - 3 * LISTED_MAX} more changes; -o json shows all.")
+        _print(console, f"... and {len(difference.changes) - 3 * LISTED_MAX} more changes; -o json shows all of them.")
 
 
 def _change(change: Change, where: str) -> str:

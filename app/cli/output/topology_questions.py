@@ -9,7 +9,7 @@ from analytics.topology.questions import Impact, Path, Paths, Reached, Step, tit
 from app.cli.output.format import escaped, print_table
 from knative import shown
 
-_PART = "The document has a part of the map, so there may be more."
+_PART = "The document contains only a part of the map, so there may be more."
 _REACHED = {
     "hops": "HOPS",
     "kind": "KIND",
@@ -82,12 +82,14 @@ def show_paths(topology: Topology, paths: Paths) -> None:
     if topology.partial:
         print(f"{size}. {_PART}")
     else:
-        print(f"{size}." if paths.complete else f"The {size} with the fewest hops; there are more.")
+        print(
+            f"{size}." if paths.complete else f"These are the {size} paths with the fewest hops. There are more paths."
+        )
 
 
 def _latency(path: Path) -> str:
     if path.latency_p99_s is None:
-        return "latency not known"
+        return "unknown latency"
     return f"p50 {shown.seconds(path.latency_p50_s)}, p99 {shown.seconds(path.latency_p99_s)}"
 
 

@@ -105,7 +105,7 @@ def show_summary(summary: Summary, folder: Path | str, output: Format) -> None:
             }
         )
         return
-    print_table(_COLUMNS, rows, "Nothing new: the tables already contain everything in Kafka.")
+    print_table(_COLUMNS, rows, "There is nothing new: the tables already contain everything that is in Kafka.")
     note(
         f"{summary.records:,} records in {summary.seconds:.1f} s ({per_s:,.0f}/s), {summary.batches} batches, "
         f"{summary.rows:,} rows for minutes in {folder}."
@@ -120,14 +120,15 @@ def oddities(counters: Mapping[str, int]) -> list[str]:
     """A sentence for each counter that should be 0."""
     late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
     counts = {
-        f"{late:,} events came after the end of their window; they are counted in it, and as late.": late,
+        f"{late:,} events came after the end of their window. They count in that window, and as late events.": late,
         f"{counters.get('deltas.repeats', 0):,} reports of workers arrived twice and are counted once.": counters.get(
             "deltas.repeats", 0
         ),
-        f"{counters.get('deltas.unreadable', 0):,} reports of workers cannot be read; not counted.": counters.get(
+        f"{counters.get('deltas.unreadable', 0):,} reports of workers cannot be read and do not count.": counters.get(
             "deltas.unreadable", 0
         ),
-        f"{counters.get('records.folded', 0):,} events have more types and sources than are kept apart; they are "
+        f"{counters.get('records.folded', 0):,} events have types or sources beyond the number that is kept apart; "
+        "they are "
         "counted under empty names.": counters.get("records.folded", 0),
     }
     return [sentence for sentence, count in counts.items() if count]
@@ -153,5 +154,5 @@ def show_rates(rates: Sequence[Rate], output: Format) -> None:
     if output is Format.JSON:
         print_json(rows)
         return
-    print_table(_RATE_COLUMNS, rows, "There are no channels and no subscriptions.")
-    note("Estimates: transactions, compaction and retention change offsets without any event.")
+    print_table(_RATE_COLUMNS, rows, "There are no channels or subscriptions.")
+    note("These numbers are estimates: transactions, compaction and retention change offsets without an event.")

@@ -21,7 +21,7 @@ def banner(config: StackConfig, bootstrap: str, command: str = "penstock") -> li
     channels += [broker for broker in resources if isinstance(broker, Broker) and broker.class_ == KAFKA_CLASS]
     look = []
     if config.console is not Mode.OFF and config.admin_port:
-        look = ["", "See what happens to it:", "", f"  http://localhost:{config.admin_port}"]
+        look = ["", "See what happens to the event:", "", f"  http://localhost:{config.admin_port}"]
     if not channels:
         return [
             f"There is no channel or broker in {config.resources} yet. Files that you add are served within 2 s.",
@@ -32,5 +32,7 @@ def banner(config: StackConfig, bootstrap: str, command: str = "penstock") -> li
     to = f" --broker {name}" if isinstance(first, Broker) else "" if name == _CHANNEL else f" --channel {name}"
     settings = [] if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else [f"PENSTOCK_KAFKA={bootstrap}"]
     settings += [] if config.http_port == _HTTP_PORT else [f"PENSTOCK_HTTP_PORT={config.http_port}"]
-    exports = ["For all commands in another terminal:", "", f"  export {' '.join(settings)}", ""] if settings else []
+    exports = (
+        ["Before you run commands in another terminal:", "", f"  export {' '.join(settings)}", ""] if settings else []
+    )
     return [*exports, "Send an event from another terminal:", "", f"  {command} send{to}", *look]

@@ -58,7 +58,7 @@ def _in_place(read: Callable[[], T], tables: Tables[T], every_s: float, output: 
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            parts: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it")]
+            parts: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C stops")]
             try:
                 shown = read()
             except NotReadyError as problem:

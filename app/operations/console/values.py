@@ -73,4 +73,4 @@ def summary_text(summary: Summary) -> str:
     text = f"{summary.redriven} redriven, {summary.failed} failed{before}."
     for (subscription, reason), count in summary.reasons.most_common(3):
         text += f" {count} failed for {kind_and_name(subscription, '')[1] or 'no subscription'}: {reason}."
-    return text + (f" It ended early: {summary.stopped}." if summary.stopped else "")
+    return text + (f" The run ended early: {summary.stopped}." if summary.stopped else "")

@@ -60,6 +60,7 @@ class Summary:
             lines.append(f"  {count} x {kind_and_name(subscription, '')[1] or '(no subscription)'}: {reason}")
         if self.stopped and not self.complete:
             lines.append(
-                f"It ended early: {self.stopped}. Run the command again to continue; redriven letters are not repeated."
+                f"The run ended early: {self.stopped}. Run the command again to continue; redriven letters are not "
+                "repeated."
             )
         return lines

@@ -64,7 +64,7 @@ def test_a_file_is_served_followed_and_removed(project: Path) -> None:
 
         dev.process.send_signal(signal.SIGINT)
         assert dev.wait(_LIMIT_S) == 0
-        assert "`penstock remove --unlisted` deletes what is in no file" in dev.log.read_text()
+        assert "`penstock remove --unlisted` deletes resources that are in no file" in dev.log.read_text()
     assert list((project / "served").glob("*.yaml")) == []
 
 
@@ -108,7 +108,7 @@ def test_what_is_not_possible_is_a_sentence(project: Path) -> None:
     assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True)
     done = penstock("dev", str(project / "app.py"), "--home", str(project / "elsewhere"))
     assert done.returncode == 2
-    assert "Run `penstock up` in this folder, or run this in the folder of the one that runs." in done.stderr
+    assert "Run this command in a folder where `penstock up` runs." in done.stderr
     done = penstock("dev", str(project / "app.py"), "--resources", str(project / "missing"))
     assert done.returncode == 2
     assert f"There is no directory {project / 'missing'}. Name one that `penstock up` serves" in done.stderr

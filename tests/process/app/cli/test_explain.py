@@ -95,5 +95,6 @@ def test_a_file_that_is_missing_is_named(resources: Path) -> None:
     shown = CliRunner().invoke(cli, ["explain", "orders", "--event", "no-such.json", "--resources", str(resources)])
     assert isinstance(shown.exception, UsageError)
     assert str(shown.exception) == (
-        "no-such.json cannot be read: No such file or directory. Check --event; - means standard input."
+        "no-such.json cannot be read: No such file or directory. Name a file that this user can read; - means "
+        "standard input."
     )

@@ -26,7 +26,7 @@ def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_contin
     folder = tmp_path / "traffic"
     write_tables(folder, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))])
     plan = Plan(TrafficPlan({}, {}, "", folder, lambda *_: {}, since_s=1.0), ())
-    with pytest.raises(UsageError, match="would be deleted") as raised:
+    with pytest.raises(UsageError, match="this run would delete") as raised:
         _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
     assert "--folder" in raised.value.hint
     assert len(read_windows(folder)) == 1
@@ -35,7 +35,7 @@ def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_contin
     for query in ("records", "deltas"):
         shutil.rmtree(former / query / "checkpoint")  # which its first batch makes after its tables
     plan = replace(plan, traffic=replace(plan.traffic, folder=former))
-    with pytest.raises(UsageError, match="would be deleted"):
+    with pytest.raises(UsageError, match="this run would delete"):
         _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
     assert list(former.rglob("*.parquet"))
 

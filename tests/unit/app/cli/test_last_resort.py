@@ -35,7 +35,7 @@ def _caused(cause: BaseException) -> Exception:
         (NotReadyError("Kafka does not answer.", "Start it."), 3, "Kafka does not answer. Start it."),
         (_os_error(errno.ENOSPC, "/d/f"), 74, "`penstock dlq list` failed: the disk is full: /d/f. Free some space"),
         (_os_error(errno.EDQUOT, "/d/f"), 74, "failed: the disk is full: /d/f."),
-        (_os_error(errno.EACCES, "/d/f"), 74, "failed: Permission denied: /d/f. Check its permissions."),
+        (_os_error(errno.EACCES, "/d/f"), 74, "failed: Permission denied: /d/f. Check the permissions of the file."),
         (_os_error(errno.EROFS, "/d/f"), 74, "failed: Read-only file system: /d/f."),
         (_caused(_os_error(errno.ENOSPC, "/d/f")), 74, "failed: the disk is full: /d/f."),
         (_os_error(errno.ENOENT, "/wheel/page.html"), 70, "internal error: FileNotFoundError: [Errno 2]"),

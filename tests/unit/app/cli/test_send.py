@@ -17,7 +17,7 @@ from knative.errors import UsageError
         ([], [], "known: none."),
         (["a/x"], [], "h:1 does not serve a channel a/x yet"),
         ([], ["a/shop"], "a channel a/x; it has no channel, but the broker a/shop. Write --broker a/shop."),
-        ([], ["a/b", "a/c"], "but the brokers a/b, a/c. Write --broker NAMESPACE/NAME of one of them."),
+        ([], ["a/b", "a/c"], "but the brokers a/b, a/c. Write --broker NAMESPACE/NAME."),
         (["a/one"], ["a/x"], "a channel a/x: a/x is a broker. Write --broker a/x."),
     ],
 )

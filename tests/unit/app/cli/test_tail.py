@@ -112,9 +112,9 @@ def test_tail_reads_again_and_prints_each_event_once(
     assert places == [(0, 7), (1, 3), (0, 8), (0, 9), (0, 0), (0, 1)]
     assert asked == [(10, None), (10, None), (10, None), (None, 120), (None, 121)]
     assert capsys.readouterr().err.splitlines() == [
-        "There is no channel ns/c; known: none. Waiting ... (Ctrl-C ends it)",
-        "Kafka stopped answering. Waiting ... (Ctrl-C ends it)",
-        "Kafka stopped answering. Waiting ... (Ctrl-C ends it)",
+        "There is no channel ns/c; known: none. Waiting ... (Ctrl-C stops)",
+        "Kafka stopped answering. Waiting ... (Ctrl-C stops)",
+        "Kafka stopped answering. Waiting ... (Ctrl-C stops)",
     ]
 
 

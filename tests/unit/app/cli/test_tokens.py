@@ -65,7 +65,7 @@ def test_a_token_of_the_console_opens_the_console_and_no_channel(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["anna"], "may do nothing"),
+        (["anna"], "would not be allowed to do anything"),
         (["anna", "--console", "--channel", "default/orders"], "for the console or for senders"),
     ],
 )

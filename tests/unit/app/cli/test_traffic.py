@@ -92,7 +92,7 @@ def test_a_range_that_is_in_longer_windows_says_so(
 
     assert (row["accepted"], row["per_s"]) == (size, "1.0")
     assert str(row["window"]) == time.strftime("%Y-%m-%d %H:%M", time.localtime(day))
-    assert ("in longer windows there: this is from" in capsys.readouterr().err) is says
+    assert ("have longer windows for this time" in capsys.readouterr().err) is says
 
 
 def test_a_rate_is_of_the_time_that_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

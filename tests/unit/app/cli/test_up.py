@@ -37,9 +37,8 @@ def test_up_names_the_settings_it_ignores(monkeypatch: pytest.MonkeyPatch) -> No
     for name, value in (("ROLE", "ingress"), ("DRAIN_S", "4"), ("STATE_DIR", "/s"), ("RESOURCES", "file:mine")):
         monkeypatch.setenv(f"PENSTOCK_{name}", value)
     reported = [
-        "PENSTOCK_ROLE (from the environment) is ignored by `penstock up`, which uses all.",
-        "PENSTOCK_STATE_DIR (from the environment) is ignored by `penstock up`, which uses the folder `state` "
-        "in --home.",
+        "PENSTOCK_ROLE (from the environment) has no effect: `penstock up` uses all.",
+        "PENSTOCK_STATE_DIR (from the environment) has no effect: `penstock up` uses the folder `state` in --home.",
     ]
     assert settings_notes(load_settings(), chosen=True) == reported
     *others, last = settings_notes(load_settings(), chosen=False)

@@ -24,5 +24,5 @@ def test_namespace_is_chosen_as_by_kubectl(namespace: str, everywhere: bool, con
 
 @pytest.mark.parametrize("namespace", ["Orders", "a/b", "a b", "-a", "a" * 64])
 def test_invalid_namespace_is_rejected(namespace: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid name of a namespace"):
+    with pytest.raises(UsageError, match="is not a valid namespace name"):
         chosen_namespace(namespace, False, "")

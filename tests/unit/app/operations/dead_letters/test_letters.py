@@ -211,7 +211,7 @@ def test_the_summary_says_why() -> None:
     assert summary.as_lines() == [
         "Redriven 1, failed 2, redriven before 0.",
         "  2 x ns/a: the answer was 500",
-        "It ended early: 2 letters in a row failed. Run the command again to continue; "
+        "The run ended early: 2 letters in a row failed. Run the command again to continue; "
         "redriven letters are not repeated.",
     ]
     assert summary.as_json()["failures"] == [{"subscription": "ns/a", "reason": "the answer was 500", "count": 2}]

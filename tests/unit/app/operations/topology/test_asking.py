@@ -87,7 +87,7 @@ def test_paths_of_a_saved_document(saved: str, capsys: pytest.CaptureFixture[str
 
 def test_an_answer_from_a_part_of_a_map_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """There may be a way from priced to checkout over what the document does not list."""
-    path, words = tmp_path / "topology.json", "The document has a part of the map, so there may be more."
+    path, words = tmp_path / "topology.json", "The document contains only a part of the map, so there may be more."
     path.write_bytes(to_json(replace(topologies.shop(), partial=True)))
     for question in (("impact", "parcels"), ("path", "/web/checkout", "priced"), ("path", "priced", "/web/checkout")):
         assert run(capsys, *question, "--from", str(path)).splitlines()[-1].endswith(words)

@@ -97,7 +97,7 @@ def lag(
       penstock lag --behind -o name
     """
     if name and subscription:
-        raise UsageError("NAME and --subscription cannot be combined.", "Use one of them.")
+        raise UsageError("NAME and --subscription cannot be combined.", "Remove one of these options.")
     client, instance = kafka_client(kafka), load_settings().instance
     where = chosen_namespace(namespace, everywhere, context)
 

@@ -165,7 +165,7 @@ def _channel_url(channel: str, server: str, kind: str) -> str:
 
 def _body(data: str | None, data_file: str) -> bytes:
     if data is not None and data_file:
-        raise UsageError("--data and --data-file cannot be combined.", "Use one of them.")
+        raise UsageError("--data and --data-file cannot be combined.", "Remove one of these options.")
     if data_file == "-":
         return sys.stdin.buffer.read()
     if data_file:

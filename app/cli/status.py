@@ -155,7 +155,7 @@ def status(
         return chosen(rows(in_namespace(contract, where), time.time()), names or ())
 
     if watch and wait:
-        raise UsageError("--watch and --wait cannot be combined.", "Use one of them.")
+        raise UsageError("--watch and --wait cannot be combined.", "Remove one of these options.")
     if watch:
         watching.watch(read, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
         return

@@ -135,9 +135,9 @@ def tail(
 def _check_together(*, last: int | None, from_beginning: bool, since: str, follow: bool, retry: bool) -> None:
     """Raises UsageError for options that contradict each other."""
     if from_beginning and (last is not None or since):
-        raise UsageError("--from-beginning cannot be combined with --last and --since.", "Use one of them.")
+        raise UsageError("--from-beginning cannot be combined with --last and --since.", "Remove one of these options.")
     if retry and not follow:
-        raise UsageError("--retry and --no-follow cannot be combined.", "Use one of them.")
+        raise UsageError("--retry and --no-follow cannot be combined.", "Remove one of these options.")
 
 
 def _end_of(until_ms: int | None, limit_s: float | None) -> float | None:

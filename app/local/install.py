@@ -68,7 +68,10 @@ def main(arguments: Sequence[str]) -> int:
                 return _failed(why(said, folder))
         return install(python, locked(lock), ["--no-deps", "-e", "."])
     except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on with what is downloaded already.", file=sys.stderr)
+        print(
+            "\nInterrupted. Run the same command again to continue; downloads that are complete are kept.",
+            file=sys.stderr,
+        )
         return 128 + signal.SIGINT
 
 
@@ -76,19 +79,19 @@ def _unfit(*, java: bool, ports: bool) -> str | None:
     """Why this machine cannot do it; None: it can."""
     problems = []
     if missing := missing_here(java=java):
-        problems += ["This machine lacks:", *missing]
+        problems += ["This machine does not have:", *missing]
     if ports and (busy := busy_ports()):
         named = ", ".join(f"{port} ({PORTS[port]})" for port in busy)
-        problems.append(f"Ports that other programs use: {named}. Stop these programs, or take free ports:")
+        problems.append(f"Other programs use these ports: {named}. Stop those programs, or use free ports:")
         problems.append("  make up UP=--any-port")
     return "\n".join(problems) or None
 
 
 def _agreed(what: str) -> bool:
-    print(f"This needs {what} to download, once, into this folder.", flush=True)
+    print(f"This downloads {what} into this folder, once.", flush=True)
     if not sys.stdin.isatty():
         return True
-    return input("Install them now? [Y/n] ").strip().lower() in ("", "y", "yes")
+    return input("Install the packages now? [Y/n] ").strip().lower() in ("", "y", "yes")
 
 
 def locked(lock: Path) -> list[str]:

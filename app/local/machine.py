@@ -34,9 +34,11 @@ def missing_here(*, java: bool = True) -> list[str]:
     lacks: dict[str, str] = {}
     if sys.version_info < PYTHON_MIN:
         least, here = (".".join(map(str, number)) for number in (PYTHON_MIN, sys.version_info[:3]))
-        lacks["python"] = f"Python {least} or newer: {sys.executable} is {here}. If there is another: make PYTHON=..."
+        lacks["python"] = (
+            f"Python {least} or newer: {sys.executable} is version {here}. To use another Python: make PYTHON=..."
+        )
     elif any(find_spec(name) is None for name in ("ensurepip", "venv")):
-        lacks["venv"] = f"venv and ensurepip, which {sys.executable} comes without"
+        lacks["venv"] = f"the modules venv and ensurepip, which {sys.executable} does not have"
     if java and (why := java_problem()):
         lacks["java"] = f"Java {JAVA_MIN} or newer, for Kafka: {why}"
     if not lacks:

@@ -23,7 +23,7 @@ def example(name: str) -> Path:
         if (folder / name).is_dir():
             return folder / name
     raise PenstockError(
-        f"The example {name} is missing in this installation ({_APP.parent}).", "Install Penstock again."
+        f"This installation does not have the example {name} ({_APP.parent}).", "Install Penstock again."
     )
 
 

@@ -89,7 +89,9 @@ def resources_in(folder: Path) -> list[Resource]:
     Raises UsageError when there is no such folder.
     """
     if not folder.is_dir():
-        raise UsageError(f"There is no directory {folder}.", "Name one with YAML files of resources: --resources DIR.")
+        raise UsageError(
+            f"There is no directory {folder}.", "Name a directory with YAML files of resources: --resources DIR."
+        )
     return [written.resource for written in Directory(folder).scan().objects]
 
 

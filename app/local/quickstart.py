@@ -63,7 +63,8 @@ def resources_of_up(
     notes = [f"Using the resources in {copy}."]
     if subscriber_port and kept:
         notes.append(
-            f"Edited by hand, so left as they are: {', '.join(kept)}. The sample subscriber has port {subscriber_port}."
+            f"These files were edited and are kept as they are: {', '.join(kept)}. The sample subscriber has port "
+            f"{subscriber_port}."
         )
     return copy, notes
 

@@ -115,7 +115,7 @@ def main() -> None:
     """`python -m app.local.sample_subscriber`."""
     parser = argparse.ArgumentParser(
         prog="python -m app.local.sample_subscriber",
-        description="A subscriber that prints events: /good accepts all, /picky rejects every tenth.",
+        description="A subscriber that prints events: /good accepts all events, /picky rejects every tenth.",
         epilog="example: python -m app.local.sample_subscriber --port 8090",
     )
     parser.add_argument("--port", type=int, default=SUBSCRIBER_PORT)

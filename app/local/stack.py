@@ -166,7 +166,9 @@ class Stack:
         with suppress(OSError, ValueError, KeyError, TypeError):  # there was none, or a person has edited the file
             former = str(json.loads(note.read_text("utf-8"))["resources"])
             if former != now:
-                self._reporter.say(f"The last run served {former}. What is only there is kept and is not served now.")
+                self._reporter.say(
+                    f"The last run served {former}. Resources that are only there are kept, but are not served now."
+                )
         note.write_text(json.dumps({"resources": now}), "utf-8")
 
     def check(self) -> None:
@@ -208,7 +210,8 @@ class Stack:
             named = ", ".join(f"{port} (for {what})" for port, what in busy.values())
             raise PenstockError(
                 f"Already in use on {LOOPBACK}: port {named}.",
-                f"Stop the other program, or choose other ports: --any-port, or {' '.join(f'{o} N' for o in busy)}.",
+                "Stop the program that uses it, or choose other ports: --any-port, or "
+                f"{' '.join(f'{o} N' for o in busy)}.",
             )
 
     def _make_home(self) -> None:

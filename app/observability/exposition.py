@@ -21,12 +21,17 @@ _SUBSCRIPTION = ("subscription",)
 
 def build_info(labels: Mapping[str, str]) -> Metric:
     """Always 1; the labels have the versions, for joins with other series."""
-    return _gauge("penstock_build_info", "Versions of what runs", tuple(labels), [(tuple(labels.values()), 1)])
+    return _gauge(
+        "penstock_build_info",
+        "Always 1; the labels have the versions of Penstock and its parts",
+        tuple(labels),
+        [(tuple(labels.values()), 1)],
+    )
 
 
 def changes_not_used(is_so: bool) -> Metric:
     """Of settings, Kafka secrets and code."""
-    text = "1 while changed settings, Kafka secrets or code are not used"
+    text = "1 while the process does not use changed settings, Kafka secrets or code"
     return _gauge("penstock_changes_not_used", text, (), [((), int(is_so))])
 
 
@@ -56,9 +61,17 @@ def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> I
     yield _counter("penstock_ingress_requests", "Requests answered by ingress", ("code",), rows)
     if in_flight is not None:
         waiting, waiting_bytes = in_flight
-        yield _gauge("penstock_ingress_in_flight_requests", "Requests that wait for Kafka", (), [((), waiting)])
         yield _gauge(
-            "penstock_ingress_in_flight_bytes", "Headers and bodies that wait for Kafka", (), [((), waiting_bytes)]
+            "penstock_ingress_in_flight_requests",
+            "Requests that wait until Kafka acknowledges their event",
+            (),
+            [((), waiting)],
+        )
+        yield _gauge(
+            "penstock_ingress_in_flight_bytes",
+            "Bytes of headers and bodies that wait until Kafka acknowledges them",
+            (),
+            [((), waiting_bytes)],
         )
 
 
@@ -71,9 +84,7 @@ def produce_times(times: Mapping[str, Histogram]) -> Metric:
 def stored_again(counts: Mapping[str, int]) -> Metric:
     """By topic."""
     rows = [((topic,), count) for topic, count in list(counts.items())]
-    return _counter(
-        "penstock_produce_stored_again", "Events that Kafka may hold twice after one request", ("topic",), rows
-    )
+    return _counter("penstock_produce_stored_again", "Events that Kafka may have stored twice", ("topic",), rows)
 
 
 def attempts(rows: Rows) -> Metric:
@@ -113,19 +124,29 @@ def expired(rows: Rows) -> Metric:
 def replies_stored(rows: Rows) -> Metric:
     """Replies of Triggers."""
     return _counter(
-        "penstock_replies_stored", "Events in answers that went into the broker's topic", _SUBSCRIPTION, rows
+        "penstock_replies_stored", "Replies that were stored in the topic of the broker", _SUBSCRIPTION, rows
     )
 
 
 def replies_dropped(rows: Rows) -> Metric:
     """By subscription."""
-    return _counter("penstock_replies_dropped", "Events in answers for which no reply is set", _SUBSCRIPTION, rows)
+    return _counter(
+        "penstock_replies_dropped",
+        "Replies that were dropped, because the subscription has no reply destination",
+        _SUBSCRIPTION,
+        rows,
+    )
 
 
 def api_server_troubles(counts: Mapping[str, int]) -> Metric:
     """By what does not work."""
     rows = [((what,), count) for what, count in sorted(counts.items())]
-    return _gauge("penstock_api_server_troubles", "What the controller cannot read or write there now", ("what",), rows)
+    return _gauge(
+        "penstock_api_server_troubles",
+        "What the controller cannot read from or write to the API server now",
+        ("what",),
+        rows,
+    )
 
 
 def subscription_info(labels: Iterable[str]) -> Metric:
@@ -143,20 +164,20 @@ def dlq_letters(sizes: Mapping[str, int]) -> Metric:
 def traffic_deltas(counts: Mapping[str, int]) -> Metric:
     """By result."""
     rows = [((result,), count) for result, count in list(counts.items())]
-    return _counter("penstock_traffic_deltas", "Records for the traffic topic: stored, or given up", ("result",), rows)
+    return _counter("penstock_traffic_deltas", "Traffic deltas that were stored or dropped", ("result",), rows)
 
 
 def traffic_windows(counts: Mapping[str, int]) -> Metric:
     """By kind of event: started or failed."""
     rows = [((kind,), count) for kind, count in list(counts.items())]
-    text = "Starts and failures of the app of the traffic windows"
+    text = "Starts and failures of the app that sums up traffic windows"
     return _counter("penstock_traffic_windows_events", text, ("kind",), rows)
 
 
 def loop_lag(times: Histogram) -> Metric:
     """Of the process's event loop."""
     return _histogram(
-        "penstock_event_loop_lag_seconds", "How late the event loop was, once a second", (), [((), times)]
+        "penstock_event_loop_lag_seconds", "Delay of the event loop, measured once a second", (), [((), times)]
     )
 
 
@@ -166,16 +187,16 @@ _GAUGES = (
     ("penstock_in_flight_deliveries", "Requests to subscribers in flight", "in_flight"),
     ("penstock_retrying_events", "Events whose attempts have failed so far", "retrying"),
     ("penstock_lag_events", "Events of the owned partitions that are not settled", "lag"),
-    ("penstock_lanes", "Lanes with an event; always 0 for order unordered", "lanes"),
-    ("penstock_buffered_bytes", "Records in memory", "buffered_bytes"),
+    ("penstock_lanes", "Lanes that have an event; always 0 for the order unordered", "lanes"),
+    ("penstock_buffered_bytes", "Bytes of records in memory", "buffered_bytes"),
     (
         "penstock_waiting_for_kafka",
-        "1 while first attempts wait, because Kafka confirms no commits",
+        "1 while first attempts wait because Kafka does not confirm commits",
         "waiting_for_kafka",
     ),
     (
         "penstock_throttled",
-        "1 while attempts wait, because many before them failed and the event loop is busy",
+        "1 while attempts wait because many attempts failed and the event loop is busy",
         "throttled",
     ),
 )
@@ -187,7 +208,7 @@ def snapshots(found: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
         yield _gauge(name, text, _SUBSCRIPTION, [((one.subscription,), getattr(one, field)) for one in found])
     yield _gauge(
         "penstock_oldest_event_timestamp_seconds",
-        "When the oldest unsettled event in memory was stored, Unix time",
+        "Unix time at which the oldest unsettled event in memory was stored",
         _SUBSCRIPTION,
         [((one.subscription,), one.oldest) for one in found if one.oldest],
     )

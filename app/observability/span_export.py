@@ -80,7 +80,10 @@ class Exporter(SpanExporter):
         """The queue was full for a span. Logged once in the life of a process."""
         if not self._overrun:
             self._overrun = True
-            log.warning("too many spans to export: some are dropped; lower PENSTOCK_TRACE_RATIO", endpoint=self._url)
+            log.warning(
+                "spans are dropped, because there are more than can be exported; lower PENSTOCK_TRACE_RATIO",
+                endpoint=self._url,
+            )
 
     def stop_at(self, until: float) -> None:
         """Send nothing after this time (monotonic clock)."""
@@ -98,12 +101,14 @@ class Exporter(SpanExporter):
             result, reason = SpanExportResult.FAILURE, repr(problem)
         if result is SpanExportResult.SUCCESS:
             if self._lost:
-                log.info("exporting spans works again", endpoint=self._url, lost=self._lost)
+                log.info("spans are exported again", endpoint=self._url, lost=self._lost)
                 self._lost = 0
         else:
             if not self._lost:
                 more = {"reason": reason} if reason else {}
-                log.warning("spans cannot be exported and are dropped; events are not", endpoint=self._url, **more)
+                log.warning(
+                    "spans cannot be exported and are dropped; events are not affected", endpoint=self._url, **more
+                )
             self._lost += len(spans)
         return result
 

@@ -78,7 +78,9 @@ class Audit:
         """Store that this person does this now. Raises NotReadyError if it is not stored."""
         problem = await self._store(AuditRecord(time.time(), who, act, what))
         if problem is not None:
-            raise NotReadyError(f"The audit record could not be stored ({problem}).", "Nothing was done. Try again.")
+            raise NotReadyError(
+                f"The audit record could not be stored ({problem}).", "The command was not carried out. Try again."
+            )
 
     async def _store(self, record: AuditRecord) -> str | None:
         if not self._exists:

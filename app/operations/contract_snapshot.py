@@ -51,9 +51,9 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
         entries = _latest(contract, client, limit_s, partial(_is_entry, contract))
     except NoSuchTopicError as problem:
         raise PenstockError(
-            f"There is no installation `{instance}` on the Kafka at {client['bootstrap.servers']}: no worker with this "
+            f"The Kafka at {client['bootstrap.servers']} has no installation `{instance}`: no worker with this "
             "instance name has ever run there.",
-            "Start a worker, or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to another one.",
+            "Start a worker, or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to those of your installation.",
         ) from problem
     try:
         statuses = _latest(status, client, limit_s)
@@ -130,15 +130,15 @@ def check_known(namespace: str, known: Iterable[str]) -> None:
     names = sorted(known)
     if namespace and namespace not in names:
         raise PenstockError(
-            f"There is no channel and no subscription in namespace {namespace}; {known_names(names)}",
-            "Choose one of them with --namespace, or take all with -A.",
+            f"The namespace {namespace} has no channels or subscriptions; {known_names(names)}",
+            "Choose another namespace with --namespace, or use -A for all namespaces.",
         )
 
 
 def _too_new(instance: str, problem: Exception) -> PenstockError:
     return PenstockError(
         f"The contract of instance {instance} cannot be read ({problem}).",
-        "A newer Penstock wrote it: use that version's command.",
+        "A newer version of Penstock wrote it. Use the `penstock` command of that version.",
     )
 
 
@@ -158,7 +158,7 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
 
 def unknown(what: str, wish: str, names: Sequence[str]) -> PenstockError:
     """The error for a name that is none of `names`, each NAMESPACE/NAME."""
-    hint = meant(wish, names, "Write NAMESPACE/NAME of one of them.")
+    hint = meant(wish, names, "Write NAMESPACE/NAME.")
     return PenstockError(f"There is no {what} {wish}; {known_names(names)}", hint)
 
 

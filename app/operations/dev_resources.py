@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 #: The first line. A file without it belongs to somebody else.
-MARK = "# Written by `penstock dev`, and removed when that ends.\n"
+MARK = "# Written by `penstock dev`, which removes it when it ends.\n"
 _API = "eventing.knative.dev/v1"
 _CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
 

@@ -50,7 +50,10 @@ def read_filters(wishes: Sequence[str], option: str = "--filter") -> EventFilter
         if pair is None:
             expressions.append(_expression(wish, option))
         elif attributes.setdefault(pair[1], pair[2]) != pair[2]:
-            raise UsageError(f"{option} asks for two values of {pair[1]}; an event has only one.", "Use one of them.")
+            raise UsageError(
+                f"{option} asks for two values of {pair[1]}, and an event has only one value.",
+                "Remove one of these filters.",
+            )
     return EventFilter(attributes, tuple(expressions))
 
 

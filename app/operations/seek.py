@@ -31,7 +31,7 @@ from tables.status_parts import keys_of
 from tables.status_table import FRESH_S, SEEK_KEY, encode_request
 from tables.timing import ANSWER_S, SPARING_S
 
-_START = "start one: a worker of role all or controller, or `penstock controller`"
+_START = "start a worker of role all or controller, or `penstock controller`"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ def read_position(text: str, option: str) -> SeekPosition:
     except ValueError as problem:
         raise UsageError(f"{option}: {problem}.", f"{HINT[0].upper()}{HINT[1:]}.") from problem
     if in_future(position, time.time()):
-        raise UsageError(f"{option}: {text} is in the future.", "Write a time that has passed, or latest to skip all.")
+        raise UsageError(
+            f"{option}: {text} is in the future.", "Write a time in the past, or `latest` to skip all events."
+        )
     return position
 
 
@@ -123,7 +125,7 @@ def seek_directly(at: Installation, contract: Contract, one: Subscription, to: S
     _check_unused(at, read_contract(at.client, at.instance), one, " meanwhile; check `penstock lag`")
     if found != {move.partition: move.new for move in moves}:
         raise PenstockError(
-            "The offsets were committed, but they are different now.", "Check `penstock lag`, and try again."
+            "The offsets were committed, but have changed since.", "Check `penstock lag`, and try again."
         )
     return moves
 
@@ -133,9 +135,10 @@ def check_no_seek(seeks: Mapping[str, Seek], one: Subscription) -> None:
     for seek in active(seeks.values()):
         if seek.uid == one.uid:
             raise NotReadyError(
-                f"A seek to {seek.to} that {seek.asked_by} has asked for is not over (it is {seek.phase.value}); the "
-                "next controller continues it, and would overwrite this one.",
-                f"To have it completed, {_START}.",
+                f"A seek to {seek.to} that {seek.asked_by} has asked for has not ended (phase: {seek.phase.value}). "
+                "The "
+                "next controller continues it, and would overwrite this seek.",
+                f"To complete that seek, {_START}.",
             )
 
 
@@ -189,7 +192,7 @@ def _withdraw(at: Installation, id_: str) -> None:
     except NotReadyError as problem:
         # Not "try again", as that says: a second seek by a number of events would come on top of the first.
         raise NotReadyError(
-            f"The request could not be withdrawn, and may still be carried out: {problem}",
+            f"The request could not be withdrawn, so the controller may still carry it out: {problem}",
             "Check `penstock lag` after two minutes, before you seek again.",
         ) from problem
 
@@ -219,22 +222,33 @@ def _waits(at: Installation, one: Subscription, seek: Seek | None) -> str:
         contract = read_contract(at.client, at.instance)
         record = next((found for found in contract.subscriptions if found.uid == one.uid), one)
         found = waiting_for(seek, record, contract, time.time(), at.silent_s)
-    return "; ".join(found) or f"it is {seek.phase.value}"
+    return "; ".join(found) or f"the seek is in the phase {seek.phase.value}"
 
 
 def too_late(seek: Seek | None, limit_s: float, waits: str) -> NotReadyError:
     """The error for a seek that was withdrawn after `limit_s`. `seek`: as it is since; `waits`: what it waited for."""
     if seek is None:
         what = f"No controller has begun the seek within {limit_s:g} s; nothing was moved."
-        return NotReadyError(what, f"If none runs, {_START}. Another seek of it may be under way: see the log.")
+        return NotReadyError(
+            what,
+            f"If no controller runs, {_START}. If one runs, see its log: another seek of this subscription may be "
+            "under way.",
+        )
     if seek.reason == WITHDRAWN:
-        what = f"Not stopped within {limit_s:g} s; nothing was moved, and it is started again: {waits}."
-        return NotReadyError(what, "Check what it waited for, or give it more time with --timeout.")
+        what = (
+            f"The subscription did not stop within {limit_s:g} s ({waits}). Nothing was moved, and it is started again."
+        )
+        return NotReadyError(what, "Fix the cause, or allow more time with --timeout.")
     if seek.phase is SeekPhase.STOPPING:
-        what = f"Not stopped within {limit_s:g} s: {waits}. The request is withdrawn; no controller has noticed yet."
-        return NotReadyError(what, "See `penstock lag` for whether the offsets were moved, and the controller's log.")
-    what = f"Not completed within {limit_s:g} s: {waits}."
-    return NotReadyError(what, "The controller completes it; see `penstock lag` and its log.")
+        what = (
+            f"The subscription did not stop within {limit_s:g} s ({waits}). The request is withdrawn, but no "
+            "controller has confirmed that yet."
+        )
+        return NotReadyError(
+            what, "Check with `penstock lag` whether the offsets were moved, and see the controller's log."
+        )
+    what = f"The seek was not completed within {limit_s:g} s ({waits})."
+    return NotReadyError(what, "The controller completes the seek. See `penstock lag` and the controller's log.")
 
 
 def waiting_for(seek: Seek, record: Subscription, contract: Contract, now: float, silent_s: float) -> list[str]:

@@ -26,7 +26,7 @@ _ABSENT = {
         "Spark master",
         "Check that it runs, and that the address is the one in its log (spark://HOST:PORT).",
     ),
-    "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or remove --remote."),
+    "sc": ("Spark Connect server", "Start a server with start-connect-server.sh of Spark, or remove --remote."),
 }
 
 

@@ -64,7 +64,7 @@ def plan_traffic(
     if gone and channels:
         raise PenstockError(
             f"Channel {gone[0].namespace}/{gone[0].name} has no topic: {gone[0].topic} is not in Kafka.",
-            "A controller creates it: see `penstock status`.",
+            "A controller creates the topic. See `penstock status`.",
         )
     notes = [f"Channel {one.namespace}/{one.name} is skipped: there is no topic {one.topic}." for one in gone]
 
@@ -75,10 +75,12 @@ def plan_traffic(
     owners, deltas = read(chosen, there)
     if not deltas:
         topic = traffic_topic(instance)
-        notes.append(f"There is no topic {topic} yet, so there is no data about deliveries. A worker creates it.")
+        notes.append(
+            f"There is no topic {topic} yet, so there is no data about deliveries. A worker creates the topic."
+        )
     if not owners and not deltas:
         raise PenstockError(
-            f"Nothing to read: no channel of instance {instance} has a topic.",
+            f"There is nothing to read: no channel of the instance {instance} has a topic.",
             "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
         )
     plan = TrafficPlan(

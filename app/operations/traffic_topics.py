@@ -41,7 +41,7 @@ class KafkaTopics:
         except KafkaFailed as problem:
             raise NotReadyError(
                 f"Kafka at {self._admin.bootstrap} does not describe its topics ({problem.why}).",
-                "Start again when it answers: nothing is lost and nothing counts twice.",
+                "Run the job again when Kafka answers. Nothing is lost, and nothing counts twice.",
             ) from problem
         return {name: TopicNow(found[name].id, places) for name, places in answers.items() if places is not None}
 

@@ -73,7 +73,7 @@ def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerVi
         labels = ", ".join(one.label for one in found)
         raise UsageError(f"{len(found)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
     names = sorted(one.label for one in triggers)
-    hint = meant(wish, names, "Write NAME or NAMESPACE/NAME of one.")
+    hint = meant(wish, names, "Write NAMESPACE/NAME.")
     raise UsageError(f"There is no trigger {wish}{where}; {known_names(names)}", hint)
 
 

@@ -123,7 +123,7 @@ class _Supervisor:
         longest = self._seat(self._count).admin_socket
         if longest is not None and len(os.fsencode(longest)) > _SOCKET_PATH_BYTES_MAX:
             what = f"The path of a socket, {longest}, has more than {_SOCKET_PATH_BYTES_MAX} bytes."
-            raise UsageError(what, "Set TMPDIR to a folder with a shorter name.")
+            raise UsageError(what, "Set TMPDIR to a folder with a shorter path.")
 
     # -- what happens
 
@@ -187,7 +187,7 @@ class _Supervisor:
         if action is Action.FORK:
             return self._fork(planned.number)
         if action is Action.HAND_OVER:
-            log.info("a worker process is told to hand over", process=planned.number + 1)
+            log.info("a worker process is asked to hand over", process=planned.number + 1)
             self._send(planned.number, signal.SIGHUP)
         if action is Action.STOP:
             if self._plan.is_stopping and self._kill_at is None:

@@ -64,7 +64,8 @@ def contradictions(settings: Checked) -> list[str]:
     problems = []
     if settings.role == "controller" and not settings.resources:
         problems.append(
-            "PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=DIR or cluster: too."
+            "PENSTOCK_ROLE=controller has nothing to reconcile; also set PENSTOCK_RESOURCES, to a directory or to "
+            "cluster:."
         )
     if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
         problems.append(
@@ -87,15 +88,16 @@ def contradictions(settings: Checked) -> list[str]:
             f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."
         )
     if bool(settings.tls_cert) != bool(settings.tls_key):
-        problems.append("PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY belong together; set both, or none.")
+        problems.append("PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY belong together; set both or neither.")
     if settings.own_token and not settings.ingress_url:
         problems.append(
-            "PENSTOCK_OWN_TOKEN is sent to the address of PENSTOCK_INGRESS_URL only, which is not set; set it too."
+            "PENSTOCK_OWN_TOKEN is sent only to the address of PENSTOCK_INGRESS_URL, which is not set; set "
+            "PENSTOCK_INGRESS_URL too."
         )
     if is_open_to_others(settings.console, settings.admin_bind, bool(settings.console_tokens)):
         problems.append(
             f"PENSTOCK_CONSOLE={settings.console} with PENSTOCK_ADMIN_BIND={settings.admin_bind} would let everybody "
-            "in; set PENSTOCK_CONSOLE_TOKENS=file:FILE too, or PENSTOCK_CONSOLE=off."
+            "in; also set PENSTOCK_CONSOLE_TOKENS=file:FILE, or set PENSTOCK_CONSOLE=off."
         )
     if settings.ingress_bytes_max < settings.event_bytes_max:
         problems.append(
@@ -109,11 +111,11 @@ def source_problem(value: str) -> str | None:
     """Why resources cannot come from there; None = they can."""
     if value.startswith("cluster:"):
         wrong = next((name for name in namespaces_of(value) if not _NAMESPACE.fullmatch(name)), None)
-        return wrong and f"{wrong[:64]!r} is not the name of a namespace"
+        return wrong and f"{wrong[:64]!r} is not a valid name of a namespace"
     if value and not value.removeprefix("file:").strip():
-        return "it has no directory after file:"
+        return "there is no directory after file:"
     if not value.startswith("file:") and _SCHEME.match(value):
-        return "the supported sources are a directory and a cluster, which is written cluster:"
+        return "only a directory and a cluster (written cluster:) are supported"
     return None
 
 
@@ -138,14 +140,12 @@ def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:
 
 def file_problem(value: str) -> str | None:
     """Why it does not name a file; None = it does."""
-    return (
-        None if not value or value.removeprefix("file:").strip() not in ("", value) else "a file is written file:FILE"
-    )
+    return None if not value or value.removeprefix("file:").strip() not in ("", value) else "write a file as file:FILE"
 
 
 def processes_problem(value: str) -> str | None:
     """Why it is not a number of processes; None = it is."""
-    return None if _PROCESSES.fullmatch(value) else "it is a number from 1 to 99, or auto"
+    return None if _PROCESSES.fullmatch(value) else "it must be a number from 1 to 99, or auto"
 
 
 def receiver_problem(value: str) -> str | None:
@@ -156,7 +156,7 @@ def receiver_problem(value: str) -> str | None:
     except ValueError as problem:
         return str(problem)
     if value and (bad or parts.query or parts.fragment):
-        return "an endpoint is http://host:port or https://host:port, optionally with a path"
+        return "write an endpoint as http://host:port or https://host:port, optionally with a path"
     if "@" in parts.netloc:
         return "it must not contain credentials; set headers with OTEL_EXPORTER_OTLP_HEADERS"
     return None

@@ -366,11 +366,11 @@ class Settings(BaseSettings):
     def _brokers(cls, value: str) -> str:
         brokers = [part.strip() for part in value.split(",") if part.strip()]
         if not brokers:
-            raise ValueError("it contains no broker")
+            raise ValueError("it names no broker")
         for broker in brokers:
             match = _BROKER.fullmatch(broker)
             if match is None or not 0 < int(match["port"]) < 65_536:
-                raise ValueError("every broker is host:port, without a scheme or a user name")
+                raise ValueError("write every broker as host:port, without a scheme or a user name")
         return ",".join(brokers)
 
     @field_validator(*PROBLEM_OF)

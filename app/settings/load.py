@@ -64,7 +64,7 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     settings._sources = sources
     settings._warnings = tuple(_unknown(os.environ, _ENVIRONMENT) + _unknown(file_names, source_of_file))
     if settings.role == "controller" and settings.processes not in ("1", "auto"):
-        what = f"{PREFIX}PROCESSES={settings.processes} has no effect: a worker of the role controller is one process."
+        what = f"{PREFIX}PROCESSES={settings.processes} has no effect: a worker of the role controller has one process."
         settings._warnings += (what,)
     return settings
 
@@ -87,8 +87,8 @@ def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
         return {}, "", ()
     if not Path(path).is_file():
         raise UsageError(
-            f"{CONFIG_VARIABLE}={path!r}: there is no such file.",
-            "Write it with lines PENSTOCK_NAME=value, or unset the variable.",
+            f"The settings file {path} (from {CONFIG_VARIABLE}) does not exist.",
+            "Create the file with lines PENSTOCK_NAME=value, or unset the variable.",
         )
     try:
         with Path(path).open(encoding="utf-8") as file:

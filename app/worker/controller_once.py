@@ -63,7 +63,7 @@ async def reconcile_once(settings: Settings, limit_s: float) -> None:
             crash.result()
         if not controller.settled.is_set():
             not_elected = (place.problem() if place is not None else "") or "another controller leads"
-            why = controller.problem or ("it waits for Kafka" if controller.leading else not_elected)
+            why = controller.problem or ("the controller waits for Kafka" if controller.leading else not_elected)
             raise NotReadyError(
                 f"The resources were not reconciled within {limit_s:g} s: {why}.", "See `penstock status`."
             )

@@ -45,7 +45,7 @@ async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping:
     """Wait however long it takes; meanwhile conditions say that Kafka is away. False: the process is being stopped.
     Raises UsageError."""
     await outage.start()
-    log.warning("this controller waits for Kafka; until it answers, conditions say so, and nothing else is done")
+    log.warning("this controller waits for Kafka; until Kafka answers, it only writes conditions that say so")
     for pause_s in doubling_s(AGAIN_S, LOOK_S):
         why = await asyncio.to_thread(_why_not, kafka)
         if stopping() or not why:

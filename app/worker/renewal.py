@@ -113,13 +113,13 @@ class Renewal:
         before, self.problem = self.problem, None
         if changes is None:
             if before is not None:
-                log.info("the files are again as they were")
+                log.info("the files are as they were before")
             return False
         if not self._is_alone():
             await asyncio.sleep(random.uniform(0, self._settings.session_timeout_s))
         if signature(self._paths()) != seen:  # they have changed meanwhile: the next look tries them
             return False
-        log.info("the worker starts again, with what has changed", changes=changes)
+        log.info("the worker starts again, to use changed files", changes=changes)
         return True
 
     def _failed(self, problem: str) -> bool:

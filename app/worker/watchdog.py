@@ -77,10 +77,10 @@ class Watchdog:
             if now > self._end_at:
                 if self._code == 0:  # everything of ours has stopped; only threads of libraries are left
                     os._exit(0)
-                log.critical("the worker did not stop in time; ending the process")
+                log.critical("the worker did not stop in time; the process is ended")
                 _end()
             if now - self._beaten > self.limit_s:
-                log.critical("the event loop is stuck; ending the process", seconds=round(now - self._beaten, 1))
+                log.critical("the event loop is stuck; the process is ended", seconds=round(now - self._beaten, 1))
                 _end()
 
 

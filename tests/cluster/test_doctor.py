@@ -54,7 +54,7 @@ def test_controllers_user_has_all_permissions_and_others_do_not(penstock: Pensto
         assert "this user may not read CRDs" in text
         assert [level for level, _ in found["clock of the API server"]] == ["ok"]
         assert found["subscriptions"] == [("ok", "PENSTOCK_SUBSCRIPTIONS=own: this controller resolves Subscriptions")]
-        assert found["controllers"] == [("ok", "1 controller in the election in Kafka")]
+        assert found["controllers"] == [("ok", "1 controller in the leader election")]
         assert [level for level, _ in found["topics"]] == ["ok"], found
         assert code == 0, found
 
@@ -70,7 +70,7 @@ def test_controllers_user_has_all_permissions_and_others_do_not(penstock: Pensto
 def test_administrator_sees_that_the_crds_are_of_this_version(penstock: PenstockInCluster) -> None:
     env = {"PENSTOCK_KUBECONFIG": str(penstock.kube.kubeconfig), "PENSTOCK_SUBSCRIPTIONS": "auto"}
     _, found = _doctor(penstock, {**env, "PENSTOCK_RESOURCES": f"cluster:{penstock.namespace},missing"})
-    assert found["namespaces"] == [("warning", "there is no namespace missing, so nothing in it is served")]
+    assert found["namespaces"] == [("warning", "the cluster has no namespace missing, so nothing there is served")]
     assert found["CRDs"] == [("ok", "installed: " + ", ".join(kind.name for kind in OURS))]
     ((level, text),) = found["subscriptions"]
     assert level == "ok"

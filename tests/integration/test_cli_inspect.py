@@ -45,12 +45,12 @@ def _groups(bootstrap: str) -> set[str]:
 def test_an_installation_that_is_not_there(looked: Looked) -> None:
     """Said by every command that reads the contract; without a topic of statuses there are just none."""
     elsewhere = replace(looked, instance="mistyped")
-    says = f"There is no installation `mistyped` on the Kafka at {looked.bootstrap}: no worker with this instance "
+    says = f"The Kafka at {looked.bootstrap} has no installation `mistyped`: no worker with this instance "
     for command in (["status"], ["lag"], ["dlq", "list"], ["tail", "ns/ch"]):
         done = elsewhere.penstock(*command)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(says)
-        assert "or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to another one." in done.stderr
+        assert "or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to those of your installation." in done.stderr
         assert "penstock status" not in done.stderr
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for deleted in admin.delete_topics([status_topic(looked.instance)], operation_timeout=120).values():

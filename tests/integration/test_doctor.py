@@ -67,7 +67,7 @@ def test_an_installation_that_is_not_there(looked: Looked) -> None:
     assert code == 1
     ((level, text),) = found["installation"]
     assert level == "problem"
-    assert "There is no installation `mistyped`" in text
+    assert "has no installation `mistyped`" in text
 
 
 def test_what_it_advises_destroys_nothing(looked: Looked) -> None:
@@ -75,7 +75,7 @@ def test_what_it_advises_destroys_nothing(looked: Looked) -> None:
     admin.set_configs(looked.dlq_topic, {"retention.ms": str(90 * 86_400_000)})
     hints = {one["found"]: one["hint"] for one in _asked(looked)[1]}
     assert not [text for text in hints if "retention.ms is 7776000000" in text]
-    assert hints["none runs, so changes of resources wait"] == "start the controller of this installation"
+    assert hints["no controller runs, so changes of resources wait"] == "start the controller of this installation"
     assert hints["no controller has reported yet"] == "start the controller of this installation"
     admin.set_configs(looked.dlq_topic, {"retention.ms": "1000"})
     ((text, hint),) = [(one["found"], one["hint"]) for one in _asked(looked)[1] if "retention.ms" in one["found"]]

@@ -182,4 +182,6 @@ async def test_without_kafka_it_only_says_so(
         await windows.stop()
 
     assert reported["started"] == 0
-    assert "traffic windows are not updated for a while" in "".join(capsys.readouterr())
+    assert "traffic windows are not updated now; the app that sums them up is started again" in "".join(
+        capsys.readouterr()
+    )

@@ -63,7 +63,7 @@ def test_what_cannot_be_used_stops_none_and_fewer_processes_hand_over(kafka: Emb
         wait_until("two are ready", lambda: len(page().get("processes", [])) == 2 and ready() == 2, LIMIT_S)
         wait_until("the former ones are gone", lambda: not any(map(_runs, pids()[:3])), LIMIT_S)
         assert len(pids()) == 5
-        assert [line["process"] for line in said("a worker process is told to hand over")] == [2, 3]
+        assert [line["process"] for line in said("a worker process is asked to hand over")] == [2, 3]
         assert not said("a worker process has ended")
         tokens.unlink()
         os.kill(pids()[4], signal.SIGKILL)

@@ -118,7 +118,7 @@ def _events_are_found(stage: Stage) -> None:
 
     words = stage.event("e1")
     assert "test/good trigger Delivered Its offset is settled" in words
-    assert re.search(r"test/picky trigger Dead letter It is a dead letter: .*400", words), words
+    assert re.search(r"test/picky trigger Dead letter The event is a dead letter: .*400", words), words
     assert '{ "amount": 1 }' in words
     assert "--data-binary '{\"amount\":1}'" in words
     assert "test/good trigger Filtered The event does not match" in stage.event("other")
@@ -159,7 +159,7 @@ def _a_redrive_is_stopped(stage: Stage) -> None:
     assert console.post("/letters", {"do": "redrive", "scope": "all", "rate": "1/h", "limit": ""}) == (303, "/letters")
     wait_until("one is redriven", lambda: "1 redriven, 0 failed, 2 were redriven" in console.words("/letters"), LIMIT_S)
     status, text = console.post("/letters", {"do": "redrive", "scope": "all", "rate": "", "limit": ""})
-    assert (status, "has started this before, and it is under way" in text) == (200, True)
+    assert (status, "has already started this, and it has not ended" in text) == (200, True)
     (task,) = re.findall(r'name="task" value="([^"]+)"', console.page("/letters"))
     assert console.post("/audit", {"task": task}) == (303, "/audit")
     wait_until("it has ended", lambda: "The run ended early: it was stopped" in console.words("/letters"), LIMIT_S)

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.system, pytest.mark.usefixtures("started_from_scratch"
 LIMIT_S = 180.0
 CANARIES = ("canary-one-51c", "canary-two-8e0", "canary-three-2b7")
 ANSWER_S = 0.02
-CHANGED = "the worker starts again, with what has changed"
+CHANGED = "the worker starts again, to use changed files"
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_a_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:
             wait_until("the worker says what is missing", lambda: "There is no folder" in world.log(), LIMIT_S)
             world.load.more()
             away.rename(world.secret.folder)
-            wait_until("all is well", lambda: "the files are again as they were" in world.log(), LIMIT_S)
+            wait_until("all is well", lambda: "the files are as they were before" in world.log(), LIMIT_S)
             world.secret.mount(keys(2, "ann", second))
             wait_until("the worker says that Kafka refuses them", lambda: "are not used yet" in world.log(), LIMIT_S)
             assert str(world.secret.folder) in world.log()

@@ -134,4 +134,6 @@ def _say_missing(topic: str) -> None:
 def reject_both(refs: list[str] | None, *wishes: str) -> None:
     """Raises UsageError for names of dead letters together with options that select others."""
     if refs and any(wishes):
-        raise UsageError("LETTER arguments cannot be combined with options that choose letters.", "Use one of them.")
+        raise UsageError(
+            "LETTER arguments cannot be combined with options that choose letters.", "Remove one of these options."
+        )

@@ -149,7 +149,7 @@ class EmbeddedKafka:
 
     def _port_taken(self) -> PenstockError:
         return PenstockError(
-            f"Port {self.port} of {LOOPBACK} is used by another program, so the embedded Kafka cannot listen.",
+            f"Port {self.port} on {LOOPBACK} is already in use, so the embedded Kafka cannot listen.",
             f"Choose another port ({self._port_option} {self._other_port()}), or use the Kafka that listens there "
             f"(penstock up --kafka {self.bootstrap}).",
         )
@@ -168,7 +168,7 @@ class EmbeddedKafka:
             if time.monotonic() > end:
                 raise NotReadyError(
                     f"The embedded Kafka at {self.bootstrap} did not answer in time.",
-                    f"Give it more with --timeout; its log is {self.log_file}.",
+                    f"Allow more time with --timeout. Its log is {self.log_file}.",
                 )
             time.sleep(POLL_S)
 

@@ -58,7 +58,7 @@ async def _download(
 
 def _reason(problem: aiohttp.ClientError) -> str:
     if isinstance(problem, aiohttp.ClientResponseError):
-        return f"it answers {problem.status} for {problem.request_info.url.name}"
+        return f"the answer for {problem.request_info.url.name} is {problem.status}"
     return shown_url(str(problem)) or type(problem).__name__
 
 
@@ -77,6 +77,6 @@ async def _get(session: aiohttp.ClientSession, url: str, file: Path, digest: str
                 summed.update(chunk)
     if summed.hexdigest() != digest:
         raise PenstockError(
-            f"{shown_url(url)} is not the recorded jar: its sha256 is {summed.hexdigest()}, and {digest} was recorded.",
+            f"{shown_url(url)} is not the expected jar: its sha256 is {summed.hexdigest()} instead of {digest}.",
             "Check the proxy or mirror between you and Maven Central.",
         )

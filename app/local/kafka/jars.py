@@ -55,7 +55,7 @@ def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = L
     except OSError as problem:
         raise PenstockError(
             f"The jars of {jars.owner} cannot be stored under {root}: {os_reason(problem)}.",
-            f"They take {jars.megabytes} MB there; free some space or check the permissions.",
+            f"The jars need {jars.megabytes} MB there. Free some space, or check the permissions.",
         ) from problem
     return target
 
@@ -88,12 +88,13 @@ def _bring(target: Path, jars: JarSet, progress: Progress, limit_s: float) -> No
     except TimeoutError:
         raise NotReadyError(
             f"{repository} did not deliver the jars of {jars.owner} within {limit_s:.0f} s.",
-            f"Try again, or name a mirror that is nearer: PENSTOCK_MAVEN_REPOSITORY. {jars.instead}".rstrip(),
+            f"Try again, or set PENSTOCK_MAVEN_REPOSITORY to a mirror that is nearer. {jars.instead}".rstrip(),
         ) from None
     except NotDelivered as problem:
         raise PenstockError(
-            f"The jars of {jars.owner} are not here yet, and {repository} does not deliver them: {problem}.",
-            "They are needed once: connect to the network and try again; behind a proxy set HTTPS_PROXY, with a mirror "
+            f"The jars of {jars.owner} cannot be downloaded from {repository}: {problem}.",
+            "Connect to the network and try again; the download is needed once. Behind a proxy, set HTTPS_PROXY; "
+            "with a mirror, set "
             f"PENSTOCK_MAVEN_REPOSITORY. {jars.instead}".rstrip(),
         ) from problem
     finally:

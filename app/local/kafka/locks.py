@@ -30,7 +30,7 @@ def locked(path: Path, limit_s: float, what: str) -> Iterator[None]:
                 if time.monotonic() > end:
                     raise NotReadyError(
                         f"Another process {what}, and has not finished within {limit_s:.0f} s.",
-                        f"Wait for it, or stop it: it has locked {path}.",
+                        f"Wait until that process ends, or stop it. It has locked {path}.",
                     ) from None
             time.sleep(POLL_S)
         yield

@@ -28,4 +28,4 @@ def free_port() -> int:
         port = random.choice(_FREE)
         if is_free(port):
             return port
-    raise OSError(f"no free port between {_FREE.start} and {_FREE.stop}")
+    raise OSError(f"there is no free port between {_FREE.start} and {_FREE.stop}")

@@ -51,11 +51,11 @@ def _format(command: list[str], data_dir: Path, limit_s: float) -> None:
     except subprocess.TimeoutExpired as problem:
         raise NotReadyError(
             f"Formatting {data_dir} for Kafka took longer than {limit_s:.0f} s.",
-            "Try again, with more time: --timeout.",
+            "Try again, and allow more time with --timeout.",
         ) from problem
     if done.returncode:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise PenstockError(
             f"The data directory {data_dir} cannot be formatted for Kafka: {lines[-1] if lines else done.returncode}",
-            "Choose another one (--data DIR), or remove it if you do not need its data.",
+            "Choose another directory (--data DIR), or remove this directory if you do not need its data.",
         )

@@ -184,7 +184,7 @@ class ConsoleActs(EventReads):
             if self._tasks.is_leaving:  # while it waited for the lock
                 at.end_early(LEAVING)
 
-        at.progress = lambda: "It waits until no other redrive runs."
+        at.progress = lambda: "The redrive waits until another redrive has ended."
         subscriptions, channels = self._contract.subscriptions.values(), self._contract.channels.values()
         place = RedrivePlace(self._settings, self._kafka, tuple(subscriptions), tuple(channels))
         summary = await run_redrive(place, config, letters, Told(lambda *_: None, nothing, started))
@@ -231,7 +231,9 @@ class ConsoleActs(EventReads):
         try:
             await self._audit.record(running.who, f"{running.act}-ended", f"{running.what}: {result}")
         except NotReadyError as problem:
-            log.warning("the audit topic lacks how an act ended", what=running.what, reason=str(problem))
+            log.warning(
+                "the result of an act could not be stored in the audit topic", what=running.what, reason=str(problem)
+            )
 
     async def deeds(self) -> Sequence[Deed]:
         """The newest acts of people, the newest first."""

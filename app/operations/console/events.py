@@ -124,7 +124,9 @@ class EventReads:
                 await self._readers.acquire()
             return await call_in_thread(run, limit_s, "console")
         except TimeoutError:
-            raise NotReadyError("Kafka has not answered in time, or many people read at once.", "Try again.") from None
+            raise NotReadyError(
+                "Kafka did not answer in time, or too many people read at the same time.", "Try again."
+            ) from None
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
         """The last events, and those that have come since; None: Kafka has not answered yet."""

@@ -47,26 +47,32 @@ def passage(
         found, redriven_at = letter
         if redriven_at is not None:
             return Passage(subscription, Verdict.REDRIVEN, f"Its dead letter was redriven at {redriven_at}.", found.ref)
-        return Passage(subscription, Verdict.LETTER, f"It is a dead letter: {found.reason or 'no reason'}.", found.ref)
+        return Passage(
+            subscription, Verdict.LETTER, f"The event is a dead letter: {found.reason or 'no reason'}.", found.ref
+        )
     why = _filtered(record, subscription)
     if why is not None:
         return Passage(subscription, Verdict.FILTERED, f"The event {why}.")
     for head in heads:
         if (head.partition, head.offset) == (record.partition, record.offset):
             at = f"at {timefmt.in_seconds(head.next_attempt)}" if head.next_attempt else "now"
-            return Passage(subscription, Verdict.RETRYING, f"{head.attempts} attempts have failed; the next is {at}.")
+            return Passage(
+                subscription, Verdict.RETRYING, f"{head.attempts} attempts have failed. The next attempt is {at}."
+            )
     if position is None:
-        return Passage(subscription, Verdict.UNKNOWN, "Kafka has not returned the offsets of its group.")
+        return Passage(subscription, Verdict.UNKNOWN, "Kafka did not return the offsets of the subscription's group.")
     if record.offset in position.settled or (position.committed is not None and record.offset < position.committed):
         if not is_whole:
-            why = "Its offset is settled, but not all dead letters could be read: it may be one of them."
+            why = "The event is settled. It may be a dead letter, because not all dead letters could be read."
             return Passage(subscription, Verdict.UNKNOWN, why)
         return Passage(subscription, Verdict.DELIVERED, _settled(subscription))
     attempts = position.attempts.get(record.offset, 0)
     if attempts:
         return Passage(subscription, Verdict.RETRYING, f"{attempts} attempts have failed.")
     ahead = record.offset - position.committable
-    before = f"At most {ahead} events of its partition are before it" if ahead else "It is the next of its partition"
+    before = (
+        f"At most {ahead} events of its partition are before it" if ahead else "It is the next event of its partition"
+    )
     return Passage(subscription, Verdict.WAITING, f"{before}, by the last commit.")
 
 
@@ -81,9 +87,9 @@ def _filtered(record: StoredRecord, subscription: Subscription) -> str | None:
 def _settled(subscription: Subscription) -> str:
     """The offsets say that an event is done with, and not how."""
     if subscription.exhausted is OnRetriesExhausted.IGNORE:
-        otherwise = "or dropped when its retries ended"
+        how = "it was delivered, or dropped when its retries were used up"
     elif subscription.delivery.dead_letter_sink is not None:
-        otherwise = f"or sent to the dead letter sink {dead_letters_to(subscription).value}"
+        how = f"it was delivered, or sent to the dead letter sink {dead_letters_to(subscription).value}"
     else:
-        otherwise = "and there is no dead letter of it"
-    return f"Its offset is settled: delivered, {otherwise}. A seek, or a start at the latest event, skips events too."
+        how = "it was delivered, because it has no dead letter"
+    return f"The event is settled: {how}. A seek, or a start at the latest event, may have skipped it instead."

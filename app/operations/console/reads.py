@@ -73,10 +73,10 @@ class Latest(Generic[T]):
             self._known = Known(await call_in_thread(self._measured, 6 * ANSWER_S, self._name), at_s)
             self.problem = None
         except (PenstockError, TimeoutError) as problem:
-            self.problem = str(problem) or "Kafka has not answered in time."
+            self.problem = str(problem) or "Kafka did not answer in time."
             log.debug("the console cannot read from Kafka now", what=self._name, reason=self.problem)
         except Exception:
-            self.problem = "It could not be read. The log of the worker says why."
+            self.problem = "The console could not read this from Kafka. The log of the worker has the reason."
             log.exception("the console cannot read from Kafka", what=self._name)
 
     def _is_due(self) -> bool:

@@ -37,7 +37,7 @@ def prepared(settings: Settings, channel: Channel, attributes: Mapping[str, str]
         raise PenstockError("This worker has no ingress.", f"Use `{command} --server ADDRESS`.")
     if settings.tokens:
         raise PenstockError(
-            "The ingress asks for a token, and the console has none.",
+            "The ingress requires a token, and the console has no token.",
             f"Use `{command} -H 'Authorization: Bearer TOKEN'`.",
         )
     if settings.tls_cert and not settings.ingress_url:

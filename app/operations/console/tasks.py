@@ -16,7 +16,7 @@ from web.console.acts import Task
 
 log = structlog.get_logger(__name__)
 
-LEAVING = "the worker stops"
+LEAVING = "the worker is stopping"
 
 
 @dataclass
@@ -63,11 +63,11 @@ class Tasks:
         """Start it once `record` has returned. Raises NotReadyError while another one does the same kind of thing here,
         and what `record` raises."""
         if self.is_leaving:
-            raise NotReadyError("This worker stops.", "Try again when one runs.")
+            raise NotReadyError("This worker is stopping.", "Try again when a worker runs.")
         for other in self._tasks:
             if other.act == running.act and other.ended_s is None:
                 raise NotReadyError(
-                    f"{other.who} has started this before, and it is under way: {other.what}.",
+                    f"{other.who} has already started this, and it has not ended: {other.what}.",
                     "Wait until it has ended, or stop it.",
                 )
 
@@ -90,10 +90,12 @@ class Tasks:
         except PenstockError as problem:
             running.problem = str(problem)
         except TimeoutError:
-            running.problem = "It took too long. Look at `penstock status` and `penstock lag` before you try again."
+            running.problem = (
+                "The operation took too long. Check `penstock status` and `penstock lag` before you try again."
+            )
         except Exception:
-            log.exception("what was started in the console has failed", what=running.what)
-            running.problem = "It failed. The log of the worker says why."
+            log.exception("an act of the console has failed", what=running.what)
+            running.problem = "The operation failed. The log of the worker has the reason."
         text = running.progress()
         running.progress, running.stop = lambda: text, None  # those of a redrive hold its ledger
         running.ended_s = time.time()
@@ -108,7 +110,7 @@ class Tasks:
         """Have a task end early, once `record` has returned. Raises UsageError when it cannot."""
         running = next((running for running in self._tasks if running.id == id_ and running.shown.can_stop), None)
         if running is None:
-            raise UsageError("This has ended, or is about to.", "")
+            raise UsageError("This has already ended, or is about to end.", "")
         await record(running)
         running.end_early("it was stopped in the console")
 

@@ -112,7 +112,8 @@ def read_ledger(kafka: Mapping[str, Any], instance: str) -> Ledger:
         return Ledger({})
     except UnknownSchema as problem:
         raise PenstockError(
-            f"The topic {topic} cannot be read ({problem}).", "A newer Penstock wrote it: use that version's command."
+            f"The topic {topic} cannot be read ({problem}).",
+            "A newer version of Penstock wrote it. Use the `penstock` command of that version.",
         ) from problem
     return Ledger(ledger)
 
@@ -142,7 +143,7 @@ class LedgerWriter:
         if problem is not None:
             raise NotReadyError(
                 f"{letter.ref} was delivered, but {self.topic} could not record that ({problem.message}).",
-                "Start again when Kafka answers; this letter may be delivered a second time.",
+                "Run the command again when Kafka answers. This letter may then be delivered a second time.",
             )
 
     def forget_expired(self, ledger: Ledger, topic: str, starts: Mapping[int, int]) -> None:
@@ -152,8 +153,9 @@ class LedgerWriter:
             problem = self._produce(self.topic, ref.encode(), None)
             if problem is not None:
                 raise NotReadyError(
-                    f"The entry of {ref}, which retention has removed, stays in {self.topic} ({problem.message}).",
-                    "Nothing is to be done: the next run removes it.",
+                    f"The entry of {ref} could not be removed from {self.topic} ({problem.message}), although "
+                    "retention has removed the letter.",
+                    "You do not need to do anything: the next run removes the entry.",
                 )
 
     def store_reply(self, topic: str, reply: Reply, headers: Headers) -> ProduceFailure | None:

@@ -59,10 +59,11 @@ async def redrive_lock(
             if reasons:
                 raise NotReadyError(
                     f"The lock for a redrive of instance {instance} could not be taken: {reasons[-1]}.",
-                    "Correct that; or if another redrive is running, start again when it has ended.",
+                    "Fix that problem. If another redrive is running, start again when it has ended.",
                 ) from None
             raise NotReadyError(
-                f"Another redrive of instance {instance} is running.", "Start again when it has ended, or end it."
+                f"Another redrive of instance {instance} is running.",
+                "Start again when that redrive has ended, or stop it.",
             ) from None
         finally:
             notice.cancel()

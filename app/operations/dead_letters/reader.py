@@ -62,7 +62,7 @@ def read_ref(text: str) -> tuple[str, int, int]:
     topic, *place = text.rsplit("/", 2)
     if not topic or len(place) != 2 or not all(_NUMBER.fullmatch(part) for part in place):
         raise UsageError(
-            f"{text!r} is not a letter's reference.",
+            f"{text!r} is not a valid reference to a letter.",
             "Write TOPIC/PARTITION/OFFSET, as `penstock dlq list --each -o name` does.",
         )
     return topic, int(place[0]), int(place[1])

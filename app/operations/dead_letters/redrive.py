@@ -157,7 +157,7 @@ class Redrive:
     async def _one(self, letter: DeadLetter) -> None:
         subscription = owner(letter, self._subscriptions)
         if subscription is None:
-            gone = f"there is no subscription {letter.subscription} any more" if letter.subscription else ""
+            gone = f"the subscription {letter.subscription} no longer exists" if letter.subscription else ""
             self._failed(letter, gone or "the letter does not name its subscription")
             return
         try:

@@ -102,4 +102,6 @@ def _ensure_topic(client: Mapping[str, Any], instance: str, replication: int) ->
     try:
         ensure_compacted(KafkaAdmin(client, ANSWER_S), [redriven_topic(instance)], replication)
     except KafkaFailed as problem:
-        raise PenstockError(f"The redrive ledger cannot be written: {problem}.", "Fix that first.") from problem
+        raise PenstockError(
+            f"The redrive ledger cannot be written: {problem}.", "Fix that problem, then run the command again."
+        ) from problem

@@ -114,7 +114,7 @@ def crds(facts: ClusterFacts) -> list[Answer]:
     missing = [kind for kind in OURS if not _is_served(kind, facts)]
     checks = []
     if len(missing) == len(OURS):
-        found = f"none of Penstock's kinds is installed: {', '.join(kind.name for kind in OURS)}"
+        found = f"the cluster has no kinds of Penstock: {', '.join(kind.name for kind in OURS)}"
         hint = f"{APPLY} -k {CRDS / 'own'}"
         return [problem(found, f"{hint}; and, without Knative eventing, -k {CRDS / 'knative'}")]
     for kind in missing:
@@ -141,7 +141,10 @@ def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None
     with more fields than ours."""
     of_knative = kind in OF_KNATIVE
     if core and of_knative and _is_ours(there):
-        found = f"Knative eventing is installed, but the CRD of {kind.name} is Penstock's, without all of its fields"
+        found = (
+            f"Knative eventing is installed, but the CRD of {kind.name} is that of Penstock, which lacks some of "
+            "Knative's fields"
+        )
         hint = "apply eventing-crds.yaml of your release of Knative eventing again; Penstock works with it"
         return warning(found, hint)
     if not of_knative and not _is_ours(there):

@@ -86,7 +86,7 @@ def _of_channel(channel: Channel, config: ControllerConfig) -> list[WantedTopic]
     policy = {} if channel.external or _POLICY not in configs else {_POLICY: configs[_POLICY]}
     room = {_BYTES: int(configs[_BYTES])} if _BYTES in configs else {}
     kept = {key: value for key, value in dlq.items() if key != _BYTES}
-    missing = "create it, or correct the Broker: the topic is not Penstock's" if channel.external else ""
+    missing = "create the topic, or correct the Broker: Penstock does not create this topic" if channel.external else ""
     missing = missing or _CONTROLLER_MAKES_IT
     return [
         WantedTopic(channel.topic, channel.partitions, policy, room, if_missing=missing),
@@ -141,7 +141,7 @@ def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterabl
         yield (
             Level.PROBLEM,
             what,
-            f"bring the other brokers back; with {count(facts.replicas, 'replica')} {IN_SYNC} may be less",
+            f"start the other brokers again; with {count(facts.replicas, 'replica')} {IN_SYNC} may be lower",
         )
     if laptop:
         return
@@ -150,7 +150,7 @@ def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterabl
             "set PENSTOCK_INTERNAL_REPLICATION and replicationFactor of channels to 3 for new topics; raise existing "
             "ones with kafka-reassign-partitions.sh"
         )
-        yield Level.WARNING, "one replica: its broker takes the events with it", hint
+        yield Level.WARNING, "one replica: if its broker is lost, so are the events", hint
     elif least == 1 and facts.replicas > 2:  # with two, one broker that is away would stop all writes
         hint = _set(IN_SYNC, "2")
         yield Level.WARNING, f"{IN_SYNC} is 1: an event that was accepted may be on one broker only", hint

@@ -42,7 +42,7 @@ async def _export(settings: Settings, context: str, namespaces: Sequence[str]) -
         for namespace, name in sorted(config_maps_needed(objects["Broker"])):
             found = await get_unless((NOT_FOUND,), api, path_of("ConfigMap", namespace, name))
             if found is None:
-                missing.append(LeftOut("ConfigMap", namespace, name, "a Broker refers to it, and it is not there"))
+                missing.append(LeftOut("ConfigMap", namespace, name, "a Broker refers to it, but it does not exist"))
             else:
                 objects["ConfigMap"].append(found)
         done = export(objects, core=core)

@@ -111,7 +111,10 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
         except _CannotBeExported as problem:
             left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
     for (namespace, uid), one in entries.items():
-        why = f"it is deleted; core left its entry (uid {uid}) in KafkaChannel {one.channel}, which is not served"
+        why = (
+            f"the Subscription is deleted. Knative's core left its entry (uid {uid}) in KafkaChannel {one.channel}, "
+            "and the entry is not served"
+        )
         left_out.append(LeftOut("Subscription", namespace, one.name, why, others=True))
     return Export(tuple(found), tuple(left_out))
 
@@ -193,7 +196,7 @@ def _serve_from(channel: str, spec: dict[str, Any], namespace: str, notes: list[
     ref = spec.get("channel") or {}
     if ref.get("kind") != "KafkaChannel":
         notes.append(
-            f"spec.channel was a ref to {ref.get('kind')} {namespace}/{ref.get('name')}, in front of this one."
+            f"spec.channel was a ref to {ref.get('kind')} {namespace}/{ref.get('name')}, in front of this channel."
         )
         spec["channel"] = {"apiVersion": API_VERSIONS["KafkaChannel"], "kind": "KafkaChannel", "name": channel}
 

@@ -56,8 +56,8 @@ def write(documents: Iterable[Exported], folder: Path, *, force: bool) -> int:
         if there and not force:
             more = f" and {len(there) - 3} more" if len(there) > 3 else ""
             raise PenstockError(
-                f"These files are there already, with another content: {', '.join(there[:3])}{more}.",
-                "Nothing was written. Choose another folder, or use --force to overwrite them.",
+                f"These files already exist with different content: {', '.join(there[:3])}{more}.",
+                "Nothing was written. Choose another folder, or use --force to overwrite these files.",
             )
         for path, text in changed.items():
             path.parent.mkdir(parents=True, exist_ok=True)

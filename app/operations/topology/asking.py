@@ -18,7 +18,7 @@ def read_document(path: Path, option: str) -> Topology:
     except OSError as problem:
         raise UsageError(
             f"{option} {path} cannot be read: {problem.strerror or problem}.",
-            "Give the topology.json of an earlier run.",
+            "Name the topology.json of an earlier run.",
         ) from problem
 
 
@@ -36,7 +36,10 @@ def choose_vertex(topology: Topology, wish: str) -> Vertex:
         (*(vertex.label for vertex in topology.vertices), *map(short_name, topology.vertices), *names)
     )
     if topology.partial:
-        place, all_of_them = "the document, which has a part of the map", "Without --from, the whole map is searched."
+        place, all_of_them = (
+            "the document, which contains only a part of the map",
+            "Remove --from to search the whole map.",
+        )
     else:
         place, all_of_them = "the topology", "`penstock topology -o csv` lists them all."
     hint = meant(wish, similar, all_of_them)

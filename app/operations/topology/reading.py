@@ -29,8 +29,8 @@ from tables.subscriber_details import SubscriberDetails
 if TYPE_CHECKING:
     from analytics.topology.model.arrivals import Arrivals, Stream
 
-MAKE_TABLES = "Create them: penstock job traffic."
-_TURN_ON = "Workers write it while PENSTOCK_TRAFFIC is on."
+MAKE_TABLES = "Create them with `penstock job traffic`."
+_TURN_ON = "Workers write this topic while PENSTOCK_TRAFFIC is true."
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def traffic_of(
             return replace(counted, notes=(*notes, *counted.notes)), tier
     window, of = Window(), Tier.NONE
     if query.tier is not Tier.NONE and not query.is_current:
-        notes.append("The statuses of workers are of now, so they say nothing of a window that ended before.")
+        notes.append("The statuses of workers are current, so they have no numbers of a window that has ended.")
     elif query.tier is not Tier.NONE and workers:
         window, of = Window(query.now - 60.0, query.now), Tier.STATUS
     return Counted((), None, window, tuple(notes)), of
@@ -238,7 +238,7 @@ def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None, ol
     be too low.
     """
     if span is None and not (workers and (older or query.is_current)):
-        why = "none before it" if workers else "no worker runs"
+        why = "no worker wrote to it before" if workers else "no worker runs"
         raise NoTrafficError(
             f"The topic {traffic_topic(query.instance)} has no record in the window, and {why}.", _TURN_ON
         )

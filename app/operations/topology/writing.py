@@ -36,7 +36,7 @@ def write_report(topology: Topology, folder: Path, difference: Difference | None
         return [_whole(folder / name, write) for name, write in made]
     except OSError as problem:
         raise PenstockError(
-            f"The report cannot be written to {folder}: {os_reason(problem)}.", "Name another folder: --out."
+            f"The report cannot be written to {folder}: {os_reason(problem)}.", "Name another folder with --out."
         ) from problem
 
 

@@ -59,7 +59,7 @@ class OneByOne:
         self._waiting.append((done, headers, message))
         if self.state is State.UNUSED:
             log.warning(
-                "a batch was rejected as too large: its records are sent again one by one", topic=message.topic()
+                "Kafka rejected a batch as too large; its records are sent again one by one", topic=message.topic()
             )
             self.state = State.STARTING
             self._producer = self._make()

@@ -13,7 +13,7 @@ from tables.kafka.connection.secret import Hidden
 from web.ingress.senders import TOKEN_BYTES_MAX
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750
-_HINT = "Write one token into it, as `penstock token` shows it, and nothing else."
+_HINT = "Write into this file the token that `penstock token` shows, and nothing else."
 
 
 def read_own_token(path: Path) -> Hidden:

@@ -57,7 +57,7 @@ def _entries(path: Path, hint: str) -> Any:
         raise UsageError(f"{path} cannot be read ({problem.strerror}).", hint) from problem
     except ValueError:
         # Of a date or a number, such as name: 2024-02-30.
-        raise UsageError(f"{path} has a value that is not valid; write texts in quotes.", hint) from None
+        raise UsageError(f"{path} has a value that is not valid; put texts in quotes.", hint) from None
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
@@ -67,7 +67,7 @@ def _entries(path: Path, hint: str) -> Any:
 def parse_tokens(entries: Any, keys: Sequence[str] = KEYS) -> tuple[dict[bytes, Sender], list[str]]:
     """SHA-256 -> sender, and a sentence for each problem. `keys`: those that an entry may have."""
     if entries is None:
-        return {}, ["it is empty; write [] if there is no token"]  # or it is just being written
+        return {}, ["it is empty; write [] for no tokens"]  # or it is just being written
     if not isinstance(entries, list):
         return {}, ["it is not a list of tokens"]
     found: dict[bytes, Sender] = {}
@@ -76,7 +76,7 @@ def parse_tokens(entries: Any, keys: Sequence[str] = KEYS) -> tuple[dict[bytes, 
         wrong = _problem(entry, keys)
         if not wrong:
             summed = bytes.fromhex(entry["sha256"])
-            wrong = "its sha256 is that of an earlier token" if summed in found else ""
+            wrong = "its sha256 is the same as that of an earlier token" if summed in found else ""
             found.setdefault(summed, Sender(entry["name"], frozenset(_targets(entry))))
         if wrong:
             problems.append(f"token {number}: {wrong}")
@@ -87,7 +87,7 @@ def _problem(entry: Any, keys: Sequence[str]) -> str:
     if not isinstance(entry, Mapping):
         return "it is not a mapping"
     if unknown := sorted(str(key) for key in entry.keys() - set(keys)):
-        return f"{', '.join(unknown)[:64]} is not one of {', '.join(keys)}"
+        return f"{', '.join(unknown)[:64]} is not a known key; use {', '.join(keys)}"
     if not isinstance(entry.get("name"), str) or not entry["name"]:
         return "it has no name"
     if not isinstance(entry.get("sha256"), str) or not _SUM.fullmatch(entry["sha256"]):

@@ -160,7 +160,11 @@ class TrafficWindows:
                 self._topics.doubt()
                 self._count("failed")
                 wait_s = next(waits_s)
-                log.warning("traffic windows are not updated for a while", reason=_words(problem), again_in_s=wait_s)
+                log.warning(
+                    "traffic windows are not updated now; the app that sums them up is started again",
+                    reason=_words(problem),
+                    again_in_s=wait_s,
+                )
                 await asyncio.sleep(wait_s)
 
     async def _once(self) -> NoReturn:

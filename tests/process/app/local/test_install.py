@@ -54,7 +54,9 @@ def test_ctrl_c_is_one_sentence(stage: str, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everything that runs in it
         errors = process.communicate(timeout=_LIMIT_S)[1]
     assert process.returncode == 130
-    assert errors.strip() == "Interrupted. The same command goes on with what is downloaded already."
+    assert (
+        errors.strip() == "Interrupted. Run the same command again to continue; downloads that are complete are kept."
+    )
 
 
 @pytest.mark.parametrize(

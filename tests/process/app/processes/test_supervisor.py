@@ -64,7 +64,7 @@ def test_a_folder_whose_name_is_too_long_is_one_sentence(tmp_path: Path) -> None
     folder = tmp_path / ("long" * 20)
     done = processes.run(_WORKER, _environment(folder))
     assert done.returncode == 2
-    assert "Set TMPDIR to a folder with a shorter name." in done.stderr
+    assert "Set TMPDIR to a folder with a shorter path." in done.stderr
     assert "a worker process was started" not in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(folder.iterdir())

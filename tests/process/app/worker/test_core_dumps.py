@@ -57,7 +57,7 @@ def _aborted(folder: Path, more: Mapping[str, str]) -> Path:
     }
     run = folder / "run"
     with Child("worker", [*_SHELL, sys.executable, "-m", "app", "worker"], run, env) as worker:
-        wait_until("it waits for Kafka", lambda: "does not answer" in worker.tail(), LIMIT_S)
+        wait_until("the controller waits for Kafka", lambda: "does not answer" in worker.tail(), LIMIT_S)
         worker.process.send_signal(signal.SIGABRT)
         assert worker.wait(LIMIT_S) == -signal.SIGABRT
     return run

@@ -87,7 +87,7 @@ def test_files_with_the_same_content_are_no_change(world: World) -> None:
     [
         (lambda world: world.write(drain_s="canary"), "PENSTOCK_DRAIN_S='canary' from the file"),
         (lambda world: write_secret(world.secret, password=""), "PLAIN needs password"),
-        (lambda world: world.file.unlink(), "there is no such file"),
+        (lambda world: world.file.unlink(), "does not exist"),
     ],
 )
 def test_what_is_not_valid_is_not_used(world: World, change: Callable[[World], object], problem: str) -> None:
@@ -102,7 +102,7 @@ def test_what_is_not_valid_is_not_used(world: World, change: Callable[[World], o
     with capture_logs() as logs:
         assert not world.look(), "it is as it was"
     assert world.renewal.problem is None
-    assert [line["event"] for line in logs] == ["the files are again as they were"]
+    assert [line["event"] for line in logs] == ["the files are as they were before"]
 
 
 @pytest.mark.parametrize(("name", "hint"), [("http_port", "PENSTOCK_HTTP_PORT"), ("admin_port", "PENSTOCK_ADMIN_PORT")])

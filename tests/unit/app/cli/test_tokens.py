@@ -37,7 +37,7 @@ def test_an_entry_is_added_to_a_file_without_one(before: str | None, tmp_path: P
         (b"- {name: \xff}", "is not UTF-8"),
         (b"[{name: shop, sha256: x}]", "tokens.yaml"),
         (b"a: b\n", "tokens.yaml"),
-        (b"- name: 2024-02-30\n", "not valid; write texts in quotes"),
+        (b"- name: 2024-02-30\n", "not valid; put texts in quotes"),
     ],
 )
 def test_a_file_that_cannot_have_it_stays_as_it_is(before: bytes, says: str, tmp_path: Path) -> None:
@@ -78,5 +78,5 @@ def test_a_token_is_for_one_of_both(arguments: list[str], says: str) -> None:
 def test_a_file_of_senders_is_none_of_the_console(tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     token(file, "shop")
-    with pytest.raises(UsageError, match="token 1: channels is not one of name, sha256"):
+    with pytest.raises(UsageError, match="token 1: channels is not a known key; use name, sha256"):
         read_names(file)

@@ -22,7 +22,7 @@ def test_a_wheel_has_its_own_examples(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(packaged, "_EXAMPLES", (tmp_path / "app" / "examples", tmp_path / "examples"))
     assert packaged.example("quickstart") == tmp_path / "app" / "examples" / "quickstart"
     assert not packaged.is_repository()
-    with pytest.raises(PenstockError, match="The example topology is missing in this installation"):
+    with pytest.raises(PenstockError, match="This installation does not have the example topology"):
         packaged.example("topology")
 
 

@@ -100,6 +100,8 @@ def test_a_namespace_has_its_own_resources_and_problems_and_those_of_files() -> 
     assert rejected.records == ()
     assert rejected.report is not None
     assert [one.kind for one in rejected.report.problems] == ["File", "Trigger"]
-    with pytest.raises(PenstockError, match="in namespace nothing; known: ns, other, rejected") as error:
+    with pytest.raises(
+        PenstockError, match="The namespace nothing has no channels or subscriptions; known: ns, other, rejected"
+    ) as error:
         in_namespace(contract, "nothing")
-    assert error.value.hint == "Choose one of them with --namespace, or take all with -A."
+    assert error.value.hint == "Choose another namespace with --namespace, or use -A for all namespaces."

@@ -267,10 +267,10 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
             "PENSTOCK_BROKER_TOPIC_TEMPLATE=mine.*for example mine-events",
         ),
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
-        ({"own_token": "file:token"}, "PENSTOCK_INGRESS_URL only, which is not set"),
+        ({"own_token": "file:token"}, "sent only to the address of PENSTOCK_INGRESS_URL, which is not set"),
         (
             {"console": "read", "admin_bind": "0.0.0.0"},
-            "would let everybody in; set PENSTOCK_CONSOLE_TOKENS=file:FILE too",
+            "would let everybody in; also set PENSTOCK_CONSOLE_TOKENS=file:FILE",
         ),
         ({"console": "write", "admin_bind": "::"}, "PENSTOCK_CONSOLE=write with PENSTOCK_ADMIN_BIND=::"),
     ],
@@ -313,7 +313,7 @@ def test_an_unknown_override_is_an_error() -> None:
 def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CONFIG", str(tmp_path / "none.env"))
 
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match="does not exist"):
         load_settings()
 
 

@@ -148,7 +148,7 @@ def test_addresses_of_guesses_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("entries", "problems"),
     [
-        (None, ["it is empty; write [] if there is no token"]),
+        (None, ["it is empty; write [] for no tokens"]),
         ([], []),
         ([ENTRY], []),
         ({}, ["it is not a list of tokens"]),
@@ -157,7 +157,7 @@ def test_addresses_of_guesses_are_bounded() -> None:
         ([{**ENTRY, "name": ""}], ["token 1: it has no name"]),
         ([{**ENTRY, "name": 1}], ["token 1: it has no name"]),
         ([{**ENTRY, "sha256": "t0ken"}], ["token 1: its sha256 is not 64 hexadecimal digits"]),
-        ([ENTRY, ENTRY], ["token 2: its sha256 is that of an earlier token"]),
+        ([ENTRY, ENTRY], ["token 2: its sha256 is the same as that of an earlier token"]),
         ([{**ENTRY, "channels": "a/b"}], ["token 1: channels is not a list"]),
         ([{**ENTRY, "brokers": ["b"]}], ["token 1: 'b' of brokers is not NAMESPACE/NAME or NAMESPACE/*"]),
         ([{**ENTRY, "brokers": ["*/b"]}], ["token 1: '*/b' of brokers is not NAMESPACE/NAME or NAMESPACE/*"]),

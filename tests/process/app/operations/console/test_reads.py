@@ -73,8 +73,8 @@ async def test_the_state_is_the_last_one_while_kafka_is_away(
     ("problem", "said"),
     [
         (PenstockError("The topic t cannot be read.", "Look."), "The topic t cannot be read. Look."),
-        (TimeoutError(), "Kafka has not answered in time."),
-        (KeyError("x"), "It could not be read. The log of the worker says why."),
+        (TimeoutError(), "Kafka did not answer in time."),
+        (KeyError("x"), "The console could not read this from Kafka. The log of the worker has the reason."),
     ],
 )
 async def test_what_could_not_be_read_says_why_until_it_is_read(problem: Exception, said: str) -> None:

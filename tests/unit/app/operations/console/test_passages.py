@@ -42,13 +42,13 @@ def _letter(**changes: str) -> DeadLetter:
 @pytest.mark.parametrize(
     ("position", "verdict", "why"),
     [
-        (_position(8), Verdict.DELIVERED, "and there is no dead letter of it"),
-        (_position(7), Verdict.WAITING, "It is the next of its partition, by the last commit."),
+        (_position(8), Verdict.DELIVERED, "because it has no dead letter"),
+        (_position(7), Verdict.WAITING, "It is the next event of its partition, by the last commit."),
         (_position(3), Verdict.WAITING, "At most 4 events of its partition are before it"),
-        (_position(3, 7), Verdict.DELIVERED, "Its offset is settled"),
+        (_position(3, 7), Verdict.DELIVERED, "The event is settled"),
         (_position(7, o7=2), Verdict.RETRYING, "2 attempts have failed."),
         (_position(None), Verdict.WAITING, "At most 7 events"),
-        (None, Verdict.UNKNOWN, "Kafka has not returned the offsets"),
+        (None, Verdict.UNKNOWN, "Kafka did not return the offsets"),
     ],
 )
 def test_offsets_say_how_far_it_is(position: GroupOffset | None, verdict: Verdict, why: str) -> None:
@@ -72,7 +72,7 @@ def test_without_all_dead_letters_nobody_knows_that_it_was_delivered() -> None:
 def test_what_settled_means_depends_on_the_subscription() -> None:
     dropping = replace(_SUBSCRIPTION, exhausted=OnRetriesExhausted.IGNORE)
     sinking = replace(_SUBSCRIPTION, delivery=DeliverySpec(dead_letter_sink=Addressable("http://sink/")))
-    assert "or dropped when its retries ended" in passage(_RECORD, dropping, _position(8), [], None).why
+    assert "or dropped when its retries were used up" in passage(_RECORD, dropping, _position(8), [], None).why
     assert "or sent to the dead letter sink http://sink/" in passage(_RECORD, sinking, _position(8), [], None).why
 
 
@@ -81,7 +81,7 @@ def test_a_delivery_that_fails_says_when_it_is_tried_again() -> None:
     found = passage(_RECORD, _SUBSCRIPTION, _position(7), heads, None)
     assert (found.verdict, found.why) == (
         Verdict.RETRYING,
-        "3 attempts have failed; the next is at 2027-01-15T08:00:00Z.",
+        "3 attempts have failed. The next attempt is at 2027-01-15T08:00:00Z.",
     )
 
 
@@ -96,7 +96,7 @@ def test_a_dead_letter_counts_first() -> None:
     letter = _letter()
     found = passage(_RECORD, _SUBSCRIPTION, _position(8), [], (letter, None))
     assert (found.verdict, found.letter) == (Verdict.LETTER, "t.dlq/0/3")
-    assert found.why == "It is a dead letter: the answer was 400."
+    assert found.why == "The event is a dead letter: the answer was 400."
     again = passage(_RECORD, _SUBSCRIPTION, _position(8), [], (letter, "2026-01-01T00:00:00Z"))
     assert (again.verdict, again.letter) == (Verdict.REDRIVEN, "t.dlq/0/3")
 

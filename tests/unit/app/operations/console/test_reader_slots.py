@@ -19,9 +19,9 @@ async def test_a_thread_that_is_left_behind_keeps_its_slot_until_it_ends() -> No
     reads, go, runs = EventReads("penstock", tables, tables, {}, Limits()), threading.Event(), []
     try:
         for _ in range(2):
-            with pytest.raises(NotReadyError, match="has not answered in time"):
+            with pytest.raises(NotReadyError, match="did not answer in time"):
                 await reads.in_thread(go.wait, 0.05)
-        with pytest.raises(NotReadyError, match="many people read at once"):
+        with pytest.raises(NotReadyError, match="too many people read at the same time"):
             await reads.in_thread(lambda: runs.append(1), 0.2)
         assert runs == []
     finally:

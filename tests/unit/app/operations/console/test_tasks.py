@@ -87,7 +87,7 @@ async def test_two_clicks_stop_once() -> None:
     await asyncio.gather(tasks.stop_one(task.id, audit.stop), tasks.stop_one(task.id, audit.stop))
     assert stops == [1]
     assert not tasks.shown[0].can_stop
-    with pytest.raises(UsageError, match="has ended, or is about to"):
+    with pytest.raises(UsageError, match="has already ended, or is about to"):
         await tasks.stop_one(task.id, audit.stop)
     done.set()
     await tasks.leave(60)
@@ -114,9 +114,9 @@ async def test_what_runs_has_ended_and_is_recorded_before_the_process_ends() -> 
     await asyncio.wait_for(begun.wait(), 60)
     await tasks.leave(60)
 
-    assert reasons == ["the worker stops"]
+    assert reasons == ["the worker is stopping"]
     assert audit.records == ["start", "ended"]
-    with pytest.raises(NotReadyError, match="This worker stops"):
+    with pytest.raises(NotReadyError, match="This worker is stopping"):
         await tasks.start(Running("anna", "seek", "all"), work, audit.start)
 
 

@@ -150,7 +150,7 @@ def test_marks_of_what_is_gone() -> None:
 
 @pytest.mark.parametrize("text", ["", "t", "t/1", "t/x/1", "t/1/-1", "/1/2", "t/1/²", "t/0/" + "9" * 5000])
 def test_what_names_no_letter(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a letter's reference"):
+    with pytest.raises(UsageError, match="is not a valid reference to a letter"):
         read_ref(text)
 
 

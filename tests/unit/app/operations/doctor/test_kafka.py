@@ -96,7 +96,7 @@ def _set(config: str) -> str:
          _set("cleanup.policy=compact")),
         (COMPACTED, _topic(segment_ms="1"), "warning", "segment.ms is 1 instead of", _set("segment.ms=3600000")),
         (COMPACTED, _topic(2), "problem", "2 partitions, where Penstock expects 1", "see `penstock status`"),
-        (COMPACTED, _topic(in_sync=1), "problem", "in sync: 1 replica; min.insync.replicas is 2", "bring the other"),
+        (COMPACTED, _topic(in_sync=1), "problem", "in sync: 1 replica; min.insync.replicas is 2", "start the other"),
         (COMPACTED, _topic(replicas=1, in_sync=1, min_insync_replicas="1"), "warning", "one replica",
          "set PENSTOCK_INTERNAL_REPLICATION"),
         (COMPACTED, _topic(min_insync_replicas="1"), "warning", "on one broker only", _set("min.insync.replicas=2")),

@@ -93,7 +93,7 @@ def test_an_answer_from_a_part_of_a_map_says_so(tmp_path: Path, capsys: pytest.C
         assert run(capsys, *question, "--from", str(path)).splitlines()[-1].endswith(words)
         assert json.loads(run(capsys, *question, "--from", str(path), "-o", "json"))["complete"] is False
     with pytest.raises(
-        PenstockError, match=r"no vertex zzz in the document, which has a part of the map; .*Without --fr"
+        PenstockError, match=r"no vertex zzz in the document, which contains only a part of the map; .*Remove --fr"
     ):
         run(capsys, "impact", "zzz", "--from", str(path))
 

@@ -63,7 +63,7 @@ def test_rates_of_now_are_not_those_of_a_window_that_ended_before(
     counted, used = traffic_of(query(until_ago_s, wish), 1, no_traffic, no_traffic)
 
     assert (used, counted.window) == (tier, window)
-    assert any("The statuses of workers are of now" in note for note in counted.notes) == (until_ago_s > 0)
+    assert any("The statuses of workers are current" in note for note in counted.notes) == (until_ago_s > 0)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_rates_of_now_are_not_those_of_a_window_that_ended_before(
     [
         (0, 1, False, None),
         (86_400, 1, True, None),
-        (86_400, 1, False, "none before it"),
+        (86_400, 1, False, "no worker wrote to it before"),
         (86_400, 0, True, "no worker runs"),
         (0, 0, False, "no worker runs"),
     ],

@@ -61,8 +61,7 @@ def lag(
         ),
     ] = "",
     subscription: Annotated[
-        str,
-        typer.Option("--subscription", "-s", help="The same as NAME.", autocompletion=complete_subscription),
+        str, typer.Option("--subscription", "-s", help="The same as NAME.", autocompletion=complete_subscription)
     ] = "",
     channel: Annotated[
         str,

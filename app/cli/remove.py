@@ -144,10 +144,7 @@ def read_name(text: str) -> str:
     kind, _, rest = text.partition("/")
     namespace, _, name = rest.partition("/")
     if kind.lower() not in KINDS or not namespace or not name or "/" in name:
-        raise UsageError(
-            f"{text!r} is not KIND/NAMESPACE/NAME.",
-            "Write it like Subscription/default/billing.",
-        )
+        raise UsageError(f"{text!r} is not KIND/NAMESPACE/NAME.", "Write it like Subscription/default/billing.")
     return f"{KINDS[kind.lower()]}/{namespace}/{name}"
 
 

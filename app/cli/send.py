@@ -51,15 +51,9 @@ def send(
     source: Annotated[str, typer.Option("--source", help="The event's source, a URI reference.")] = "/penstock/send",
     id_: Annotated[str, typer.Option("--id", help="The event's id; --count appends -1, -2, ... to it.")] = "",
     data: Annotated[str | None, typer.Option("--data", help="The event's data, as text.")] = None,
-    data_file: Annotated[
-        str, typer.Option("--data-file", help="A file with the event's data (- = standard input).")
-    ] = "",
+    data_file: Annotated[str, typer.Option("--data-file", help="A file with the data (- = standard input).")] = "",
     content_type: Annotated[
-        str,
-        typer.Option(
-            "--content-type",
-            help="Media type of the data; by default application/json if the data is JSON, else text/plain.",
-        ),
+        str, typer.Option("--content-type", help="By default application/json if the data is JSON, else text/plain.")
     ] = "",
     key: Annotated[
         str, typer.Option("--key", help="The event's partitionkey attribute; events with the same key stay in order.")
@@ -70,14 +64,9 @@ def send(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="'Name: value': another HTTP header; may be repeated.")
     ] = None,
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="Number of events to send, one after the other.")
-    ] = 1,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Number of events to send, in sequence.")] = 1,
     kafka: Annotated[
-        str,
-        typer.Option(
-            "--kafka", help="HOST:PORT of Kafka, to list the existing channels if this channel does not exist."
-        ),
+        str, typer.Option("--kafka", help="HOST:PORT of Kafka, to list channels if this channel does not exist.")
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:

@@ -52,8 +52,7 @@ def redrive(
     subscription: SubscriptionOption = "",
     channel: ChannelOption = "",
     everything: Annotated[
-        bool,
-        typer.Option("--all", help="The letters of all subscriptions; with -n, of all subscriptions in a namespace."),
+        bool, typer.Option("--all", help="The letters of all subscriptions, or with -n of one namespace.")
     ] = False,
     topic: Topic = "",
     reason: Reason = "",
@@ -64,9 +63,7 @@ def redrive(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be redriven, but send nothing.")] = False,
     yes: Yes = False,
-    rate: Annotated[
-        str, typer.Option("--rate", help="Rate limit, such as 20/s or 100/m; by default there is no limit.")
-    ] = "",
+    rate: Annotated[str, typer.Option("--rate", help="Rate limit, such as 20/s or 100/m; by default no limit.")] = "",
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Redrive at most this many letters.")] = None,
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries for each letter.")] = 3,
     in_flight: Annotated[

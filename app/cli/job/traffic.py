@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 Channels = Annotated[
     list[str] | None,
     typer.Option(
-        "--channel",
-        help="Count only the channel NAMESPACE/NAME (with --since or --until).",
-        autocompletion=complete_channel,
+        "--channel", help="With --since or --until: only the channel NAMESPACE/NAME.", autocompletion=complete_channel
     ),
 ]
 
@@ -44,10 +42,7 @@ def traffic(
     remote: Remote = "",
     kafka: Kafka = "",
     since: Annotated[
-        str,
-        typer.Option(
-            "--since", help="Count a time range that begins at: how long ago (90s, 10m, 2d), or an RFC 3339 time."
-        ),
+        str, typer.Option("--since", help="Start of a time range: how long ago (90s, 10m, 2d), or an RFC 3339 time.")
     ] = "",
     until: Annotated[str, typer.Option("--until", help="End of the time range, in the same format.")] = "",
     channels: Channels = None,
@@ -55,19 +50,13 @@ def traffic(
         bool, typer.Option("--once/--follow", help="Exit when everything is counted, or run until Ctrl-C.")
     ] = True,
     records: Annotated[
-        bool,
-        typer.Option(
-            "--records/--no-records", help="Read the topics of channels, or only the traffic topic that workers write."
-        ),
+        bool, typer.Option("--records/--no-records", help="Read the topics of channels, or only the traffic topic.")
     ] = True,
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Estimate from offsets, without reading records and without Spark.")
     ] = False,
     folder: Annotated[
-        str,
-        typer.Option(
-            "--folder", help="Where the tables are: a folder or s3a://BUCKET/FOLDER; by default PENSTOCK_TRAFFIC_DIR."
-        ),
+        str, typer.Option("--folder", help="Tables: a folder or s3a://BUCKET/FOLDER; by default PENSTOCK_TRAFFIC_DIR.")
     ] = "",
     reset: Annotated[
         bool, typer.Option("--reset", help="Delete the tables, then count again what Kafka still has.")
@@ -106,16 +95,9 @@ def traffic(
         show_offsets(client, channels or [], span, output)
         return
     if channels and span is None:
-        raise UsageError(
-            "--channel needs a time range.",
-            "Add --since, such as --since 1h, or remove --channel to count all channels.",
-        )
+        raise UsageError("--channel needs a time range.", "Add --since, or remove --channel to count all channels.")
     if span is not None and (not once or reset):
-        raise UsageError(
-            "--since and --until cannot be combined with --follow and --reset: a time range is counted once, into a "
-            "new folder.",
-            "Remove --follow and --reset.",
-        )
+        raise UsageError("A time range is counted once, into a new folder.", "Remove --follow and --reset.")
     options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()))
     options.check()
     plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)

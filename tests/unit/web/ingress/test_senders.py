@@ -153,7 +153,7 @@ def test_addresses_of_guesses_are_bounded() -> None:
         ([ENTRY], []),
         ({}, ["it is not a list of tokens"]),
         (["x"], ["token 1: it is not a mapping"]),
-        ([{**ENTRY, "token": "t"}], ["token 1: token is not one of name, sha256, channels, brokers"]),
+        ([{**ENTRY, "token": "t"}], ["token 1: token is not a known key; use name, sha256, channels, brokers"]),
         ([{**ENTRY, "name": ""}], ["token 1: it has no name"]),
         ([{**ENTRY, "name": 1}], ["token 1: it has no name"]),
         ([{**ENTRY, "sha256": "t0ken"}], ["token 1: its sha256 is not 64 hexadecimal digits"]),

@@ -154,7 +154,9 @@ class Executor:
         found = await self._blocking("observing topics and groups", partial(self._observe, wanted))
         for group, why in found.unknown.items():
             if self._unknown.get(group) != why:
-                log.warning("a group cannot be observed; what concerns it waits", group=group, reason=why)
+                log.warning(
+                    "a consumer group cannot be observed; changes that depend on it wait", group=group, reason=why
+                )
         self._unknown = found.unknown
         return found
 
@@ -232,11 +234,13 @@ class Executor:
         assert isinstance(action, Forget | CancelRemoval), "the caller has looked"
         if isinstance(action, Forget):
             if action.why:
-                log.error("removal was given up", target=action.target, reason=action.why)
+                log.error("a removal was given up", target=action.target, reason=action.why)
         else:
             removal = state.removals[action.uid]
             log.info(
-                "resource is in a file again before it was removed; it stays", kind=removal.kind, resource=removal.label
+                "a resource is kept, because its file was added again before it was removed",
+                kind=removal.kind,
+                resource=removal.label,
             )
         return state.without_removal(action.uid)
 
@@ -280,7 +284,7 @@ class Executor:
     def _log_removal(removal: Removal) -> None:
         what = {"kind": removal.kind, "resource": removal.label}
         if removal.topics:
-            log.warning("resource was removed; deleting its topics", **what, topics=", ".join(removal.topics))
+            log.warning("resource was removed; its topics are being deleted", **what, topics=", ".join(removal.topics))
         else:
             log.info("resource was removed", **what, group=removal.group)
 

@@ -336,7 +336,8 @@ class Controller:
         await self._state.write(state)
         for one in given_up:
             log.warning(
-                "resource has vanished without being deleted; its topics stay, delete them if nobody needs them",
+                "a resource is gone without having been deleted; its topics are kept, delete them if they are not "
+                "needed",
                 kind=one.kind,
                 resource=one.label,
                 topics=", ".join(one.topics),
@@ -356,7 +357,7 @@ class Controller:
     def _schedule(self, term: Term, *, is_written: bool) -> None:
         """Decide when to observe Kafka again without a change here. `is_written`: no status was put off."""
         if term.failure:
-            log.info("controller has recovered", tries=term.failed_tries)
+            log.info("controller makes progress again", tries=term.failed_tries)
         term.failure = self.problem = ""
         if self._executor.failures:
             return  # `_retry_later` has set the time
@@ -396,5 +397,5 @@ class Controller:
         pause_s = exponential_s(term.failed_tries, self._config.poll_s, self._config.backoff_max_s)
         term.retry_at = time.monotonic() + pause_s
         if failure and failure != term.failure:
-            log.warning("controller cannot make progress; retrying", reason=failure)
+            log.warning("controller cannot make progress; it tries again", reason=failure)
         self.problem = term.failure = failure or term.failure

@@ -234,7 +234,7 @@ class Lifecycle:
         if parts.spans is not None:
             await parts.spans.stop(GLANCE_S)
         if self.ports.are_passed_on:
-            log.info("the worker executes its command again" if self._seat is None else "the worker has handed over")
+            log.info("worker executes its command again" if self._seat is None else "worker has handed over")
             self.ports.execute_again()
         await asyncio.gather(parts.contract.stop(), parts.status.stop())
         for watching in self._watching:

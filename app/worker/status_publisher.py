@@ -120,4 +120,4 @@ def _rest_s(publish: Callable[[], None]) -> float:
 
 def _stored(failure: object) -> None:
     if failure is not None:
-        log.debug("the status record was not stored", reason=str(failure))
+        log.debug("status record was not stored", reason=str(failure))

@@ -101,7 +101,7 @@ class LeaderStateStore:
             send(self._produce, self._topic, None if row is None else encode_row(row), key.encode(), [], 0)
             for key, row in records
         ]
-        await all_stored(waiting, self._limit_s, "recording what the next leader must know")
+        await all_stored(waiting, self._limit_s, "recording the leader state")
 
 
 def _swept(failure: ProduceFailure | None) -> None:

@@ -75,5 +75,8 @@ async def read_back(changed: asyncio.Event, there: Callable[[], bool], limit_s: 
                 changed.clear()
                 await changed.wait()
     except TimeoutError as problem:
-        message = f"{what}: stored, but not read back within {limit_s:g} s; the topic may have a newer one"
+        message = (
+            f"{what}: Kafka stored the record, but it was not read back within {limit_s:g} s; the topic may "
+            "have a newer one"
+        )
         raise KafkaFailed(message) from problem

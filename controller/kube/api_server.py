@@ -188,7 +188,7 @@ class ApiServer:
         except TimeoutError as problem:
             raise UsageError(
                 f"The kubeconfig's exec plugin gave no credentials within {CREDENTIALS_S:g} s.",
-                "`kubectl version` must work; perhaps the plugin waits for a login.",
+                "Check that `kubectl version` works. The plugin may be waiting for a login.",
             ) from problem
         except _CONFIGURATION as problem:
             raise not_valid(paths, problem) from problem
@@ -250,7 +250,7 @@ class ApiServer:
         except _NETWORK as problem:
             raise StreamCut(what, _why(problem)) from problem
         except ValueError as problem:
-            raise StreamCut(what, f"an event is not whole: {problem}") from problem
+            raise StreamCut(what, f"the watch returned an incomplete event: {problem}") from problem
         finally:
             response.close()
 
@@ -275,7 +275,7 @@ async def _refresh(loader: Any, settings: Configuration) -> None:
             async with asyncio.timeout(CREDENTIALS_S):
                 await loader.load_and_set(settings)
         except (kube_config.ConfigException, OSError) as problem:
-            reason = str(problem) or f"no credentials within {CREDENTIALS_S:g} s"
+            reason = str(problem) or f"the exec plugin gave no credentials within {CREDENTIALS_S:g} s"
             log.warning("the credentials of the kubeconfig cannot be renewed", reason=reason)
 
 
@@ -299,7 +299,7 @@ def _no_answer(what: str, problem: BaseException) -> ApiError:
 
 
 def _why(problem: BaseException) -> str:
-    return str(problem) or f"no answer ({type(problem).__name__})"
+    return str(problem) or f"it did not answer ({type(problem).__name__})"
 
 
 def _refused(what: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:

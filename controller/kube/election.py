@@ -104,7 +104,7 @@ class LeaseElection:
                 async with asyncio.timeout(limit_s):
                     await self._put("", taken=False)
             except (ApiError, TimeoutError) as problem:
-                log.info("the Lease was not given up; it expires", lease=self._name, reason=str(problem))
+                log.info("the Lease could not be released, and expires", lease=self._name, reason=str(problem))
 
     async def confirm(self) -> bool:
         """Whether Kafka confirms the lock, and the Lease is not about to expire."""
@@ -115,13 +115,13 @@ class LeaseElection:
     async def _run(self) -> None:
         while True:
             if self._renewed_s is not None and not self.has_lease:
-                await self._lose("it was not renewed in time")
+                await self._lose("the Lease was not renewed in time")
             try:
                 await self._step()
                 self._problem = ""
             except ApiError as problem:
                 if problem.status == CONFLICT:  # somebody was faster; read it again
-                    log.debug("the Lease has changed meanwhile", lease=self._name)
+                    log.debug("another process has changed the Lease", lease=self._name)
                 elif str(problem) != self._problem:
                     self._problem_since = self._problem_since if self._problem else time.time()
                     self._problem = str(problem)
@@ -140,7 +140,7 @@ class LeaseElection:
         asked_s = now_s()
         await self._put(self._me, taken=move is not Move.RENEW)
         if self._renewed_s is None:
-            log.info("this controller has the Lease", lease=self._name, namespace=self._api.namespace)
+            log.info("this controller holds the Lease", lease=self._name, namespace=self._api.namespace)
         self._renewed_s = asked_s
         if self._lock is None:
             self._lock = self._make_lock(self._on_lock)
@@ -175,7 +175,7 @@ class LeaseElection:
     async def _lose(self, why: str) -> None:
         """Whatever was the reason: the next time, another lock and another term."""
         if self._renewed_s is not None:
-            log.info("this controller has the Lease no more", lease=self._name, reason=why)
+            log.info("this controller no longer holds the Lease", lease=self._name, reason=why)
         self._renewed_s = None
         lock, self._lock = self._lock, None
         if lock is not None:

@@ -73,10 +73,10 @@ def plan_channel(
     hosts, addressable = _plan_hosts(channel, world, config, claims)
     if not topics.partitions:
         # The topics are not ready. A published channel is still served with its old record.
-        unpublished = unknown("ContractPublished", topics.condition.reason, "waits for the topic")
+        unpublished = unknown("ContractPublished", topics.condition.reason, "waiting until the topic is ready")
         contract_published = unpublished if published is None else _older(channel, published)
         if published is None:
-            addressable = unknown("Addressable", topics.condition.reason, "waits for the topic")
+            addressable = unknown("Addressable", topics.condition.reason, "waiting until the topic is ready")
         conditions = (topics.condition, contract_published, addressable)
         creation = _creation(channel, topic, topics.actions) if published is None else None
         return ChannelPlan(channel, topic, dlq_topic, published, conditions, topics.actions, creation)
@@ -126,7 +126,7 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
 
 def kafka_unavailable(type_: str, why: str) -> Condition:
     """What waits for Kafka, which does not answer."""
-    message = f"the controller cannot reach Kafka ({why}); until it can, nothing is changed or removed"
+    message = f"the controller cannot reach Kafka ({why}), and changes and removes nothing until it can"
     return unknown(type_, "KafkaUnavailable", message)
 
 
@@ -174,17 +174,22 @@ def _plan_topics(
     owner = claims.claim_topics(me, (topic, dlq_topic))
     if owner is not None and owner.leaving:
         message = (
-            f"topic {topic!r} or {dlq_topic!r} of a former {owner.label} is being removed, then it is created again"
+            f"topic {topic!r} or {dlq_topic!r} of a former {owner.label} is being removed; it is created again "
+            "after that"
         )
         return _Topics(unknown("TopicReady", "TopicBeingRemoved", message))
     if owner is not None:
-        message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this one or that one"
+        message = (
+            f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; give one of the two resources another name"
+        )
         return _Topics(false("TopicReady", "TopicConflict", message))
     if world.unavailable:
         return _Topics(kafka_unavailable("TopicReady", world.unavailable))
     seen = world.observed.topics.get(topic)
     if resource.external and seen is None:
-        message = f"there is no topic {topic!r}, which is not created because the annotation names it; create it"
+        message = (
+            f"there is no topic {topic!r}; create it, because Penstock does not create a topic that an annotation names"
+        )
         return _Topics(false("TopicReady", "TopicNotFound", message))
     unasked = () if ROOM in dict(resource.topic_configs) else (ROOM,)
     wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config), unasked)
@@ -203,7 +208,7 @@ def _plan_topics(
     if failure:
         condition = false("TopicReady", "KafkaRefused", failure)
     elif under_way:
-        condition = unknown("TopicReady", under_way, f"topic {topic!r}: waits for Kafka")
+        condition = unknown("TopicReady", under_way, f"waiting until Kafka has created or changed the topic {topic!r}")
     else:
         condition = true("TopicReady", TOPIC_DIFFERS if notes else "", "; ".join(notes))
     there = seen is not None and dlq_topic in world.observed.topics and not under_way
@@ -244,14 +249,17 @@ def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list
     notes: list[str] = []
     if seen is not None and seen.partitions > wish.partitions:
         notes.append(
-            f"the topic has {seen.partitions} partitions and keeps them, {resource.partitions_field} is "
-            f"{wish.partitions}: Kafka cannot lower them; write {seen.partitions}, or create another {resource.kind} "
+            f"the topic has {seen.partitions} partitions, but {resource.partitions_field} is "
+            f"{wish.partitions}, and Kafka cannot remove partitions; write {seen.partitions}, or create another "
+            f"{resource.kind} "
             "beside this one"
         )
     if seen is not None and seen.replication != wish.replication:
         notes.append(
-            f"the topic has replication factor {seen.replication}, {resource.replication_field} is {wish.replication}: "
-            "it is not changed here; write what the topic has, or move its replicas with Kafka's own tools"
+            f"the topic has replication factor {seen.replication}, but {resource.replication_field} is "
+            f"{wish.replication}, and "
+            "Penstock does not change it; write {seen.replication}, or reassign the replicas with "
+            "kafka-reassign-partitions.sh"
         )
     return notes
 
@@ -262,8 +270,8 @@ def _no_room(wish: CreateTopic, world: World) -> str:
     if not refused or seen is None:
         return ""
     return (
-        f"topic {wish.topic!r} keeps {ROOM} {seen.configs.get(ROOM)}, and larger records are refused: {refused}; "
-        "lower PENSTOCK_EVENT_BYTES_MAX, or have it allowed"
+        f"topic {wish.topic!r} has {ROOM} {seen.configs.get(ROOM)}, so Kafka refuses larger events ({refused}); "
+        "lower PENSTOCK_EVENT_BYTES_MAX, or ask the administrator of Kafka to allow a larger value"
     )
 
 
@@ -289,16 +297,20 @@ def _plan_hosts(
         # In a cluster a namespace may be another team's, and its Services lead where that team wants. Files that lie in
         # one directory have the same author.
         if world.cluster is not None and (other := owner_by_service(host, resource.namespace)) is not None:
-            problem = f"is the name of a Service of the namespace {other!r}, and belongs to that namespace"
+            problem = f"is the host name of a Service in the namespace {other!r}, and belongs to that namespace"
         if problem is None:
             hosts.append(host)
         else:
             taken.append(f"host {host!r} {problem}")
     if taken:
-        message = f"{'; '.join(taken)}. Remove it from one annotation {HOSTS}. The other addresses are served"
+        message = (
+            f"{'; '.join(taken)}. Remove the host from one of the annotations {HOSTS}. The other addresses are served"
+        )
         return tuple(hosts), false("Addressable", "HostTaken", message)
     if not hosts and not config.ingress_url:
-        message = "has no address that others could use; set PENSTOCK_INGRESS_URL, or the annotation penstock.dev/hosts"
+        message = (
+            "it has no address that senders can use; set PENSTOCK_INGRESS_URL, or add the annotation penstock.dev/hosts"
+        )
         return (), false("Addressable", "NoAddress", message)
     why = world.cluster.services.get(channel.uid) if world.cluster is not None else None
     if why is not None:

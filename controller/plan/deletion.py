@@ -139,7 +139,7 @@ def _next_step(
         return [Forget(removal.uid)]
     if world.now - removal.since > config.removal_limit_s:
         left = [f"group {removal.group}"] * (state is not GroupState.ABSENT) + [f"topic {topic}" for topic in topics]
-        return [Forget(removal.uid, f"given up; delete by hand: {', '.join(left)}")]
+        return [Forget(removal.uid, f"the removal was given up; delete these by hand: {', '.join(left)}")]
     if state is GroupState.EMPTY:
         return [DeleteGroup(removal.group)]
     if topics and not _readers(removal, world, config):

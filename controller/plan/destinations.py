@@ -119,7 +119,7 @@ class AddressResolver:
             return self._in_cluster(ref, self._cluster, what, reason)
         raise Unresolved(
             reason,
-            f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster only a Service of "
+            f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster, only a Service of "
             f"v1, a KafkaChannel of {MESSAGING}/v1beta1 and a Broker of {EVENTING}/v1 can be resolved: use one of "
             "these, or an absolute `uri`",
         )
@@ -134,7 +134,11 @@ class AddressResolver:
             if why := cluster.why_refused(*kind, ref.namespace):
                 raise Unresolved(reason, f"{what}: {ref} cannot be read: {why}")
             if kind in cluster.loading:
-                raise Unresolved(reason, f"{what} waits until the cluster has listed {ref.kind}", waits=True)
+                raise Unresolved(
+                    reason,
+                    f"{what}: waiting until the API server has listed objects of the kind {ref.kind}",
+                    waits=True,
+                )
             raise Unresolved(reason, f"{what}: there is no {ref} of {ref.api_version}; create it, or correct the ref")
         found = cluster.addresses[ref]
         if found is None and kind != ("v1", "Service"):
@@ -152,15 +156,16 @@ class AddressResolver:
         if key in self._others:
             raise Unresolved(
                 reason,
-                f"{what}: {ref} is not of class {KAFKA_CLASS}, so its address is not known here; write it as `uri`",
+                f"{what}: {ref} is not of class {KAFKA_CLASS}, so Penstock does not know its address; write the "
+                "address as `uri`",
             )
         if record is not None:
             raise Unresolved(reason, f"{what}: {ref} has no address; see its condition Addressable")
         if key in self._expected:
-            raise Unresolved(reason, f"{what} waits until {ref} is published; see the status of that one", waits=True)
-        raise Unresolved(reason, f"{what}: there is no {ref}; add it, or correct the ref")
+            raise Unresolved(reason, f"{what}: waiting until {ref} is published; see the status of {ref}", waits=True)
+        raise Unresolved(reason, f"{what}: there is no {ref}; create it, or correct the ref")
 
 
 def _has_no_address_yet(ref: Ref, what: str, reason: str) -> Unresolved:
-    message = f"{what} waits until {ref} has an address; see its status.address.url"
+    message = f"{what}: waiting until {ref} has an address in status.address.url"
     return Unresolved(reason, message, waits=True)

@@ -53,7 +53,7 @@ class Ownership:
         if channel is not None:
             return None if channel.uid == owner.uid else f"belongs to {channel.label}, whose address it is"
         rivals = sorted(other.label for uid, other in self._hosts.get(host, {}).items() if uid != owner.uid)
-        return f"is also claimed by {', '.join(rivals)}, so none of them has it" if rivals else None
+        return f"is also claimed by {', '.join(rivals)}, so no resource has it" if rivals else None
 
 
 def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str]) -> ClaimOwner | None:

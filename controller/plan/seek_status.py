@@ -35,21 +35,23 @@ def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> Write
     """The status of a ResetOffset. `waits_for`: why it has not begun."""
     seek = world.seeks.get(one.uid)
     if seek is None:
-        waiting = unknown("RefMapped", "Pending", waits_for or "it begins shortly")
+        waiting = unknown("RefMapped", "Pending", waits_for or "it starts shortly")
         if world.unavailable:  # what is recorded may not have been read
             waiting = kafka_unavailable("RefMapped", world.unavailable)
-        parts = (waiting, *(unknown(part, waiting.reason, "has not begun") for part in PARTS[1:]))
+        parts = (waiting, *(unknown(part, waiting.reason, "the seek has not started yet") for part in PARTS[1:]))
         return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), {})
     parts = _conditions(seek, world)
     found = ready(parts)
     if found.status is ConditionStatus.TRUE:
         moved = sum(move.old != move.new for move in seek.moves)
-        found = replace(found, reason="OffsetsMoved", message=f"moved {moved} of {len(seek.moves)} partitions")
+        found = replace(
+            found, reason="OffsetsMoved", message=f"the offsets of {moved} of {len(seek.moves)} partitions were moved"
+        )
     wish = wish_of(one)
     if (wish.kind, wish.name, wish.to) != (seek.kind, seek.name, seek.to):
         message = (
-            f"spec cannot be changed: it asked for {seek.to} of {seek.kind} {seek.name}, and nothing else is done. "
-            "Undo the change, and create another ResetOffset for what you want now"
+            f"spec cannot be changed: only the seek of {seek.kind} {seek.name} to {seek.to} is carried out. "
+            "Undo the change, and create another ResetOffset for another seek"
         )
         found = false("Ready", "Immutable", message)
     return WriteStatus(*one.key, one.uid, one.generation, (found, *parts), _body(seek))
@@ -75,7 +77,7 @@ def _conditions(seek: Seek, world: World) -> tuple[Condition, ...]:
         failed = _WORKS_ON[seek.phase]
         current = unknown(failed, _BEING[failed], _progress(seek, world))
     at = PARTS.index(failed)
-    later = (unknown(part, current.reason, "waits for the steps before it") for part in PARTS[at + 1 :])
+    later = (unknown(part, current.reason, "waiting for the steps before this step") for part in PARTS[at + 1 :])
     return (*map(true, PARTS[:at]), current, *later)
 
 

@@ -127,7 +127,7 @@ def _begin(
     except ValueError as problem:
         return _refused(seek, "PositionInvalid", f"{problem}; {HINT}", world)
     if in_future(position, world.now):
-        message = f"{wish.to} is in the future; write a time that has passed, or latest to skip all that is stored"
+        message = f"{wish.to} is in the future; write a time in the past, or latest to skip all stored events"
         return _refused(seek, "TimeInFuture", message, world)
     label = f"{wish.kind} {wish.namespace}/{wish.name}"
     record = next((one for one in world.subscriptions.values() if _ref(one) == seek.ref), None)
@@ -138,14 +138,19 @@ def _begin(
             return "not all resources are read yet"
         # Objects that are created together are not seen together: each kind has a watch of its own.
         if world.now - wish.created < config.seek_ref_s:
-            return f"there is no {label}; without one this is refused {config.seek_ref_s:g} s after its creation"
-        return _refused(seek, f"{wish.kind}NotFound", f"there is no {label}; correct spec.ref in a new object", world)
+            return f"there is no {label}; if that stays so, the ResetOffset is refused after {config.seek_ref_s:g} s"
+        return _refused(
+            seek,
+            f"{wish.kind}NotFound",
+            f"there is no {label}; create another ResetOffset with a correct spec.ref",
+            world,
+        )
     seen = world.observed.topics.get(record.topic)
     if seen is not None and seen.id and record.topic_id not in ("", seen.id):
         message = f"topic {record.topic} was deleted and created again; delete the {wish.kind} and add it again"
         return _refused(seek, "TopicReplaced", message, world)
     if record.uid in busy:
-        return f"waits for {busy[record.uid].asked_by}, which moves the same offsets"
+        return f"waiting for {busy[record.uid].asked_by}, which moves the same offsets"
     return replace(seek, uid=record.uid, topic=record.topic, group=record.group)
 
 
@@ -170,7 +175,7 @@ def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) 
         return None if kept else ForgetSeek(seek.id)
     record = world.subscriptions.get(seek.uid)
     if record is None or seek.uid in world.removals:
-        message = f"{seek.kind} {seek.namespace}/{seek.name} was deleted meanwhile"
+        message = f"{seek.kind} {seek.namespace}/{seek.name} was deleted before the seek was completed"
         return RememberSeek(_refused(seek, "Deleted", message, world))
     if seek.phase is SeekPhase.STARTING:
         if record.stopped:
@@ -188,9 +193,12 @@ def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) 
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now))
     why = "; ".join(waits) or world.failures.get(move.target)
     if not why and seek.group in world.moved:
-        why = f"group {seek.group} holds other offsets than were committed; find who else commits"
+        why = (
+            f"group {seek.group} has other offsets than those that were committed; check whether another client "
+            "commits offsets in it"
+        )
     if late and why:
-        message = f"the new offsets are not in place: {why}. Check the offsets with `penstock lag`, and try again"
+        message = f"the offsets could not be moved: {why}. Check them with `penstock lag`, and try again"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "OffsetsNotMoved", message))
     return None if waits else move
 
@@ -199,10 +207,10 @@ def _stop(
     seek: Seek, record: records.Subscription, waits: list[str], world: World, *, asked: bool, late: bool
 ) -> Action | None:
     if not asked:
-        message = "it was withdrawn before the offsets were moved"
+        message = "the request was withdrawn before the offsets were moved"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, WITHDRAWN, message))
     if late and waits:
-        message = f"nothing was moved, because it could not be stopped everywhere: {'; '.join(waits)}"
+        message = f"nothing was moved, because the subscription did not stop on all workers: {'; '.join(waits)}"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "NotStopped", message))
     if late and (why := world.failures.get(f"seek {seek.id}")):
         message = f"nothing was moved, because the offsets could not be looked up: {why}"
@@ -218,7 +226,7 @@ def _stop(
 def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[str]:
     """What may still commit an offset of the subscription."""
     if not record.stopped or record.seek != seek.id:
-        return ["workers are asked to stop it"]
+        return ["workers are being asked to stop the subscription"]
     found = []
     for name, worker in sorted(world.workers.items()):
         if name in world.silent:
@@ -227,11 +235,11 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
         if mine is None or not (
             mine.state is WorkerState.UNSUPPORTED or (mine.state is WorkerState.STOPPED and mine.reason == seek.id)
         ):
-            found.append(f"worker {name} has not stopped it yet")
+            found.append(f"worker {name} has not stopped the subscription yet")
     if seek.group in world.observed.unknown:
         found.append(world.observed.unknown[seek.group])
     if world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:  # of another program
-        found.append(f"group {seek.group} has members")
+        found.append(f"another program is a member of the group {seek.group}")
     if unheard := _unheard_members(record, world):
         found.append(unheard)
     return found
@@ -241,7 +249,7 @@ def _unheard_members(record: records.Subscription, world: World) -> str:
     """The problem that the fan-out may have a member of which nothing is heard, such as a frozen worker; "" = none."""
     members = world.observed.fanouts.get(record.topic, 0)
     if members is None:
-        return f"the members of the fan-out of topic {record.topic} are not known"
+        return f"Kafka has not described the members of the fan-out of topic {record.topic} yet"
     # A worker is a member as long as it serves one of the topic. One that serves none must not be counted: it would
     # stand for a member of which nothing is heard.
     others = [
@@ -257,8 +265,9 @@ def _unheard_members(record: records.Subscription, world: World) -> str:
     if members <= heard:
         return ""
     return (
-        f"the fan-out of topic {record.topic} has {members} members, and {heard} of them may stay; "
-        "one that was killed or hangs is gone when its session ends"
+        f"the fan-out of topic {record.topic} has {members} members, but only {heard} workers report that they serve "
+        "it; "
+        "a worker that was killed or hangs is no longer a member when its session ends"
     )
 
 

@@ -169,11 +169,13 @@ def of_broker(
     notes = []
     if found.bootstrap_servers and found.bootstrap_servers != servers:
         notes.append(
-            f"bootstrap.servers of its ConfigMap is not used: all brokers are in this installation's Kafka ({servers})"
+            "bootstrap.servers in its ConfigMap has no effect: all Brokers use the Kafka of this installation "
+            f"({servers})"
         )
     if found.secret and config.kafka_secrets is None:
         notes.append(
-            f"{SECRET_KEY} of its ConfigMap is not used: PENSTOCK_KAFKA_SECRETS is not set, so its events are written "
+            f"{SECRET_KEY} in its ConfigMap has no effect, because PENSTOCK_KAFKA_SECRETS is not set: events are "
+            "written "
             "and read with the credentials of the installation"
         )
     return ChannelSpec(
@@ -244,9 +246,9 @@ def _no_config_map(namespace: str, label: str, cluster: ClusterView | None) -> C
     if cluster is not None and (why := cluster.why_refused("v1", "ConfigMap", namespace)):
         return false("TopicReady", "ConfigMapForbidden", f"ConfigMap {label} cannot be read: {why}")
     if cluster is not None and ("v1", "ConfigMap") in cluster.loading:
-        message = f"waits until the cluster has listed ConfigMap {label}"
+        message = f"waiting until the API server has listed the ConfigMap {label}"
         return unknown("TopicReady", "ConfigMapNotRead", message)
-    message = f"there is no ConfigMap {label}; add it, or correct spec.config"
+    message = f"there is no ConfigMap {label}; create it, or correct spec.config"
     return false("TopicReady", "ConfigMapNotFound", message)
 
 

@@ -56,7 +56,9 @@ def note_unseen(status: WriteStatus, world: World) -> WriteStatus:
     why = world.cluster.why_refused("", status.kind, status.namespace)
     if not why:
         return status
-    note = true("Ready", WATCH_FORBIDDEN, f"it is served as it was read last, and changes are not seen: {why}")
+    note = true(
+        "Ready", WATCH_FORBIDDEN, f"changes of this object cannot be read, so its last known version is served: {why}"
+    )
     return replace(status, conditions=(note, *status.conditions[1:]))
 
 
@@ -86,16 +88,17 @@ def left_alone_status(one: Object[Broker] | Object[Trigger], broker: Broker) -> 
         if broker.class_
         else f"has no annotation {BROKER_CLASS}"
     )
-    left = unknown("Ready", NOT_OUR_CLASS, f"{who} {why}; it is left alone")
+    left = unknown("Ready", NOT_OUR_CLASS, f"{who} {why}, so Penstock does not serve it")
     return WriteStatus(*one.key, one.uid, one.generation, (left,), {})
 
 
 def unlisted_status(record: Channel | Subscription) -> WriteStatus:
     """The status of a resource that no file has any more."""
     name = record.title
-    keeps = "topics and events" if isinstance(record, Channel) else "consumer group and position"
+    keeps = "topics and events" if isinstance(record, Channel) else "consumer group and offsets"
     message = (
-        f"no file has it: it is not served, and keeps its {keeps}. Add its file again to continue where it stopped, or "
+        f"no file contains this resource, so it is not served, but keeps its {keeps}. Add its file again to continue "
+        "where it stopped, or "
         f"delete it: `penstock remove {name}`"
     )
     conditions = (false("Ready", SUBSCRIBER_NOT_IN_FILES, message),)
@@ -150,7 +153,7 @@ def _with_ghosts(found: Condition, ghosts: Sequence[Subscriber]) -> Condition:
     if not ghosts or found.status is not ConditionStatus.TRUE:
         return found
     names = ", ".join(f"{one.name} ({one.uid})" for one in ghosts)
-    message = f"spec.subscribers has entries whose Subscription is gone; they are not served: {names}"
+    message = f"spec.subscribers has entries whose Subscription does not exist, and which are not served: {names}"
     return replace(found, reason=GHOSTS, message=message)
 
 
@@ -242,8 +245,8 @@ def _dependency_ready(dependency: str) -> Condition:
     if not dependency:
         return true("DependencyReady")
     message = (
-        f"whether {dependency} is ready is not checked; events are delivered all the same. "
-        f"Remove the annotation {DEPENDENCY} if this Trigger does not wait for it"
+        f"Penstock does not check whether {dependency} is ready, and delivers events in any case. "
+        f"Remove the annotation {DEPENDENCY} if this Trigger does not depend on it"
     )
     return unknown("DependencyReady", "DependencyNotChecked", message)
 
@@ -270,6 +273,6 @@ def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: W
             if condition.status is not ConditionStatus.TRUE:
                 return Condition("ChannelReady", condition.status, condition.reason, condition.message)
     if plan.record is None or plan.remove:
-        return unknown("ChannelReady", "NotAddedToChannel", "waits until it is added to its channel")
+        return unknown("ChannelReady", "NotAddedToChannel", "waiting until the Subscription is added to its channel")
     row = subscriber_status(plan.record, world.workers.values(), world.now)
     return serving("ChannelReady", row)

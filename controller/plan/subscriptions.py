@@ -74,7 +74,8 @@ def plan_subscription(
     if published is not None and published.channel != resource.channel:
         message = (
             f"{resource.channel_field} cannot be changed from {published.channel!r} to {resource.channel!r}; "
-            f"{published.channel!r} is still served. Delete the {resource.kind} and add it again (in a directory, "
+            f"events of {published.channel!r} are still delivered. Delete the {resource.kind} and add it again (in a "
+            "directory, "
             "`penstock remove` deletes it), or give it another name"
         )
         old = (key[0], published.namespace, published.channel)
@@ -87,7 +88,8 @@ def plan_subscription(
             message = f"the file of {noun} {resource.channel!r} cannot be read; fix it, see problems.json"
             return _refused(one, published, unknown("ReferencesResolved", f"{reason}FileUnreadable", message))
         message = (
-            f"there is no {key[0]} {resource.namespace}/{resource.channel}; add it, or correct {resource.channel_field}"
+            f"there is no {key[0]} {resource.namespace}/{resource.channel}; create it, or correct "
+            f"{resource.channel_field}"
         )
         return _refused(one, published, false("ReferencesResolved", f"{reason}NotFound", message), remove=True)
     if published is not None and published.channel_uid != channel.object.uid:
@@ -97,14 +99,14 @@ def plan_subscription(
         )
         return _refused(one, published, unknown("ReferencesResolved", f"{reason}Replaced", message), remove=True)
     if one.uid in world.removals:
-        message = f"waits until its group under its former {noun} is removed"
+        message = f"waiting until the consumer group for its former {noun} is removed"
         return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
     try:
         record = _record(one, channel, published, world, config, destinations)
     except Unresolved as problem:
         return _refused(one, published, problem.condition("ReferencesResolved"))
     if record is None:
-        waits = unknown("AddedToChannel", f"{reason}NotReady", f"waits for {noun} {resource.channel!r}")
+        waits = unknown("AddedToChannel", f"{reason}NotReady", f"waiting until {noun} {resource.channel!r} is ready")
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
     record = _never_older(record, published)
     return _publish(one, record, published, world)
@@ -133,7 +135,7 @@ def _refused(
     one: Object[SubscriptionSpec], published: records.Subscription | None, why: Condition, *, remove: bool = False
 ) -> SubscriptionPlan:
     if published is None:
-        added = unknown("AddedToChannel", why.reason, "waits for the objects that it refers to")
+        added = unknown("AddedToChannel", why.reason, "waiting for the objects that it refers to")
         return SubscriptionPlan(one, why, added)
     message = f"generation {published.generation} is {'being removed' if remove else 'still served'}"
     added = unknown("AddedToChannel", why.reason, message)
@@ -236,7 +238,7 @@ def _other_topic(record: records.Subscription, world: World) -> Condition | None
     if _topic_id(record.topic, world) in ("", record.topic_id):
         return None
     message = (
-        f"topic {record.topic} was deleted and created again, so the committed offsets are meaningless; delete the "
+        f"topic {record.topic} was deleted and created again, so the committed offsets are no longer valid; delete the "
         f"{record.kind} and add it again (in a directory, `penstock remove` deletes it), with penstock.dev/start: "
         "earliest to get all events that the topic has now"
     )

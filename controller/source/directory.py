@@ -91,7 +91,7 @@ class Directory:
         if not self._root.is_dir():
             raise UsageError(
                 f"The resources directory {str(self._root)!r} does not exist.",
-                "Make it and put the YAML of your channels and subscriptions there, or set PENSTOCK_RESOURCES.",
+                "Create it and put the YAML of your channels and subscriptions there, or set PENSTOCK_RESOURCES.",
             )
         if not os.access(self._root, os.R_OK | os.X_OK):
             raise UsageError(
@@ -159,7 +159,7 @@ class Directory:
         for written in self._in_order_of_precedence():
             first = objects.setdefault(written.key, written)
             if first is not written:
-                what = f"{written} is already in {first.file}:{first.line}, which counts"
+                what = f"{written} is already defined in {first.file}:{first.line}, which takes precedence"
                 problems.append(
                     _left_out(
                         written.file,
@@ -202,7 +202,7 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         name = _shown(Path(error.filename), root)
         what, hint = f"the folder cannot be read: {error.strerror}", "fix its permissions"
         if isinstance(error, FileNotFoundError):
-            what, hint = "the folder vanished while it was read", "do nothing if it was removed"
+            what, hint = "the folder was removed while it was read", "ignore this if the folder was removed"
         unread.append(FileProblem(name, 0, "", what, hint))
 
     for folder, folders, names in os.walk(root, onerror=fail):
@@ -216,7 +216,7 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         for path in (Path(folder, name) for name in folders):
             if os.path.islink(path):
                 what = "this is a link to a folder, which is not followed"
-                hint = "put a folder there, or link its files"
+                hint = "put a folder there, or link to its files"
                 unread.append(_left_out(_shown(path, root), 0, "", what, hint, suspected_typo=True))
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):

@@ -77,19 +77,21 @@ class _Loader(yaml.SafeLoader):
             self._anchors += 1
             if self._anchors > ANCHORS_MAX:
                 what = f"the file has over {ANCHORS_MAX} anchors (&name)"
-                raise BadDocument(event.start_mark.line + 1, (), what, "write the values out, or split it")
+                raise BadDocument(event.start_mark.line + 1, (), what, "write the values out, or split the file")
         return super().compose_node(parent, index)
 
 
 def read_documents(data: bytes, *, is_json: bool = False) -> list[Document]:
     """Every object of a file; empty documents are skipped, a `kind: List` is opened. Raises BadDocument."""
     if len(data) > FILE_BYTES_MAX:
-        raise BadDocument(1, (), f"the file has {len(data)} bytes", f"write at most {FILE_BYTES_MAX}; split it")
+        raise BadDocument(
+            1, (), f"the file has {len(data)} bytes", f"split it into files of at most {FILE_BYTES_MAX} bytes"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise BadDocument(line, (), "the file is not UTF-8", "save it as UTF-8") from error
+        raise BadDocument(line, (), "the file is not UTF-8", "save the file as UTF-8") from error
     if is_json:
         text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not; a JSON text holds no raw tab
     return _documents(_nodes(text))
@@ -106,7 +108,7 @@ def _nodes(text: str) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
-        hint = "indent with spaces, not with tabs" if "'\\t'" in what else "fix the YAML there or just before"
+        hint = "indent with spaces, not with tabs" if "'\\t'" in what else "fix the YAML at this line or just before it"
         raise BadDocument((mark.line + 1) if mark else 1, (), what, hint) from error
     except yaml.YAMLError as error:
         line = _line_of_reader_error(error, text)
@@ -117,7 +119,7 @@ def _nodes(text: str) -> list[Node]:
         line = loader.line + 1 if loader else 1  # the parser turns \U... into a character without looking
         raise BadDocument(line, (), "an escape (\\U...) is not a character", "write the character itself") from error
     except RecursionError as error:
-        raise BadDocument(1, (), "the file is nested too deep", f"use at most {DEPTH_MAX} levels") from error
+        raise BadDocument(1, (), "the file is nested too deeply", f"use at most {DEPTH_MAX} levels") from error
 
 
 def _line_of_reader_error(error: yaml.YAMLError, text: str) -> int:
@@ -167,7 +169,7 @@ def _value(node: Node, path: Path, lines: dict[Path, int], budget: Iterator[int]
     if next(budget, None) is None:
         raise _too_many_values(line, path)
     if len(path) > DEPTH_MAX:  # an alias to what is around it ends here as well
-        raise BadDocument(line, path, "this is nested too deep", f"use at most {DEPTH_MAX} levels")
+        raise BadDocument(line, path, "this value is nested too deeply", f"use at most {DEPTH_MAX} levels")
     if isinstance(node, MappingNode):
         _check_tag(node, "map", line, path)
         return _mapping(node, path, lines, budget)
@@ -190,7 +192,7 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int], budget: Iter
         if key == "<<" and key_node.style is None:
             raise BadDocument(line, path, "merge keys (<<) are not supported", "write the fields out")
         if key in result:
-            raise BadDocument(line, (*path, key), f"key {quoted(key)} appears twice", "remove one of the two")
+            raise BadDocument(line, (*path, key), f"the key {quoted(key)} appears twice", "remove one of the two")
         lines[(*path, key)] = line
         result[key] = _value(value_node, (*path, key), lines, budget)
     return result
@@ -206,7 +208,7 @@ def _scalar(node: ScalarNode, line: int, path: Path) -> object:
     text = _whole(node.value, line, path)
     if node.tag != _TAG + "str":
         raise BadDocument(
-            line, path, f"tag {quoted(node.tag)} is not supported", 'remove it; quotes ("...") make a text'
+            line, path, f"tag {quoted(node.tag)} is not supported", 'remove the tag; use quotes ("...") for a text'
         )
     if node.style is not None:
         return text
@@ -219,8 +221,10 @@ def _scalar(node: ScalarNode, line: int, path: Path) -> object:
     if _INT.fullmatch(text):
         return int(text)
     if _ZERO_FIRST.fullmatch(text):
-        what = f"{text[:64]} is a number that begins with 0, which some read as octal"
-        raise BadDocument(line, path, what, 'leave the zeros out, or put it in quotes ("...") if it is a text')
+        what = f"{text[:64]} is a number that begins with 0, which some YAML readers take as octal"
+        raise BadDocument(
+            line, path, what, 'remove the leading zeros, or put the value in quotes ("...") if it is a text'
+        )
     return float(text) if _NUMBER.fullmatch(text) else text
 
 

@@ -60,7 +60,7 @@ class StatusFiles:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             why = "it is a file" if self._root.is_file() else os_reason(error)
-            raise UsageError(f"The state directory {str(self._root)!r} cannot be made: {why}.", hint) from error
+            raise UsageError(f"The state directory {str(self._root)!r} cannot be created: {why}.", hint) from error
         if not os.access(self._root, os.R_OK | os.W_OK | os.X_OK):
             raise UsageError(f"The state directory {str(self._root)!r} cannot be written.", hint)
 

@@ -28,7 +28,7 @@ def _refused_write(what: str, kind: str, why: str, group: Sequence[Trouble]) -> 
     first = min(group, key=lambda trouble: (trouble.since, trouble.object))
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     text = f"of {first.object}{more} cannot be written (since {timefmt.in_seconds(first.since)}): {why}"
-    return FileProblem(f"cluster {what} of {kind}", 0, "", text, f"it is tried again; {ASK_DOCTOR}")
+    return FileProblem(f"cluster {what} of {kind}", 0, "", text, f"the controller tries again; {ASK_DOCTOR}")
 
 
 class ProblemLog:
@@ -69,5 +69,7 @@ def _what_is_wrong(problem: FileProblem) -> str:
     if problem.file == ".":
         return "problem of the resources directory"
     return (
-        "problem in a resource file" if problem.ignored else "resource file was rejected; keeping its last good state"
+        "problem in a resource file"
+        if problem.ignored
+        else "resource file was rejected; its last valid version is kept"
     )

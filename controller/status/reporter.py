@@ -221,7 +221,9 @@ class StatusReporter:
         self.silent(now_s)
         for name, (_, since) in self._heard.items():
             if now_s - since >= SILENT_S:
-                log.info("removing the record of a worker that is gone", gone=name, silent_s=round(now_s - since))
+                log.info(
+                    "the record of a worker that no longer runs is removed", gone=name, silent_s=round(now_s - since)
+                )
                 for key in keys_of(self._table.workers[name]):
                     self._send(key, None)
 

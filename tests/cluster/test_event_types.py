@@ -75,7 +75,7 @@ def _types_are_listed(penstock: PenstockInCluster, admin: KubeClient, listed: Li
         assert rows == {("order.created", "/shop", "orders"), ("order.paid", "/shop", "main")}
 
         admin.apply(features("disabled")).must()
-        off = "EventTypes are not created any more"
+        off = "EventTypes are no longer created"
         penstock.wait("it has ended", lambda: off in worker.log.read_text(errors="replace"))
         penstock.wait("an event is stored", lambda: send(worker, broker, "order.late", count))
         penstock.delete("KafkaChannel", "orders")

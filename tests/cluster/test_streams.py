@@ -16,7 +16,7 @@ from tests.support.tcp_proxy import TcpProxy
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 UNREADABLE = "the API server cannot be read"
-NO_LEASE = "this controller has the Lease no more"
+NO_LEASE = "this controller no longer holds the Lease"
 
 #: What happens to the network while objects change, and what the log says before it ends.
 FAULTS: dict[str, tuple[Callable[[TcpProxy], None], tuple[str, ...]]] = {

@@ -105,7 +105,7 @@ def event_type(one: Received, owner: Known) -> Raw:
     spec: dict[str, Any] = {
         "type": one.type,
         "reference": {**there, "namespace": namespace},
-        "description": "Created by Penstock, because such an event was received",
+        "description": "Created by Penstock, because an event of this type was received",
     }
     if one.source and _SOURCE.fullmatch(one.source):
         spec["source"] = one.source
@@ -200,14 +200,14 @@ class EventTypes:
         found = [raw for store in self._watches.stores([FEATURES]) for raw in store.objects.values()]
         enabled = is_enabled(found[0] if found else None)
         if enabled and self._reader is None and self._traffic is not None:
-            log.info("EventTypes are created, as the ConfigMap config-features asks")
+            log.info("EventTypes are created, because the ConfigMap config-features asks for it")
             topic, kafka = self._traffic.topic, self._traffic.kafka
             self._reader = CompactedReader(
                 topic, kafka, apply=self.take, caught_up=lambda: None, crashed=self._failed, from_end=True
             )
             self._reader.start()
         elif not enabled and self._reader is not None:
-            log.info("EventTypes are not created any more, as the ConfigMap config-features asks")
+            log.info("EventTypes are no longer created, because the ConfigMap config-features asks for it")
             await self.stop()
         self._take_news()
 
@@ -274,7 +274,7 @@ class EventTypes:
             room = max(COMBINATIONS_MAX - there[owner.uid], 0)
             if len(waiting.types) > room:
                 self._full[key] = owner.uid
-                log.warning(f"{'/'.join(key)} has {COMBINATIONS_MAX} EventTypes, and gets no more")
+                log.warning(f"{'/'.join(key)} has {COMBINATIONS_MAX} EventTypes, and no more are created for it")
                 waiting.types = dict(islice(waiting.types.items(), room))
             if waiting.is_due:
                 part += [(waiting, new, owner) for new in islice(waiting.types.values(), PART_MAX - len(part))]

@@ -87,11 +87,12 @@ def foreign_problem(uids: Collection[str], published: Mapping[str, Record], wher
     kind, namespace, name = keys[0]
     more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
     what = (
-        f"resources in the contract ({kind} {namespace}/{name}{more}) are not in the cluster {where}, which never said "
+        f"resources in the contract ({kind} {namespace}/{name}{more}) are not in the cluster {where}, which did not "
+        "report "
         "that they were deleted; they are kept"
     )
     hint = (
         "give this installation a name of its own (PENSTOCK_INSTANCE), or correct PENSTOCK_RESOURCES; "
-        f"to have one removed: `penstock remove {kind}/{namespace}/{name} --yes`"
+        f"to remove a resource: `penstock remove {kind}/{namespace}/{name} --yes`"
     )
     return (FileProblem("cluster", 0, "", what, hint),)

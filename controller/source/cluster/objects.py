@@ -173,8 +173,8 @@ def namespaced_status(known: Known) -> WriteStatus | None:
     if any(one.reason != CLASS_NOT_SERVED for one in conditions_of(known.raw.get("status"))):
         return None
     message = (
-        f"the class {NAMESPACED_CLASS} has a data plane in each namespace, which Penstock does not have, so nobody "
-        f"serves this Broker. The class cannot be changed: delete it, and create it again with {BROKER_CLASS}: "
+        f"the class {NAMESPACED_CLASS} needs a data plane in each namespace, which Penstock does not have, so nobody "
+        f"serves this Broker. The class cannot be changed: delete the Broker, and create it again with {BROKER_CLASS}: "
         f"{KAFKA_CLASS}; its topics and events are not taken over"
     )
     return known.not_ready(CLASS_NOT_SERVED, message)

@@ -197,7 +197,7 @@ class ChannelServices:
         (store,) = self._watches.stores([self._list_of(uid)])
         live = store.objects.get(name) or self._made.get(name)
         if live is not None and not is_of_channel(live, channel):
-            self._refuse(uid, "it belongs to something else")
+            self._refuse(uid, "a Service of this name exists, and belongs to another object")
             return
         write = plan_service(channel, live, self._host)
         if write is not None and not self._may_write():
@@ -213,7 +213,10 @@ class ChannelServices:
                 cure = "; grant the verbs create and patch on services to the controller"
                 self._refuse(uid, problem.why + (cure if problem.lacks_right else ""))
             elif problem.reason == ALREADY_EXISTS:
-                self._refuse(uid, "it is there already, and is not the channel's; delete it if nobody needs it")
+                self._refuse(
+                    uid,
+                    "a Service of this name exists, and does not belong to the channel; delete it if it is not needed",
+                )
             return  # it is decided about again: a changed Service when the watch brings it
         self._due.discard(uid)
         self._refusals.pop(uid, None)

@@ -46,7 +46,7 @@ from knative.resources.values import ResetOffset
 
 log = structlog.get_logger(__name__)
 
-_HINT = f"it is tried again; {ASK_DOCTOR}"
+_HINT = f"the controller tries again; {ASK_DOCTOR}"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
 _GOING = (State.DELETING, State.FORMER, State.LEAVING)  #: they lose our finalizer some time
 KINDS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
@@ -370,7 +370,7 @@ class ClusterSource:
             if problem.status not in (CONFLICT, NOT_FOUND) and (before is None or before.why != problem.why):
                 since = before.since if before is not None else time.time()
                 row.refused = Refusal(problem.why, since, problem.status == FORBIDDEN)
-                log.warning("a finalizer cannot be written; trying again", reason=str(problem))
+                log.warning("a finalizer cannot be written; the controller tries again", reason=str(problem))
             return
         row.refused = None
         found = self.live(known.kind, namespace, name)

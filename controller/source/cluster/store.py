@@ -24,7 +24,7 @@ class Effect(Enum):
 
     CHANGED = "changed"
     NOTHING = "nothing"  #: only the version moved, or it was known already
-    RELIST = "relist"  #: the stream cannot be continued
+    RELIST = "relist"  #: the watch cannot be continued
 
 
 class ObjectStore:

@@ -103,7 +103,9 @@ class Watcher:
                 if problem.status == GONE:
                     cuts += 1
                     self.store.version = ""
-                    log.info("the resource version has expired; listing again", path=str(self.collection))
+                    log.info(
+                        "the resource version has expired; the objects are listed again", path=str(self.collection)
+                    )
                     await asyncio.sleep(_pause_s(cuts, LONGEST_CUT_PAUSE_S))
                 else:
                     failures += 1
@@ -112,7 +114,9 @@ class Watcher:
             failures, cuts = 0, count_cuts(cuts, end)
             if must_list(cuts):
                 self.store.version = ""
-                log.debug("watches are cut before their first event; listing again", path=str(self.collection))
+                log.debug(
+                    "watches end before their first event; the objects are listed again", path=str(self.collection)
+                )
             if end.cut is not None:
                 self._report(end.cut)
             if end.cut is not None or cuts:
@@ -140,7 +144,7 @@ class Watcher:
                 async for event in events:
                     effect = self.store.apply(event)
                     if effect is Effect.RELIST:
-                        raise ApiError(GONE, f"watch of {self.collection.path}", "the stream cannot be continued")
+                        raise ApiError(GONE, f"watch of {self.collection.path}", "the watch cannot be continued")
                     count += 1
                     self._answered()
                     if effect is Effect.CHANGED:
@@ -176,7 +180,9 @@ class Watcher:
         if absent:
             log.warning(NOT_INSTALLED, path=str(self.collection))
         else:
-            log.warning("the API server cannot be read; keeping what is known", reason=why, hint=ASK_DOCTOR)
+            log.warning(
+                "the API server cannot be read; objects are kept as they were read last", reason=why, hint=ASK_DOCTOR
+            )
         self._changed()
 
     async def _wait(self, problem: ApiError, failures: int) -> None:

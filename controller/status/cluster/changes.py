@@ -42,7 +42,7 @@ def events(before: Sequence[Condition], after: Sequence[Condition]) -> list[Even
     if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
         return []
     if new.status is ConditionStatus.TRUE:
-        return [EventDraft(bool(new.reason), new.reason or READY, new.message or "it is served as specified")]
+        return [EventDraft(bool(new.reason), new.reason or READY, new.message or "the resource is served as specified")]
     was_ready = old is not None and old.status is ConditionStatus.TRUE
     if new.status is ConditionStatus.FALSE or was_ready:
         return [EventDraft(True, new.reason, new.message)]

@@ -35,12 +35,17 @@ def test_names_the_workers_that_run_and_have_not_stopped() -> None:
         _worker("stopped-before", WorkerState.STOPPED, "another"),
     )
     found = waiting_for(SEEK, RECORD, Contract((), (RECORD,), workers), NOW, FRESH_S)
-    assert found == ["worker busy has not stopped it yet", "worker stopped-before has not stopped it yet"]
+    assert found == [
+        "worker busy has not stopped the subscription yet",
+        "worker stopped-before has not stopped the subscription yet",
+    ]
 
 
 def test_before_workers_were_asked() -> None:
     record = replace(RECORD, stopped=False)
-    assert waiting_for(SEEK, record, Contract((), (record,), ()), NOW, FRESH_S) == ["workers are asked to stop it"]
+    assert waiting_for(SEEK, record, Contract((), (record,), ()), NOW, FRESH_S) == [
+        "workers are being asked to stop the subscription"
+    ]
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def test_a_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
     [
         ((), (FALSE, "SubscriberNotResolved"), "there is no Broker default/main|there is no"),
         ((broker(class_="Other"),), (FALSE, "SubscriberNotResolved"), "is not of class Kafka"),
-        ((broker(external_topic="missing"),), (UNKNOWN, "SubscriberNotResolved"), "waits until"),
+        ((broker(external_topic="missing"),), (UNKNOWN, "SubscriberNotResolved"), "waiting until"),
         ((channel("main"),), (FALSE, "SubscriberNotResolved"), "there is no"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_ref_waits_for_the_address_of_a_broker_of_another_class() -> None:
     one = subscription(subscriber=Destination(ref=MAIN))
     status = kafka_with_ingress().status(one, *objects, cluster=ClusterView())
     assert condition(status, "ReferencesResolved") == (UNKNOWN, "SubscriberNotResolved")
-    assert "waits until Broker default/main has an address" in message(status, "ReferencesResolved")
+    assert "waiting until Broker default/main has an address" in message(status, "ReferencesResolved")
 
 
 def test_without_an_ingress_url_a_broker_has_no_address() -> None:

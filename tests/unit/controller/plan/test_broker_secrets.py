@@ -65,7 +65,9 @@ def test_without_the_setting_it_is_not_used_and_the_status_says_so() -> None:
     assert secrets_of(kafka) == ["", ""]
     status = kafka.status(BROKER, secret(), trigger())
     assert condition(status) == (TRUE, "TopicDiffers")
-    assert "auth.secret.ref.name of its ConfigMap is not used: PENSTOCK_KAFKA_SECRETS is not set" in message(status)
+    assert "auth.secret.ref.name in its ConfigMap has no effect, because PENSTOCK_KAFKA_SECRETS is not set" in message(
+        status
+    )
 
 
 def test_a_new_broker_is_published_with_a_secret_that_is_not_there_yet() -> None:

@@ -99,8 +99,8 @@ def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     status = kafka.status(one, config_map(partitions="1"), trigger())
     assert condition(status, "TopicReady") == (TRUE, "TopicDiffers")
     assert message(status, "TopicReady").startswith(
-        "the topic has 4 partitions and keeps them, default.topic.partitions of ConfigMap default/config is 1: Kafka "
-        "cannot lower them; write 4, or create another Broker beside this one"
+        "the topic has 4 partitions, but default.topic.partitions of ConfigMap default/config is 1, and Kafka cannot "
+        "remove partitions; write 4, or create another Broker beside this one"
     )
 
 
@@ -174,7 +174,7 @@ def test_a_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: s
 @pytest.mark.parametrize(
     ("others", "reason", "words"),
     [
-        ((), "ConfigMapNotFound", "there is no ConfigMap default/config; add it"),
+        ((), "ConfigMapNotFound", "there is no ConfigMap default/config; create it"),
         ((config_map("other"),), "ConfigMapNotFound", "correct spec.config"),
         ((BAD,), "ConfigMapInvalid", "ConfigMap default/config: default.topic.partitions is 'many'"),
         ((config_map(config__cleanup__policy="compact"),), "ConfigMapInvalid", "loses events"),
@@ -218,7 +218,7 @@ def test_another_kafka_in_the_config_map_is_reported() -> None:
     kafka.settle(*objects)
     status = kafka.status(*objects)
     assert condition(status) == (TRUE, "TopicDiffers")
-    assert "bootstrap.servers of its ConfigMap is not used" in message(status)
+    assert "bootstrap.servers in its ConfigMap has no effect" in message(status)
     same = Object("m", 1, "h", ConfigMap("default", "config", {"bootstrap.servers": "k:9092"}))
     assert condition(kafka.status(objects[0], same)) == (TRUE, "")
 
@@ -359,7 +359,7 @@ def test_brokers_of_other_classes_and_their_triggers_are_left_alone(class_: str,
     assert list(statuses) == ["main", "billing"]
     for name, who in (("main", "it"), ("billing", "its broker 'main'")):
         assert condition(statuses[name]) == (UNKNOWN, "NotOurClass")
-        assert message(statuses[name]) == f"{who} {words}; it is left alone"
+        assert message(statuses[name]) == f"{who} {words}, so Penstock does not serve it"
         assert statuses[name].body == {}
 
 

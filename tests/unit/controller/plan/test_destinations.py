@@ -100,7 +100,7 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
         (Destination(ref=KNATIVE_SERVICE), "Service of v1"),
         (Destination(ref=Ref("", "Service", "", "sink")), "no apiVersion"),
         (Destination(ref=Ref("messaging.knative.dev/v1", "Channel", "", "stock")), "or an absolute `uri`"),
-        (Destination(ref=STOCK), "there is no KafkaChannel default/stock; add it"),
+        (Destination(ref=STOCK), "there is no KafkaChannel default/stock; create it"),
         (Destination(ref=SERVICE, uri="x" * 8_190), "at most 8192"),
     ],
 )

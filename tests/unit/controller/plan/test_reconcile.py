@@ -58,7 +58,7 @@ def test_a_kafka_that_refuses_room_for_large_events_serves_the_topic_all_the_sam
     assert kafka.decide(channel()) == [room]
     status = kafka.statuses(channel(), failures={f"room in topic {TOPIC}": "POLICY_VIOLATION"})["orders"]
     assert condition(status, "TopicReady") == (ConditionStatus.TRUE, "TopicDiffers")
-    assert f"topic '{TOPIC}' keeps max.message.bytes 1048588" in message(status, "TopicReady")
+    assert f"topic '{TOPIC}' has max.message.bytes 1048588" in message(status, "TopicReady")
     assert "POLICY_VIOLATION" in message(status, "TopicReady")
     assert condition(status) == (ConditionStatus.TRUE, "TopicDiffers")
 
@@ -125,7 +125,7 @@ def test_fewer_partitions_are_rejected_with_a_reason() -> None:
     assert kafka.world.channels["c-orders"].partitions == 5
     status = kafka.statuses(channel(generation=2, partitions=2))["orders"]
     assert condition(status, "TopicReady") == (ConditionStatus.TRUE, "TopicDiffers")
-    assert "cannot lower" in message(status, "TopicReady")
+    assert "cannot remove partitions" in message(status, "TopicReady")
     assert condition(status) == (ConditionStatus.TRUE, "TopicDiffers"), "said where people look"
     assert message(status) == message(status, "TopicReady")
 
@@ -231,7 +231,7 @@ def test_in_a_cluster_a_service_name_belongs_to_its_namespace() -> None:
     assert hosts_of(kafka, "orders") == {"mine.default.svc.cluster.local", "a.example"}
     status = kafka.statuses(claims, cluster=ClusterView())["orders"]
     assert condition(status, "Addressable") == (ConditionStatus.FALSE, "HostTaken")
-    assert "'theirs.shop.svc' is the name of a Service of the namespace 'shop'" in message(status, "Addressable")
+    assert "'theirs.shop.svc' is the host name of a Service in the namespace 'shop'" in message(status, "Addressable")
     in_files = Kafka()
     in_files.settle(claims)
     assert hosts_of(in_files, "orders") == {"mine.default.svc.cluster.local", "theirs.shop.svc", "a.example"}

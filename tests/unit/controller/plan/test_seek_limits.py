@@ -135,7 +135,7 @@ def test_is_given_up_when_somebody_else_keeps_committing() -> None:
         kafka.world = replace(kafka.world, now=kafka.world.now + CONFIG.seek_limit_s / 10)
     seek = kafka.world.seeks["r-again"]
     assert (seek.phase, seek.reason) == (SeekPhase.REFUSED, "OffsetsNotMoved")
-    assert f"group {GROUP} holds other offsets than were committed; find who else commits" in seek.message
+    assert f"group {GROUP} has other offsets than those that were committed" in seek.message
     assert not kafka.world.subscriptions[UID].stopped
 
 

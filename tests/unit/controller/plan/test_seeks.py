@@ -47,7 +47,7 @@ def test_a_reset_stops_moves_and_starts() -> None:
     record = kafka.world.subscriptions[UID]
     assert (record.stopped, record.seek, phase(kafka)) == (True, "r-again", SeekPhase.STOPPING)
     assert condition(kafka.status(wish, *OBJECTS)) == (UNKNOWN, "Stopping")
-    assert "worker w has not stopped it yet" in message(kafka.status(wish, *OBJECTS))
+    assert "worker w has not stopped the subscription yet" in message(kafka.status(wish, *OBJECTS))
     seen(kafka, working(kafka))
     assert names_of(kafka.settle(*OBJECTS, wish)) == [
         "FindOffsets",

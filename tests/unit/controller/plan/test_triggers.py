@@ -48,7 +48,7 @@ def test_a_trigger_before_its_broker() -> None:
     assert kafka.settle(trigger()) == []
     status = kafka.status(trigger())
     assert condition(status) == condition(status, "BrokerReady") == (FALSE, "BrokerNotFound")
-    assert message(status) == "there is no Broker default/main; add it, or correct spec.broker"
+    assert message(status) == "there is no Broker default/main; create it, or correct spec.broker"
     assert condition(status, "Subscribed") == (UNKNOWN, "BrokerNotFound")
     kafka.settle(trigger(), broker())
     record = kafka.world.subscriptions["t-billing"]

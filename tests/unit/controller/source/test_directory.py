@@ -161,7 +161,7 @@ def test_a_directory_that_goes_away_is_a_problem_and_changes_nothing(tmp_path: P
 
 
 def test_a_missing_directory_is_a_sentence_at_start(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"does not exist\. Make it"):
+    with pytest.raises(UsageError, match=r"does not exist\. Create it"):
         Directory(tmp_path / "nowhere").check()
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError):

@@ -151,7 +151,7 @@ def test_a_folder_that_vanishes_while_it_is_read_needs_no_other_permissions(tmp_
         over.set()
         thread.join()
     assert {(problem.what, problem.hint) for problem in problems} <= {
-        ("the folder vanished while it was read", "do nothing if it was removed")
+        ("the folder was removed while it was read", "ignore this if the folder was removed")
     }
 
 

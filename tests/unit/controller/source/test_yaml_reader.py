@@ -76,7 +76,7 @@ def test_json_with_tabs_and_escapes() -> None:
         (b"a: 1\nb: [", 2, "fix the YAML"),
         (b"a: 1\n b: 2\n", 2, "fix the YAML"),
         (b"a:\n\t- b\n", 2, "indent with spaces"),
-        (b"a: 1\nb: 010\n", 2, "leave the zeros out"),
+        (b"a: 1\nb: 010\n", 2, "remove the leading zeros"),
         (b'a: 1\nb: "\\ud800"\n', 2, "half of a pair"),
         (b'a: 1\n"\\udc00\\ud800": 2\n', 2, "half of a pair"),
         (b'a: 1\nb: "\\U00110000"\n', 2, "is not a character"),

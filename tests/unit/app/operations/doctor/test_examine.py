@@ -67,4 +67,4 @@ def test_directory(files: list[str], level: str, says: str, hint: str, tmp_path:
 def test_directory_that_is_not_there(tmp_path: Path) -> None:
     found = _resources(f"file:{tmp_path}/none")
     assert (found.level, found.found) == ("problem", f"The resources directory '{tmp_path}/none' does not exist.")
-    assert found.hint.startswith("Make it and put the YAML")
+    assert found.hint.startswith("Create it and put the YAML")

@@ -154,7 +154,7 @@ QUOTA = 'services "orders-0-kn-channel" is forbidden: exceeded quota: q, request
             409,
             "it exists",
             "AlreadyExists",
-            "it is there already, and is not the channel's; delete it if nobody needs it",
+            "a Service of this name exists, and does not belong to the channel; delete it if it is not needed",
         ),
         (409, "the quota was changed by another request", "Conflict", None),
         (403, RBAC, "Forbidden", f"{RBAC}; grant the verbs create and patch on services to the controller"),

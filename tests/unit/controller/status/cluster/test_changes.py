@@ -18,7 +18,7 @@ DIFFERS = true("Ready", "TopicDiffers", "it has 3 partitions")
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ((), (true("Ready"),), [EventDraft(False, "Ready", "it is served as specified")]),
+        ((), (true("Ready"),), [EventDraft(False, "Ready", "the resource is served as specified")]),
         ((true("Ready"),), (true("Ready"),), []),
         ((), (NOT_SERVED,), []),
         ((REFUSED,), (NOT_SERVED,), []),

@@ -234,7 +234,7 @@ class Supervisor:
     def _report_beyond(self, uids: set[str]) -> None:
         if uids != self._beyond:
             log.error(
-                "subscriptions are not served: a worker has no clients for more",
+                "subscriptions are not served, because a worker cannot have more Kafka clients",
                 served=len(self._runners),
                 not_served=len(uids),
                 hint="use fewer channels with more subscriptions each, or several instances",

@@ -98,10 +98,16 @@ class ContractTable:
             entry = decode_entry(value, record.key)
         except UnsupportedFeatures as problem:
             entry = problem.entry
-            log.error("contract record needs a newer version; it is not served", uid=uid, reason=str(problem))
+            log.error(
+                "a contract record needs a newer version of Penstock, and is not served", uid=uid, reason=str(problem)
+            )
         except UnknownSchema as problem:
             self._problems[uid] = str(problem)
-            log.error("contract record is of a newer version; keeping the last good one", uid=uid, reason=str(problem))
+            log.error(
+                "a contract record is of a newer version of Penstock; the last valid record is kept",
+                uid=uid,
+                reason=str(problem),
+            )
             return False
         except ValueError as problem:
             skip(self._topic, record, problem)

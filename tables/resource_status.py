@@ -107,12 +107,12 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
         yield ResourceStatus(*name, _ready(problem), problem=problem)
     for worker in workers:
         if worker.unused is not None:
-            more = f"it does not use what has changed: {worker.unused}"
+            more = f"the worker does not use changed settings, secrets or code: {worker.unused}"
             yield ResourceStatus(
                 WORKER, "", worker.worker, Condition("Ready", ConditionStatus.TRUE, "ChangesNotUsed", more)
             )
     if report is not None and report.left_out:
-        more = f"{report.left_out} further objects or files have problems; the controller's log names them"
+        more = f"{report.left_out} more objects or files have problems; see the controller's log"
         yield ResourceStatus(MORE, "", "(and more)", Condition("Ready", ConditionStatus.FALSE, "NoRoom", more))
 
 
@@ -139,10 +139,10 @@ def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> Resou
     """How to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
     remove = f"`penstock remove {record.title}`"
     if record.unlisted:
-        what = f"no file has it, so it is not served; add its file again, or delete it with {remove}"
+        what = f"no file contains this resource, so it is not served; add its file again, or delete it with {remove}"
         return ResourceProblem(record.kind, record.namespace, record.name, "False", "NotInFiles", what)
     if record.uid in foreign:
-        what = f"it is served although it is not in the cluster; to remove it: {remove}"
+        what = f"this resource is served although it is not in the cluster; to remove it: {remove}"
         return ResourceProblem(record.kind, record.namespace, record.name, "True", "NotInCluster", what)
     return None
 

@@ -102,9 +102,13 @@ def _apply_request(
 
 
 def _not_served_on_purpose(subscription: Subscription) -> SubscriberStatus:
-    status, message, reason = "False", "no file has it or its channel", SUBSCRIBER_NOT_IN_FILES
+    status, message, reason = "False", "no file contains this resource or its channel", SUBSCRIBER_NOT_IN_FILES
     if not subscription.unlisted:
-        status, message, reason = "Unknown", "stopped on all workers while its offsets are moved", SUBSCRIBER_STOPPED
+        status, message, reason = (
+            "Unknown",
+            "the subscription is stopped on all workers while its offsets are moved",
+            SUBSCRIBER_STOPPED,
+        )
     return SubscriberStatus(subscription.uid, subscription.generation, status, message, reason)
 
 
@@ -125,7 +129,7 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         if mine is None or now - worker.time > FRESH_S:
             continue
         if mine.state is WorkerState.UNSUPPORTED:
-            too_old.append(f"{worker.worker} {mine.reason}")
+            too_old.append(f"{worker.worker}: this resource {mine.reason}")
             continue
         if mine.state in _SECRET_STATES:
             no_secret[f"{worker.worker}: {mine.reason}"] = _SECRET_STATES[mine.state]
@@ -165,13 +169,13 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         message, reason = "; ".join(sorted(no_secret)), max(no_secret.values())
         return SubscriberStatus(subscription.uid, generation, "False", message, reason)
     if not current and not stale:
-        message = "no worker serves this subscription; start one in the role all or dispatcher"
+        message = "no worker serves this subscription; start a worker of role all or dispatcher"
         return SubscriberStatus(subscription.uid, generation, "Unknown", message)
     if not current:
         message = f"no worker has applied generation {generation} yet"
         return SubscriberStatus(subscription.uid, generation, "Unknown", message)
     parts = ", ".join(map(str, sorted(missing)))
-    message = f"partitions without an owner yet: {parts}; workers take them over within half a minute"
+    message = f"no worker owns these partitions yet: {parts}; workers take them over within half a minute"
     return SubscriberStatus(subscription.uid, generation, "Unknown", message)
 
 
@@ -322,7 +326,7 @@ class StatusTable:
         try:
             return self.leaders.apply(key, None if value is None else decode_row(value))
         except (codec.UnknownSchema, UnknownRow) as problem:
-            log.warning("record of the leading controller is of a newer version", key=key, reason=str(problem))
+            log.warning("the record of the leading controller is of a newer version", key=key, reason=str(problem))
             self.leaders.unreadable(key, str(problem))
         except ValueError as problem:
             skip(self._topic, record, problem)

@@ -187,7 +187,8 @@ class Dispatcher:
         if not self.filter_problem:
             self.filter_problem = why
             log.warning(
-                "the filter exceeds its limits, and the event does not match; further ones only count in the metrics",
+                "the event exceeds a limit of the filter and does not match; more such events are only counted in "
+                "the metrics",
                 subscription=self.subscription.label,
                 id=attributes.get("id", "")[:_SHOWN_MAX],
                 source=attributes.get("source", "")[:_SHOWN_MAX],

@@ -261,13 +261,14 @@ class Connection(asyncio.Protocol):
         """The body is over its limit. That only matters if it may be an event, which would be incomplete."""
         self._status = self._parser.get_status_code()
         if _may_hold_event(self._status, self._headers):
-            self._unreadable(f"the reply is over {self._listener.body_bytes_max} bytes")
+            self._unreadable(f"the reply has more than {self._listener.body_bytes_max} bytes")
         else:
             self._finish(False)
 
     def _fail_head(self) -> None:
         what = (
-            f"the answer has over {self._listener.head_bytes_max} bytes of headers (or trailers, or chunk extensions)"
+            f"the answer has more than {self._listener.head_bytes_max} bytes of headers (or trailers, or chunk "
+            "extensions)"
         )
         self._unreadable(what)
 
@@ -283,7 +284,7 @@ class Connection(asyncio.Protocol):
             what = "in the middle of the answer" if received else "before an answer"
             if state is _INTERIM:  # the subscriber has the event, but what it did with it is not known
                 what = "after an interim answer, before the final one"
-            self._unreadable(f"connection lost {what}" + (f": {exc}" if exc else ""))
+            self._unreadable(f"the connection was lost {what}" + (f": {exc}" if exc else ""))
 
     def _unreadable(self, why: str) -> None:
         self._listener.failed(self, SendError(SendProblem.READ, why))

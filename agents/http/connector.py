@@ -64,7 +64,7 @@ async def connect(
             return protocol
         except TimeoutError:
             failed = SendError(
-                SendProblem.CONNECT, f"no connection to {address} port {endpoint.port} in {connect_limit_s:g} s"
+                SendProblem.CONNECT, f"no connection to {address} port {endpoint.port} within {connect_limit_s:g} s"
             )
         except ssl.SSLError as error:
             failed = SendError(SendProblem.TLS, _reason(error))

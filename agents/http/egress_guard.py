@@ -116,11 +116,11 @@ class EgressGuard:
             if _within(address, networks):
                 return reason
         if _within(address, self._deny):
-            return "is denied by a setting"
+            return "is denied by PENSTOCK_EGRESS_DENY"
         if not self._config.allow_loopback and _within(address, _LOOPBACK) and not _within(address, self._allow):
-            return "is loopback, which a setting denies"
+            return "is a loopback address, which PENSTOCK_EGRESS_ALLOW_LOOPBACK forbids"
         if not self._config.allow_private and _within(address, _PRIVATE) and not _within(address, self._allow):
-            return "is private, which a setting denies"
+            return "is a private address, which PENSTOCK_EGRESS_ALLOW_PRIVATE forbids"
         return None
 
 

@@ -145,7 +145,7 @@ class ConnectionPool:
     def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
         """Fail the requests in flight whose `done` matches `which` with SendProblem.CLOSED (or what `close` was called
         with), now. Requests that the callbacks post are not affected."""
-        error = SendError(self._end, "stopped before an answer")
+        error = SendError(self._end, "the worker stopped before an answer")
         self._state.end(lambda holder: holder.done is not None and which(holder.done), error)
         self._act()
 
@@ -239,7 +239,7 @@ class ConnectionPool:
                 lambda: Connection(self),
             )
             if connection.is_closing():  # lost before this step: no callback would report it any more
-                raise SendError(SendProblem.READ, "connection lost before an answer")
+                raise SendError(SendProblem.READ, "the connection was lost before an answer")
         except SendError as error:
             self._state.not_sent(attempt, error)
         except Exception as problem:

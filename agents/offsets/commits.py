@@ -39,7 +39,7 @@ from agents.timing import SELDOM_S, STEADY_S
 log = structlog.get_logger(__name__)
 
 #: The log event for the pause of first attempts.
-WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
+WAITING_MESSAGE = "Kafka does not confirm commits; new events wait"
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
@@ -273,10 +273,10 @@ class Commits:
         if error.code() in _NEVER or self._denied_too_long(error):
             self._fatal(KafkaException(error))
         if error.code() in _REBALANCING:
-            log.debug("commit rejected during a rebalance; it is tried again", subscription=self._label)
+            log.debug("a commit was rejected during a rebalance; it is tried again", subscription=self._label)
         elif not self._failing:
             self._failing = True
-            log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())
+            log.warning("a commit failed; it is tried again", subscription=self._label, reason=error.str())
 
     def _denied_too_long(self, error: KafkaError) -> bool:
         if error.code() not in _DENIED:

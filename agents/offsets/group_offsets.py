@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 _READ_LIMIT_S = 25.0
 _TRIES = 3
 #: The log event for an offset that was set back, and what to do if that was on purpose.
-SET_BACK = "an older commit has reached Kafka late, or another client has moved the offset; it is committed again"
+SET_BACK = "a late commit has reached Kafka, or another client has moved the offset; the offset is committed again"
 SET_BACK_HINT = "to move offsets, use penstock seek"
 
 
@@ -143,7 +143,10 @@ def _log_start(label: str, number: int, low: int, high: int, observe: Observe) -
     assert high >= low
     if high > 0:
         log.warning(
-            "no committed offset; reading from the start of the log", subscription=label, partition=number, offset=low
+            "there is no committed offset; the partition is read from the start of its log",
+            subscription=label,
+            partition=number,
+            offset=low,
         )
     if low:
         observe.expired(label, low)

@@ -76,7 +76,7 @@ class GroupConsumer(Consumer):
     def _check_member(self) -> None:
         if self._member_id is not None and self.memberid() != self._member_id:
             self._expelled = True
-            problem = "the session ended during a rebalance: all partitions are lost"
+            problem = "the session ended during a rebalance, so all partitions are lost"
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, problem))
 
     def poll(self, *args: Any, **options: Any) -> Any:

@@ -114,7 +114,9 @@ class Members:
                     return
                 except KafkaFailed as problem:
                     label = member.subscription.label
-                    log.warning("the offsets cannot be read; tried again", subscription=label, reason=str(problem))
+                    log.warning(
+                        "the offsets cannot be read; the worker tries again", subscription=label, reason=str(problem)
+                    )
                     await asyncio.sleep(LOOK_S)
         except Exception as problem:
             self.fatal(problem)

@@ -92,6 +92,6 @@ class MembershipCheck:
         return [TopicPartition(self._topic, number, position) for number, position in places.items()]
 
     def _refused(self, error: KafkaError) -> None:
-        log.debug("Kafka does not confirm the assignment; asked again", topic=self._topic, reason=error.str())
+        log.debug("Kafka does not confirm the assignment; the worker asks again", topic=self._topic, reason=error.str())
         self._asked = 0.0
         self._wanted.set()

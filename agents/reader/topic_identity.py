@@ -100,10 +100,10 @@ async def _ids(admin: KafkaAdmin, topics: Collection[str]) -> dict[str, str]:
     try:
         found = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * ANSWER_S, "topic-identity")
     except TimeoutError:
-        log.debug("topic ids not known", reason="Kafka does not answer")
+        log.debug("the ids of the topics are not known", reason="Kafka does not answer")
         return {}
     return {name: one.id for name, one in found.items()}
 
 
 def _not_known(topic: str, problem: KafkaFailed) -> None:
-    log.debug("topic id not known", topic=topic, reason=problem.why)
+    log.debug("the id of the topic is not known", topic=topic, reason=problem.why)

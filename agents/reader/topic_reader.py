@@ -119,7 +119,7 @@ class TopicReader:
         run_sessions(self._session, self._stop, self._failed)
 
     def _failed(self, problem: Exception, fatal: bool) -> None:
-        log.warning("the Kafka consumer failed; joining again", topic=self.topic, reason=str(problem))
+        log.warning("the Kafka consumer failed; it joins the group again", topic=self.topic, reason=str(problem))
         self._join_watch.expelled()
         if fatal:
             self._instance_id = instance_id(self.client_name)
@@ -224,7 +224,7 @@ class TopicReader:
             self._thread.call_soon(self._owner.ends, list(heads))
         for stalled in self._stall_detector.stalled(heads, self._backpressure.budget.paused, now):
             log.warning(
-                "partition returns no records although its log has more; assigning it again",
+                "a partition returns no records although its log has more; it is assigned again",
                 topic=self.topic,
                 partition=stalled.number,
                 offset=stalled.tracker.fetched,

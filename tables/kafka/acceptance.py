@@ -72,7 +72,7 @@ def _try(
         for operation in sorted(set(needs[name]) - about.operations)
     ]
     if missing:
-        raise KafkaDenied(f"the user lacks a permission; grant it {', '.join(missing)}")
+        raise KafkaDenied(f"the user has no permission; grant {', '.join(missing)}")
 
 
 def _refusal(kafka: Mapping[str, Any], limit_s: float, address: str) -> KafkaUnavailable | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, Message
 
 _UNKNOWN = KafkaError(
-    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka has stored a later record, and has not acknowledged this one"
+    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka has stored a later record, but did not acknowledge this record"
 )
 
 

@@ -97,7 +97,7 @@ _KINDS: Mapping[type[KafkaFailed], tuple[int, ...]] = {
         KafkaError.POLICY_VIOLATION,
     ),
 }
-_START_OR_NAME = "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT."
+_START_OR_NAME = "Start a Kafka with `penstock kafka up`, or name yours: --kafka HOST:PORT."
 _KIND_OF = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 _HINTS: Mapping[int, str] = {
@@ -105,7 +105,7 @@ _HINTS: Mapping[int, str] = {
     KafkaError.POLICY_VIOLATION: "ask the administrator of this Kafka which topics its policy allows",
     KafkaError.INVALID_CONFIG: "correct default.topic.config.* in the broker's ConfigMap",
     KafkaError.TOPIC_EXCEPTION: "choose another name or topic template",
-    KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers, or delete it by hand",
+    KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers, or delete the topic by hand",
 }
 
 

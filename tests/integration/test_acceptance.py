@@ -76,6 +76,6 @@ def test_a_user_that_lacks_a_permission(tmp_path: Path) -> None:
         rule = kafka.permit("bob", TOPIC, "READ")
         refusal = _refused(folder, kafka.sasl)
         assert refusal is not None
-        assert refusal.why == f"the user lacks a permission; grant it Write on topic {TOPIC}"
+        assert refusal.why == f"the user has no permission; grant Write on topic {TOPIC}"
         kafka.allow(rule)
         assert _refused(folder, kafka.sasl) is None

@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[str, Keys, str]] = {
     ),
     "no TLS": ("sasl", lambda _: {"protocol": "PLAINTEXT"}, "this listener uses TLS; set protocol to SSL or SASL_SSL"),
     "SASL without TLS": ("sasl", lambda it: it.scram(protocol="SASL_PLAINTEXT", ca_crt=""), "this listener uses TLS"),
-    "TLS": ("direct", lambda _: {"protocol": "SSL"}, "the TLS handshake was ended; check that this listener uses TLS"),
+    "TLS": ("direct", lambda _: {"protocol": "SSL"}, "the TLS handshake failed; check that this listener uses TLS"),
     "SASL": ("direct", lambda it: it.scram(protocol="SASL_PLAINTEXT", ca_crt=""), "this listener does not use SASL"),
     "no certificate": ("mtls", lambda it: it.scram(protocol="SSL"), "add user.crt and user.key to the Kafka secret"),
     "other certificate": ("mtls", lambda it: it.mtls(it.other), "the brokers must trust the authority that signed it"),
@@ -119,7 +119,7 @@ def test_a_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired
 
 
 @pytest.mark.parametrize(
-    ("secret", "path", "why"), [("wrong", "", "it answered 401"), ("right", "/nowhere", "its answer has no token")]
+    ("secret", "path", "why"), [("wrong", "", "it answered 401"), ("right", "/nowhere", "the answer has no token")]
 )
 def test_no_token(secret: str, path: str, why: str) -> None:
     """An error that shows neither what was sent nor what was answered, because event loops log errors whole."""

@@ -63,7 +63,9 @@ class Coordinators:
                 return await self._reached(group)
         except TimeoutError as problem:
             await self._failed(group)
-            raise NotReached(KafkaError(KafkaError._TRANSPORT, "its coordinator cannot be reached")) from problem
+            raise NotReached(
+                KafkaError(KafkaError._TRANSPORT, "the coordinator of the group cannot be reached")
+            ) from problem
         # aiokafka raises the last two when a connection, or the last broker it knows, is gone between two of its steps.
         except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
             await self._failed(group)
@@ -106,7 +108,7 @@ class Coordinators:
             node = await self._look_up(client, group)
             self._coordinators[group] = node
         if not await client.ready(node, group=ConnectionGroup.COORDINATION):
-            raise aiokafka_errors.NodeNotReadyError(f"broker {node}, its coordinator, cannot be reached")
+            raise aiokafka_errors.NodeNotReadyError(f"broker {node}, the coordinator of the group, cannot be reached")
         return client, node
 
     async def _look_up(self, client: PunctualClient, group: str) -> int:

@@ -15,7 +15,9 @@ def read_broker_secret(root: Path | None, reference: str, *, in_memory: bool = F
     """What the folder of a Secret has, or why it cannot be used. `root` None: the setting is empty. `in_memory`: as for
     `secret_settings`. The message never shows a value."""
     if not is_reference(reference):
-        return SecretProblem(INVALID, f"{reference[:320]!r} is not NAMESPACE/NAME of a Secret; correct the ConfigMap")
+        return SecretProblem(
+            INVALID, f"{reference[:320]!r} is not a valid NAMESPACE/NAME of a Secret; correct the ConfigMap"
+        )
     if root is None:
         message = f"PENSTOCK_KAFKA_SECRETS is not set; set it to a folder that has {reference}"
         return SecretProblem(NOT_FOUND, message)
@@ -28,5 +30,5 @@ def read_broker_secret(root: Path | None, reference: str, *, in_memory: bool = F
     except SecretNotValid as problem:
         return SecretProblem(INVALID, f"the Kafka secret {reference} is not valid: {problem.problems}")
     except (UsageError, OSError) as problem:  # it is gone again, or this process may not read it
-        why = getattr(problem, "strerror", None) or "its folder is gone"
+        why = getattr(problem, "strerror", None) or "its folder does not exist"
         return SecretProblem(INVALID, f"the Kafka secret {reference} cannot be read ({why})")

@@ -93,11 +93,13 @@ def _of_handshake(problem: OSError, host: str) -> str:
         return ""
     if not isinstance(problem, ssl.SSLCertVerificationError):
         # Kafka without TLS ends the connection, and so may a load balancer, or a Kafka that wants another TLS version.
-        return "the TLS handshake was ended; check that this listener uses TLS, and protocol of the Kafka secret"
+        return "the TLS handshake failed; check that this listener uses TLS, and check protocol in the Kafka secret"
     if problem.verify_code == _EXPIRED:
         return "the broker's certificate has expired; renew it, or correct the clock of this machine"
     if problem.verify_code in _NAMES:
-        return f"the broker's certificate is not for {host}; name the brokers as their certificates do"
+        return (
+            f"the broker's certificate is not for {host}; use the host names that the certificates of the brokers have"
+        )
     return (
         f"the broker's certificate cannot be verified ({problem.verify_message}); ca.crt of the Kafka secret must have "
         "the authority that signed it"

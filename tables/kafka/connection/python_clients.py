@@ -97,11 +97,11 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
                 found = await answer.json(content_type=None)
             return str(found["access_token"]), asked + _RENEWED_AT * float(found.get("expires_in", _TOKEN_LIFE_S))
         except aiohttp.ClientResponseError as problem:
-            why = f"it answered {problem.status}"
+            why = f"the answer was {problem.status}"
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             why = type(problem).__name__
         except (ValueError, KeyError, TypeError, AttributeError):
-            why = "its answer has no token"
+            why = "the answer has no token"
         raise KafkaConnectionError(f"no token from {shown_url(self._url)}: {why}")  # others show the credentials
 
     def extensions(self) -> dict[str, str]:

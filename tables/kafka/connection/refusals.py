@@ -60,7 +60,7 @@ def refused(code: int, text: str) -> str:
         return f"Kafka does not accept these credentials: {_short(text)}"
     if match := _ALERT.search(text):
         if match["name"] in _NO_CERTIFICATE:
-            return "this listener wants a client certificate; add user.crt and user.key to the Kafka secret"
+            return "this listener requires a client certificate; add user.crt and user.key to the Kafka secret"
         if not _CERTIFICATE.search(match["name"]):
             return f"Kafka ended the TLS handshake ({match['name']})"
         return (

@@ -63,9 +63,9 @@ def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, 
     if protocol.endswith("SSL"):
         settings |= {setting: str(folder / name) for name, setting in _FILES.items() if secret.get(name)}
         if bool(secret.get(_CERTIFICATE)) != bool(secret.get(_KEY)):
-            problems.append(f"{_CERTIFICATE} and {_KEY} belong together, and only one of them is there")
+            problems.append(f"{_CERTIFICATE} and {_KEY} belong together, but the secret has only one of the two")
     elif tls:
-        problems.append(f"protocol is {protocol}, without TLS, but there is tls.enabled or a certificate")
+        problems.append(f"protocol is {protocol}, which has no TLS, but the secret has tls.enabled or a certificate")
     if protocol.startswith("SASL"):
         of_sasl, wrong = _sasl(secret, found)
         settings |= of_sasl
@@ -125,7 +125,7 @@ def _read_keys(folder: Path) -> dict[str, str]:
         except (OSError, UnicodeDecodeError) as problem:
             problems.append(f"{path.name} cannot be read ({getattr(problem, 'strerror', 'it is not UTF-8')})")
     if not secret and not problems:
-        problems.append("it has none of the keys of a Kafka secret")
+        problems.append("it has no key of a Kafka secret")
     if problems:
         raise SecretNotValid(folder, problems)
     return secret

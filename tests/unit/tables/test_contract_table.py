@@ -128,7 +128,7 @@ def _with(entry: Channel | Subscription, **fields: object) -> bytes:
         (_with(SUBSCRIPTION, topic="a/b"), "subscription.topic is not a valid topic name"),
         (_with(SUBSCRIPTION, partitions=2**31), "subscription.partitions is not between 1 and 100,000"),
         (_with(SUBSCRIPTION, uid="u2"), "has another key"),
-        (_with(SUBSCRIPTION, secret="../../etc"), "subscription.secret is not the name of a Secret"),
+        (_with(SUBSCRIPTION, secret="../../etc"), "subscription.secret is not a valid name of a Secret"),
         (_with(SUBSCRIPTION, subscriber={"uri": "file:///etc/passwd"}), "subscriber.uri is not an absolute http"),
         (_with(SUBSCRIPTION, filter='{"cesql": "("}'), "subscription.filter is not a valid filter"),
         (_with(SUBSCRIPTION, filter="[" * 100_000), "subscription.filter is not a valid filter"),

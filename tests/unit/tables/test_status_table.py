@@ -56,9 +56,9 @@ def old_worker(name: str, age: float, generation: int) -> WorkerStatus:
 @pytest.mark.parametrize(
     ("workers", "ready", "message"),
     [
-        ((), "False", f"old {OLD}"),
-        ((0, 1), "False", f"old {OLD}"),
-        ((0, 1, 2, 3), "True", f"old {OLD}. Other workers serve all partitions"),
+        ((), "False", f"old: this resource {OLD}"),
+        ((0, 1), "False", f"old: this resource {OLD}"),
+        ((0, 1, 2, 3), "True", f"old: this resource {OLD}. Other workers serve all partitions"),
     ],
 )
 def test_a_worker_that_is_too_old_is_named(workers: tuple[int, ...], ready: str, message: str) -> None:
@@ -81,10 +81,10 @@ def worker(name: str, age: float, generation: int, *partitions: int, failed: str
         ([], "Unknown", "no worker"),
         ([worker("a", 1, 3, 0, 1, 2, 3)], "True", ""),
         ([worker("a", 1, 3, 0, 1), worker("b", 1, 3, 2, 3)], "True", ""),
-        ([worker("a", 1, 3, 0, 1), worker("b", 11, 3, 2, 3)], "Unknown", "without an owner yet: 2, 3"),
+        ([worker("a", 1, 3, 0, 1), worker("b", 11, 3, 2, 3)], "Unknown", "no worker owns these partitions yet: 2, 3"),
         ([worker("a", 11, 3, 0, 1, 2, 3)], "Unknown", "no worker"),
         ([worker("a", 1, 2, 0, 1, 2, 3)], "Unknown", "no worker has applied generation 3"),
-        ([worker("a", 1, 3), worker("b", 1, 3, 0, 1, 2)], "Unknown", "without an owner yet: 3"),
+        ([worker("a", 1, 3), worker("b", 1, 3, 0, 1, 2)], "Unknown", "no worker owns these partitions yet: 3"),
         ([worker("a", 1, 3, 0, 1, 2, 3, failed="partition 2: gone")], "False", "a: failed: partition 2: gone"),
     ],
 )

@@ -123,7 +123,7 @@ def test_an_invalid_address_is_denied(text: str) -> None:
 
 def test_denied_networks() -> None:
     guard = EgressGuard(EgressConfig(deny=("10.1.0.0/16", "2606:4700::/32"), allow=("10.0.0.0/8",)))
-    assert guard.judge("10.1.2.3") == "is denied by a setting"
+    assert guard.judge("10.1.2.3") == "is denied by PENSTOCK_EGRESS_DENY"
     assert guard.judge("::ffff:10.1.2.3")
     assert guard.judge("2606:4700::1")
     assert guard.judge("10.2.2.3") is None

@@ -50,7 +50,7 @@ def test_a_worker_that_does_not_use_what_has_changed_is_named(age_s: float, expe
     assert [row["file"] for row in shown] == expected
     for row in shown:
         assert (row["ready"], row["reason"]) == ("True", "ChangesNotUsed")
-        assert row["message"] == "it does not use what has changed: the password is wrong"
+        assert row["message"] == "the worker does not use changed settings, secrets or code: the password is wrong"
 
 
 def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns") -> ResourceProblem:

@@ -98,7 +98,7 @@ SUBSCRIPTIONS = [
         workers=reports(WorkerState.RUNNING, generation=9),
     ),
     Row(
-        "partitions without an owner",
+        "no worker owns these partitions",
         "Unknown SubscriberNotServed: Ready, ChannelReady",
         BOTH,
         None,

@@ -97,7 +97,7 @@ TRIGGERS = [
     Row("not served", "Unknown SubscriberNotServed: Ready, Subscribed", PAIR, None),
     Row("served long ago", "Unknown SubscriberNotServed: Ready, Subscribed", PAIR, None, workers=served_long_ago),
     Row(
-        "partitions without an owner",
+        "no worker owns these partitions",
         "Unknown SubscriberNotServed: Ready, Subscribed",
         PAIR,
         None,

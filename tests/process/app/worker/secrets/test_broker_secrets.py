@@ -134,7 +134,7 @@ def test_a_reference_never_leads_out_of_the_folder(tmp_path: Path) -> None:
     for reference in ("shop/../../kafka", "../kafka", "/kafka", f"{tmp_path}/kafka"):
         problem = _problem(tmp_path / "secrets", reference)
         assert problem.reason == INVALID
-        assert "is not NAMESPACE/NAME of a Secret" in problem.message
+        assert "is not a valid NAMESPACE/NAME of a Secret" in problem.message
 
 
 def test_the_secrets_of_the_contract_are_tried(tmp_path: Path) -> None:

@@ -28,14 +28,14 @@ def test_a_row_is_one_line_on_a_narrow_terminal_too(
     monkeypatch.setenv("NO_COLOR", "1")
     rows: list[dict[str, object]] = [
         {"name": "default/quickstart", "ready": "True", "message": ""},
-        {"name": "default/x", "ready": None, "message": "no worker serves this subscription; start one"},
+        {"name": "default/x", "ready": None, "message": "no worker serves this subscription; start a worker"},
     ]
     print_table({"name": "NAME", "ready": "READY", "message": "MESSAGE"}, rows, "")
     lines = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "NAME                READY  MESSAGE",
         "default/quickstart  True",
-        "default/x                  no worker serves this subscription; start one",
+        "default/x                  no worker serves this subscription; start a worker",
     ]
 
 

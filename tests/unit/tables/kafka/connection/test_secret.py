@@ -50,10 +50,10 @@ def test_settings(secret: dict[str, str], settings: dict[str, str]) -> None:
         ({"protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
          ["sasl.mechanism is not PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"]),
         ({"protocol": "PLAINTEXT", "ca.crt": "x"},
-         ["protocol is PLAINTEXT, without TLS, but there is tls.enabled or a certificate"]),
+         ["protocol is PLAINTEXT, which has no TLS, but the secret has tls.enabled or a certificate"]),
         ({"protocol": "SASL_SSL"}, ["PLAIN needs user", "PLAIN needs password"]),
         ({"protocol": "SSL", "user.crt": "x"},
-         ["user.crt and user.key belong together, and only one of them is there"]),
+         ["user.crt and user.key belong together, but the secret has only one of the two"]),
         ({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.client.id": "x"},
          ["OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url", "OAUTHBEARER needs sasl.oauthbearer.client.secret"]),
     ],
@@ -78,8 +78,8 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({}, "it has none of the keys of a Kafka secret"),
-        ({"p12": b"x"}, "it has none of the keys of a Kafka secret"),
+        ({}, "it has no key of a Kafka secret"),
+        ({"p12": b"x"}, "it has no key of a Kafka secret"),
         ({"password": b"\xff"}, r"password cannot be read \(it is not UTF-8\)"),
         ({"ca.crt": b"x"}, "ca.crt does not contain certificates in the PEM format"),
         ({"user.crt": b"x", "user.key": b"y"}, "user.crt and user.key are not a certificate and its private key"),

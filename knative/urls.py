@@ -33,7 +33,7 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
     if parts.scheme not in ("http", "https"):
         return "is not an absolute http or https URI", "write it like http://host:8080/path"
     if "@" in parts.netloc:  # checked first, so that no other message quotes the credentials
-        return "contains credentials", "remove `user:password@`; they would end up in logs and dead letters"
+        return "contains credentials", "remove `user:password@`; they would appear in logs and dead letters"
     if not _HOST.fullmatch(parts.hostname or "") or port == 0:
         return "does not have a valid host and port", "write it like http://host:8080/path"
     if "#" in uri:

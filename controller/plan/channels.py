@@ -251,14 +251,13 @@ def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list
         notes.append(
             f"the topic has {seen.partitions} partitions, but {resource.partitions_field} is "
             f"{wish.partitions}, and Kafka cannot remove partitions; write {seen.partitions}, or create another "
-            f"{resource.kind} "
-            "beside this one"
+            f"{resource.kind}"
         )
     if seen is not None and seen.replication != wish.replication:
         notes.append(
             f"the topic has replication factor {seen.replication}, but {resource.replication_field} is "
             f"{wish.replication}, and "
-            "Penstock does not change it; write {seen.replication}, or reassign the replicas with "
+            f"Penstock does not change it; write {seen.replication}, or reassign the replicas with "
             "kafka-reassign-partitions.sh"
         )
     return notes

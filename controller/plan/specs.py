@@ -265,7 +265,7 @@ def _changed(one: Broker, published: Channel | None) -> str:
 
 
 def _immutable(changed: str, kind: str) -> Condition:
-    message = f"{changed} cannot be changed; undo the change, or create another {kind} beside this one"
+    message = f"{changed} cannot be changed; undo the change, or create another {kind}"
     return false("TopicReady", "Immutable", message)
 
 

@@ -41,7 +41,7 @@ class Metered(dict[str, Value]):
         """Raises LimitExceeded if there are not so many left."""
         self.left -= characters
         if self.left < 0:
-            raise LimitExceeded(f"the filter has to handle more than {BUDGET:,} characters for this event")
+            raise LimitExceeded(f"the filter would have to handle more than {BUDGET:,} characters for this event")
 
 
 def too_long(what: str, characters: int) -> LimitExceeded:

@@ -242,12 +242,12 @@ def _syntax_error(text: str, problem: UnexpectedInput) -> CesqlSyntaxError:
     token = problem.token
     expected = _expected(set(problem.accepts or problem.expected))
     if token.type == "$END":
-        return CesqlSyntaxError(f"the expression ends; expected {expected}", len(text.rstrip()))
+        return CesqlSyntaxError(f"the expression ends too early; expected {expected}", len(text.rstrip()))
     if token.type == "RPAR" and expected == "the end":
-        return CesqlSyntaxError("there is no ( for this )", _start(token))
+        return CesqlSyntaxError("this ) has no opening (", _start(token))
     signed = token[0] in "+-" and token[1:].isdigit()
-    hint = f"; write a space behind the sign, as in `1 {token[0]} 1`" if signed else ""
-    return CesqlSyntaxError(f"{str(token)[:40]!r} is not expected; expected {expected}{hint}", _start(token))
+    hint = f"; write a space after the sign, as in `1 {token[0]} 1`" if signed else ""
+    return CesqlSyntaxError(f"{str(token)[:40]!r} is not valid here; expected {expected}{hint}", _start(token))
 
 
 def _expected(names: set[str]) -> str:

@@ -170,12 +170,12 @@ def is_plainly_good(id_: bytes, source: bytes, type_: bytes, version: bytes, tim
 def _fault(event: Mapping[str, bytes]) -> BadEvent:
     """The first reason why `check` rejects this event. Slow, so called only when there is one."""
     if not any(name.startswith("ce_") for name in event):
-        return BadEvent("specversion", "is missing; the message has no CloudEvents attributes at all")
+        return BadEvent("specversion", "is missing; the request has no CloudEvents attributes at all")
     for name in _REQUIRED:
         if not event.get(f"ce_{name}"):
             return BadEvent(name, "is empty" if f"ce_{name}" in event else "is missing")
     if event["ce_specversion"] not in SPEC_VERSIONS:
-        return BadEvent("specversion", "is neither 1.0 nor 0.3")
+        return BadEvent("specversion", "must be 1.0 or 0.3")
     for name in (*_OPTIONAL_NON_EMPTY, "schemaurl"):
         if event.get(f"ce_{name}") == b"" and (name != "schemaurl" or event["ce_specversion"] == b"0.3"):
             return BadEvent(name, "is empty; leave it out instead")

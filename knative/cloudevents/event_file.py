@@ -36,13 +36,15 @@ def read_event(content: bytes, name: str) -> Record:
     if not start:
         raise UsageError(f"{name} is empty.", _FORMS)
     if start == b"[":
-        raise UsageError(f"{name} holds a JSON array, and only one event is possible.", "Write one event, without [ ].")
+        raise UsageError(
+            f"{name} contains a JSON array, but must contain a single event.", "Write a single event, without [ ]."
+        )
     try:
         if start == b"{":
             return to_record(_JSON, text)
         return to_record(*_request(text.lstrip(b"\r\n"), name))
     except BadEvent as problem:
-        raise UsageError(f"{name} is not a valid CloudEvent: {problem}.", "Correct it in the file.") from None
+        raise UsageError(f"{name} is not a valid CloudEvent: {problem}.", "Correct the event in the file.") from None
 
 
 def _request(text: bytes, name: str) -> tuple[list[tuple[bytes, bytes]], bytes | None]:

@@ -84,7 +84,7 @@ def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
     if data is None:
         return event, _from_base64(data_base64)
     if data_base64 is not None:
-        raise BadEvent("data", "data and data_base64 exclude each other")
+        raise BadEvent("data", "data and data_base64 cannot be combined")
     if data[0].__class__ is str and _is_base64_of_0_3(event):
         return event, _encode("data", data[0])
     value_bytes = _data(data[0], data[1], event)
@@ -143,7 +143,7 @@ def _text(body: bytes | None) -> str:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise BadEvent("", f"malformed structured JSON: not UTF-8 at byte {error.start}") from None
+        raise BadEvent("", f"malformed structured JSON: it is not UTF-8 at byte {error.start}") from None
     if text[0] == "\ufeff":
         raise BadEvent("", "malformed structured JSON: it starts with a byte order mark")
     return text
@@ -156,7 +156,7 @@ def _members(text: str) -> dict[str, tuple[Any, str]]:
     except JSONDecodeError as error:
         raise BadEvent("", f"malformed structured JSON: {error.msg} (character {error.pos})") from None
     except RecursionError:
-        raise BadEvent("", "malformed structured JSON: nested too deeply") from None
+        raise BadEvent("", "malformed structured JSON: it is nested too deeply") from None
 
 
 def _scan(text: str) -> dict[str, tuple[Any, str]]:
@@ -165,7 +165,7 @@ def _scan(text: str) -> dict[str, tuple[Any, str]]:
     more = text[at : at + 1] != "}"
     while more:
         if text[at : at + 1] != '"':
-            raise JSONDecodeError("a member's name expected", text, at)
+            raise JSONDecodeError("the name of a member is expected", text, at)
         name, at = _attribute_at(text, at)
         if name in members:
             raise BadEvent("", f"malformed structured JSON: member '{shown(name)}' appears twice")
@@ -180,7 +180,7 @@ def _scan(text: str) -> dict[str, tuple[Any, str]]:
             at = _space_end(text, at + 1)
     at = _after(text, at, "}")
     if at != len(text):
-        raise JSONDecodeError("nothing more expected", text, at)
+        raise JSONDecodeError("nothing is expected here", text, at)
     return members
 
 

@@ -298,7 +298,7 @@ def _fault(headers: Headers) -> Unreadable:
     for low in ("ce_id", "ce_source", "ce_type", "ce_specversion"):
         if not seen.get(low):
             return Unreadable(f"attribute '{low[3:]}' is {'empty' if low in seen else 'missing'}")
-    return Unreadable("attribute 'specversion' is neither 1.0 nor 0.3")
+    return Unreadable("attribute 'specversion' must be 1.0 or 0.3")
 
 
 def _is_structured(headers: Headers) -> bool:

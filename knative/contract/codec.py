@@ -128,9 +128,9 @@ def record_at(record: Any, supported: int = SCHEMA_VERSION) -> Record:
     row = object_at(record, "the record")
     schema = integer_at(row.get("schema"), "schema")
     if schema > supported:
-        raise UnknownSchema(f"the record has schema {schema}, this version supports {supported}")
+        raise UnknownSchema(f"the record has schema {schema}, but this version supports {supported}")
     if schema < SCHEMA_VERSION:
-        raise DecodeError(f"{schema} is not a schema")
+        raise DecodeError(f"{schema} is not a valid schema")
     return row
 
 
@@ -158,7 +158,7 @@ def _filter_at(value: Any) -> Filter:
 
 
 def _one_of(*texts: str) -> Callable[[str], str | None]:
-    return lambda text: None if text in texts else f"is none of {', '.join(texts)}"
+    return lambda text: None if text in texts else f"is not one of {', '.join(texts)}"
 
 
 def _uid_problem(uid: str) -> str | None:
@@ -171,7 +171,7 @@ def _uri_problem(uri: str) -> str | None:
 
 
 def _secret_problem(reference: str) -> str | None:
-    return None if not reference or is_reference(reference) else "is not the name of a Secret"
+    return None if not reference or is_reference(reference) else "is not a valid name of a Secret"
 
 
 def _head(value: Any) -> FailingDelivery:

@@ -189,7 +189,7 @@ def _choice(kind: type[StrEnum]) -> Read:
     def read(value: Any) -> StrEnum:
         member = by_text.get(text_at(value))
         if member is None:
-            raise DecodeError(f" is none of {', '.join(by_text)}")
+            raise DecodeError(f" is not one of {', '.join(by_text)}")
         return member
 
     return read

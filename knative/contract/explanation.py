@@ -78,13 +78,15 @@ def reason(one: Explanation) -> str:
     """The verdict in words, with the part that decided."""
     verdict = "matches" if one.passes else "does not match"
     if not one.parts:
-        return f"{verdict}: it has no filter, so it gets every event"
+        return f"{verdict}: the trigger has no filter, so it gets every event"
     decider = next((part for part in one.parts if part.decides), None)
     if decider is None:
-        return f"{verdict}: " + ("every attribute has its value" if one.passes else "several parts together")
+        return f"{verdict}: " + (
+            "every attribute has the value of the filter" if one.passes else "several filters together"
+        )
     if decider.operand or decider.found or decider.text not in ("all", "any"):
         return f"{verdict}: {decider.text}" + (f" ({decider.found})" if decider.found else "")
-    return f"{verdict}: " + ("every part of `all` does" if decider.text == "all" else "no part of `any` does")
+    return f"{verdict}: " + ("every filter of `all` matches" if decider.text == "all" else "no filter of `any` matches")
 
 
 def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> list[str]:
@@ -107,12 +109,15 @@ def _is_literal(part: Part) -> bool:
 def order(one: Explanation) -> str:
     """What the event waits for."""
     if one.order is DeliveryOrder.ORDERED:
-        return "ordered; the event waits for those before it in its partition"
+        return "ordered; the event waits for the events before it in its partition"
     if one.order is DeliveryOrder.UNORDERED:
-        return "unordered; the event waits for no other"
+        return "unordered; the event does not wait for other events"
     if one.key is None:
-        return "key-ordered; the event has no key (neither partitionkey nor subject), so it waits for no other"
-    return f"key-ordered; its key is {one.key!r} ({key_attribute(one)}), and it waits for those before it with this key"
+        return "key-ordered; the event has no key (partitionkey or subject), so it does not wait for other events"
+    return (
+        f"key-ordered; its key is {one.key!r} ({key_attribute(one)}), and the event waits for earlier events with "
+        "this key"
+    )
 
 
 def key_attribute(one: Explanation) -> str:

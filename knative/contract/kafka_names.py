@@ -118,8 +118,8 @@ def topic_problem(topic: str, instance: str) -> tuple[str, str] | None:
     if len(topic) > longest:
         return (
             "TopicNameTooLong",
-            f"the topic name would have {len(topic)} characters, and at most {longest} leave room for "
-            f"{DLQ_SUFFIX!r}; give the resource a shorter name or namespace, or shorten the topic template",
+            f"the topic name would have {len(topic)} characters, but may have at most {longest}, because "
+            f"{DLQ_SUFFIX!r} is appended; give the resource a shorter name or namespace, or shorten the topic template",
         )
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
         return (

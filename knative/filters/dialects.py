@@ -110,9 +110,9 @@ def to_json(filter_: Filter) -> dict[str, Any]:
 def from_json(value: Mapping[str, Any]) -> Filter:
     """The inverse of `to_json`. Raises ValueError for anything else."""
     if not isinstance(value, Mapping):
-        raise ValueError("a filter is an object")
+        raise ValueError("a filter must be an object")
     if len(value) != 1:
-        raise ValueError(f"a filter has one dialect, not {sorted(value)}")
+        raise ValueError(f"a filter must have one dialect, not {sorted(value)}")
     ((name, content),) = value.items()
     if name in PAIRS and isinstance(content, Mapping):
         return PAIRS[name](tuple((str(key), str(text)) for key, text in content.items()))
@@ -122,4 +122,4 @@ def from_json(value: Mapping[str, Any]) -> Filter:
         return Not(from_json(content))
     if name == "cesql" and isinstance(content, str):
         return Cesql(content)
-    raise ValueError(f"{name[:40]!r} is not a dialect of filters")
+    raise ValueError(f"{name[:40]!r} is not a known filter dialect")

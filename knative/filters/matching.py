@@ -164,7 +164,7 @@ def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, d
             alone = [_passes(type(filter_)((pair,)), attributes) for pair in filter_.pairs]
             decider = alone.index(False) if False in alone else 0 if len(alone) == 1 else None
             for place, (name, text) in enumerate(filter_.pairs):
-                found = _shown(attributes[name]) if name in attributes else "the event has no such attribute"
+                found = _shown(attributes[name]) if name in attributes else "the event does not have this attribute"
                 wanted = repr(text) if text else "any value"
                 text_ = f"{dialect(filter_)}: {name} = {wanted}"
                 yield Part(depth, text_, alone[place], found, decides and place == decider)

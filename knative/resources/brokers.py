@@ -73,16 +73,16 @@ class BrokerConfig:
 
 
 _BROKER_SPEC = Object(
-    meaning="What the broker should be.",
+    meaning="Settings of the broker.",
     fields={
         "config": Object(
-            meaning="A ConfigMap of v1 with the settings of its topic.",
+            meaning="A ConfigMap with the settings of the broker's topic.",
             immutable=True,
             fields={
                 "apiVersion": Text(meaning="`v1`.", default="v1"),
                 "kind": Text(meaning="`ConfigMap`.", default="ConfigMap"),
                 "namespace": Text(
-                    meaning="Its namespace; without it, that of the Broker.",
+                    meaning="Namespace of the ConfigMap; by default that of the Broker.",
                     pattern=LABEL_PATTERN,
                     what=NO_NAME,
                     hint="use lower-case letters, digits and '-'",
@@ -90,14 +90,14 @@ _BROKER_SPEC = Object(
                 "name": Text(meaning="Its name.", required=True),
             },
         ),
-        "delivery": delivery("Each field is for triggers that do not have it themselves."),
+        "delivery": delivery("Delivery of triggers. A field of the trigger takes precedence."),
     },
 )
 
 _BROKER_ANNOTATIONS = Object(
     fields={
         EXTERNAL_TOPIC: Text(
-            meaning="An existing topic; Penstock uses it and never creates, changes or deletes it.",
+            meaning="Name of an existing topic to use. Penstock never creates, changes or deletes this topic.",
             pattern="[a-zA-Z0-9._-]{1,249}",
             characters_max=249,
             what="is not a valid topic",
@@ -105,8 +105,8 @@ _BROKER_ANNOTATIONS = Object(
             check=lambda text: _topic_complaint(text),
             immutable=True,
         ),
-        ORDER: order_annotation("`key-ordered`; for triggers that have none themselves"),
-        CONCURRENCY: concurrency_annotation('`"100"`; for triggers that have none themselves'),
+        ORDER: order_annotation("`key-ordered`; the annotation of a trigger takes precedence"),
+        CONCURRENCY: concurrency_annotation('`"100"`; the annotation of a trigger takes precedence'),
         HOSTS: HOSTS_ANNOTATION,
         KEEP_TOPIC: KEEP_TOPIC_ANNOTATION,
     }
@@ -116,7 +116,8 @@ BROKER = Kind(
     group=EVENTING,
     versions=("v1", "v1beta1"),
     name="Broker",
-    meaning="A topic with an address, whose Triggers choose events by filters and may reply into it.",
+    meaning="A topic with an address. Triggers choose events of it by filters; replies of their subscribers come "
+    "back into it.",
     spec=_BROKER_SPEC,
     annotations=_BROKER_ANNOTATIONS,
     status=ADDRESSABLE,
@@ -144,7 +145,7 @@ def read_broker(reader: ObjectReader, namespace: str, name: str, annotations: Ob
     notes = read_fields(annotations, _BROKER_ANNOTATIONS, "penstock.dev/")
     config = spec["config"]
     if config is not None and (config["apiVersion"], config["kind"]) != ("v1", "ConfigMap"):
-        what = f"{config['kind']} of {config['apiVersion']} cannot configure a Broker"
+        what = f"a {config['kind']} of {config['apiVersion']} cannot configure a Broker"
         place = ObjectReader({}, ("spec", "config"), reader.problems)
         place.problem("kind", what, "write kind: ConfigMap of v1")
     return Broker(
@@ -162,10 +163,10 @@ def read_broker(reader: ObjectReader, namespace: str, name: str, annotations: Ob
 
 
 _TRIGGER_SPEC = Object(
-    meaning="What the trigger wants.",
+    meaning="Which events the trigger delivers, and where to.",
     required=True,
     fields={
-        "broker": Text(meaning="A Broker of the same namespace.", required=True, immutable=True),
+        "broker": Text(meaning="Name of a Broker in the same namespace.", required=True, immutable=True),
         "brokerRef": Unsupported(
             meaning="A Broker of another namespace; not supported.",
             what="brokers in other namespaces are not supported",
@@ -175,10 +176,10 @@ _TRIGGER_SPEC = Object(
         "filter": FILTER,
         "filters": FILTERS,
         "subscriber": destination(
-            "Where events are POSTed. An event in the answer goes into the broker.", required=True
+            "Where events are sent with POST. An event in the answer is stored in the broker.", required=True
         ),
         "delivery": delivery(
-            "Retries, waits, time limit and dead letter sink; each field that is missing is the broker's."
+            "Retries, waits, time limit and dead letter sink; the broker's value is used for a field that is missing."
         ),
     },
 )
@@ -202,7 +203,7 @@ TRIGGER = Kind(
     group=EVENTING,
     versions=("v1", "v1beta1"),
     name="Trigger",
-    meaning="Wants those events of one broker that pass its filters.",
+    meaning="Delivers the events of a broker that pass its filters.",
     spec=_TRIGGER_SPEC,
     annotations=_TRIGGER_ANNOTATIONS,
     status={**CONDITIONS, **TRIGGER_URIS},
@@ -271,7 +272,7 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
     cleanup = data.get(f"{_TOPIC_CONFIG}cleanup.policy", "delete")
     if cleanup.strip() != "delete":
         raise ValueError(
-            f"{_TOPIC_CONFIG}cleanup.policy is {cleanup[:64]!r}, and a compacted topic loses events; write delete"
+            f"{_TOPIC_CONFIG}cleanup.policy is {cleanup[:64]!r}, but a compacted topic loses events; write delete"
         )
     return BrokerConfig(
         partitions=_number(data, PARTITIONS_KEY, PARTITIONS, COUNT_MAX),

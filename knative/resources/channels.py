@@ -64,33 +64,36 @@ URL = Column(name="URL", path=".status.address.url")
 _SUBSCRIBER = Object(
     fields={
         "uid": Text(
-            meaning="The uid of the Subscription.",
+            meaning="UID of the Subscription.",
             required=True,
             pattern="[a-zA-Z0-9._-]{1,200}",
             characters_max=200,
             what="is not a valid uid",
             hint="use letters, digits, '.', '_' and '-'",
         ),
-        "name": Text(meaning="The name of the Subscription; without it, the uid."),
-        "generation": Integer(meaning="The generation of the Subscription.", default=1, least=0),
-        "subscriberUri": bare_uri(meaning="Where events are POSTed.", required=True),
-        "subscriberCACerts": Text(meaning="A PEM bundle to trust for it."),
+        "name": Text(meaning="Name of the Subscription; by default the uid."),
+        "generation": Integer(meaning="Generation of the Subscription.", default=1, least=0),
+        "subscriberUri": bare_uri(meaning="Where events are sent with POST.", required=True),
+        "subscriberCACerts": Text(meaning="PEM bundle of the CA certificates to trust for this address."),
         "subscriberAudience": NO_OIDC,
-        "replyUri": bare_uri(meaning="Where events in the answers are POSTed."),
-        "replyCACerts": Text(meaning="A PEM bundle to trust for it."),
+        "replyUri": bare_uri(meaning="Where events in the answers are sent with POST."),
+        "replyCACerts": Text(meaning="PEM bundle of the CA certificates to trust for this address."),
         "replyAudience": NO_OIDC,
-        "delivery": delivery("Its delivery; without it, that of the channel. Without a sink, the channel's."),
+        "delivery": delivery(
+            "Delivery of the subscription; by default that of the channel. The dead letter sink of the channel is "
+            "used if there is none."
+        ),
         "auth": Unsupported(
-            meaning="The identity of OIDC tokens; not supported.", what=NO_OIDC.what, hint=NO_OIDC.hint, type="object"
+            meaning="Identity of OIDC tokens; not supported.", what=NO_OIDC.what, hint=NO_OIDC.hint, type="object"
         ),
     },
 )
 
 CHANNEL_SPEC = Object(
-    meaning="What the channel should be.",
+    meaning="Settings of the channel.",
     fields={
         "numPartitions": Integer(
-            meaning="Partitions of its topic. They may be raised, and never lowered.",
+            meaning="Number of partitions of the topic. It can be raised, but not lowered.",
             default=1,
             least=1,
             most=COUNT_MAX,
@@ -98,7 +101,7 @@ CHANNEL_SPEC = Object(
             rises_only=True,
         ),
         "replicationFactor": Integer(
-            meaning="Replicas of each partition.",
+            meaning="Number of replicas of each partition.",
             default=1,
             least=1,
             most=REPLICATION_MAX,
@@ -107,13 +110,13 @@ CHANNEL_SPEC = Object(
             immutable=True,
         ),
         "retentionDuration": Duration(
-            meaning="How long events are kept, an ISO-8601 duration.", default="PT168H", positive=True, stored=True
+            meaning="How long events are kept, as an ISO-8601 duration.", default="PT168H", positive=True, stored=True
         ),
         "delivery": delivery(
-            "Delivery of subscriptions that have none themselves, and the dead letter sink of those without one."
+            "Delivery of subscriptions without a `delivery`, and dead letter sink of subscriptions without a sink."
         ),
         "subscribers": Items(
-            meaning="Subscriptions that another controller resolved; Subscriptions are the usual way.",
+            meaning="Subscriptions that another controller has resolved. Use objects of kind Subscription instead.",
             of=_SUBSCRIBER,
             most=COUNT_MAX,
             key="uid",
@@ -132,7 +135,7 @@ KAFKA_CHANNEL = Kind(
     group=MESSAGING,
     versions=("v1beta1", "v1"),
     name="KafkaChannel",
-    meaning="A topic with an address: events that are POSTed to it go to each of its subscriptions.",
+    meaning="A topic with an address. Events that are sent to it are delivered to each of its subscriptions.",
     spec=CHANNEL_SPEC,
     annotations=_CHANNEL_ANNOTATIONS,
     status={**ADDRESSABLE, **SUBSCRIBERS},
@@ -173,14 +176,14 @@ def _subscriber(entry: Mapping[str, Any]) -> Subscriber:
 
 
 _CHANNEL_REF = Object(
-    meaning="A KafkaChannel of the same namespace.",
+    meaning="A KafkaChannel in the same namespace.",
     required=True,
     immutable=True,
     fields={
         "apiVersion": Text(meaning="Group and version of the channel.", default=f"{MESSAGING}/v1beta1"),
         "kind": Text(meaning="Its kind.", default="KafkaChannel"),
         "namespace": Text(
-            meaning="Its namespace: that of the Subscription, or nothing.",
+            meaning="Namespace of the channel: that of the Subscription, or absent.",
             pattern=LABEL_PATTERN,
             what=NO_NAME,
             hint="use lower-case letters, digits and '-'",
@@ -200,15 +203,15 @@ _CHANNEL_REF = Object(
 )
 
 SUBSCRIPTION_SPEC = Object(
-    meaning="What the subscription wants.",
+    meaning="Which events the subscription delivers, and where to.",
     required=True,
     fields={
         "channel": _CHANNEL_REF,
-        "subscriber": destination("Where events are POSTed.", required=True),
-        "reply": destination("Where events in the subscriber's answers are POSTed."),
+        "subscriber": destination("Where events are sent with POST.", required=True),
+        "reply": destination("Where events in the subscriber's answers are sent with POST."),
         "delivery": delivery(
-            "Retries, waits, time limit and dead letter sink; without it, those of the channel. Without a sink, "
-            "that of the channel."
+            "Retries, waits, time limit and dead letter sink. Without it, those of the channel apply; without a sink, "
+            "the sink of the channel."
         ),
     },
 )
@@ -226,7 +229,7 @@ SUBSCRIPTION = Kind(
     group=MESSAGING,
     versions=("v1", "v1beta1"),
     name="Subscription",
-    meaning="Wants the events of one channel, and says where they go and how.",
+    meaning="Delivers the events of a channel, and says where to and how.",
     spec=SUBSCRIPTION_SPEC,
     annotations=_SUBSCRIPTION_ANNOTATIONS,
     status={**CONDITIONS, **PHYSICAL_SUBSCRIPTION},
@@ -243,7 +246,7 @@ def read_subscription(reader: ObjectReader, namespace: str, name: str, annotatio
     ref: Mapping[str, Any] = spec["channel"] or {"name": "", "namespace": ""}
     if ref["namespace"] not in ("", namespace):
         what = f"{ref['namespace']!r} is another namespace"
-        hint = "a Subscription and its channel must share one; leave it out"
+        hint = "a Subscription and its channel must be in the same namespace; remove the field"
         ObjectReader({}, ("spec", "channel"), reader.problems).problem("namespace", what, hint)
     return Subscription(
         namespace=namespace,

@@ -67,18 +67,18 @@ def _uri_complaint(uri: str) -> Complaint | None:
 
 #: OIDC. Ignoring it would send events without the identity that the subscriber asks for.
 NO_OIDC = Unsupported(
-    meaning="The audience of OIDC tokens; not supported.",
+    meaning="Audience of OIDC tokens; not supported.",
     what="sender identity (OIDC) is not supported yet",
     hint="remove the field",
 )
 
 _REF = Object(
-    meaning="Another object that has an address: a Service, or an Addressable such as a KafkaChannel or a Broker.",
+    meaning="An object that has an address: a Service, or an Addressable such as a KafkaChannel or a Broker.",
     fields={
         "apiVersion": Text(meaning="Group and version of the object, such as `v1`."),
-        "kind": Text(meaning="Its kind, such as `Service`.", required=True),
+        "kind": Text(meaning="Kind of the object, such as `Service`.", required=True),
         "namespace": Text(
-            meaning="Its namespace; without it, that of the object that refers to it.",
+            meaning="Namespace of the object; by default that of the object that refers to it.",
             pattern=LABEL_PATTERN,
             what=NO_NAME,
             hint="use lower-case letters, digits and '-'",
@@ -143,14 +143,14 @@ def destination(meaning: str, *, required: bool = False) -> Object:
         fields={
             "ref": _REF,
             "uri": Text(
-                meaning="An absolute http or https URI; beside a `ref`, a path relative to it.",
+                meaning="An absolute http or https URI; together with `ref`, a path relative to the object's address.",
                 pattern=f"({ABSOLUTE_PATTERN}|{RELATIVE_PATTERN})",
                 characters_max=URI_CHARS_MAX,
                 what="is not a valid URI",
                 hint="write it like http://host:8080/path",
                 check=_uri_complaint,
             ),
-            "CACerts": ca_certs(meaning="A PEM bundle to trust for https."),
+            "CACerts": ca_certs(meaning="PEM bundle of the CA certificates to trust for https."),
             "audience": NO_OIDC,
         },
         rules=(

@@ -38,7 +38,7 @@ def delivery(meaning: str) -> Object:
         title="Delivery",
         fields={
             "retry": Integer(
-                meaning="Further attempts after the first.", default=_DEFAULT.retry, least=0, layered=True
+                meaning="Number of attempts after the first.", default=_DEFAULT.retry, least=0, layered=True
             ),
             "backoffPolicy": Choice(
                 meaning="`exponential` (delay x 2^(n-1) before retry n) or `linear` (delay x n).",
@@ -46,19 +46,19 @@ def delivery(meaning: str) -> Object:
                 default=_DEFAULT.backoff_policy,
                 layered=True,
             ),
-            "backoffDelay": Duration(meaning="The first wait.", default="PT0.2S", layered=True),
+            "backoffDelay": Duration(meaning="Wait before the first retry.", default="PT0.2S", layered=True),
             "timeout": Duration(meaning="Time limit of one attempt.", default="PT300S", positive=True, layered=True),
             "retryAfterMax": Duration(
-                meaning="The most that a `Retry-After` may ask for; `PT0S` ignores it; absent: 10 minutes at most."
+                meaning="Upper limit of `Retry-After`; `PT0S` ignores the header. By default 10 minutes."
             ),
             "format": Choice(
-                meaning="How a request carries the event: `binary`, or all of it as one `json` object.",
+                meaning="How a request carries the event: `binary`, or `json` (the whole event as a JSON object).",
                 choices=tuple(DeliveryFormat),
                 default=_DEFAULT.format,
                 layered=True,
             ),
             "deadLetterSink": destination(
-                "Where to POST an event whose retries are used up. Without it such events go to the DLQ topic."
+                "Where an event is sent when its retries are used up. Without a sink, such events go to the DLQ topic."
             ),
         },
     )
@@ -82,7 +82,7 @@ def delivery_of(values: Mapping[str, Any] | None) -> DeliveryRules | None:
 
 def order_annotation(default: str) -> Choice:
     """What must stay in order. `default`: for people."""
-    meaning = f"What stays in order: the partition, each record key in it, or nothing. Without it: {default}."
+    meaning = f"What stays in order: the partition, each record key in it, or nothing. By default {default}."
     return Choice(meaning=meaning, choices=tuple(DeliveryOrder))
 
 
@@ -94,7 +94,7 @@ def order_of(text: str) -> DeliveryOrder | None:
 def concurrency_annotation(default: str) -> Text:
     """The requests in flight. `default`: for people."""
     return Text(
-        meaning=f"Requests in flight, per process. Without it: {default}.",
+        meaning=f"Maximum number of requests in flight, per process. By default {default}.",
         pattern="0*([1-9][0-9]{0,3}|10000)",
         characters_max=9,
         what="is not a valid number of requests",
@@ -108,7 +108,7 @@ def concurrency_of(text: str) -> int | None:
 
 
 START_ANNOTATION = Text(
-    meaning="Where a new subscription begins: `latest`, `earliest` or a time such as `2026-01-31T08:00:00Z`.",
+    meaning="Where a new subscription begins to read: `latest`, `earliest` or a time such as `2026-01-31T08:00:00Z`.",
     default=Start.LATEST,
     pattern=(
         "latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}[tT][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?"
@@ -146,11 +146,11 @@ EXHAUSTED_ANNOTATION = Choice(
 )
 
 KEEP_TOPIC_ANNOTATION = Choice(
-    meaning="`true`: its topics stay when it is deleted.", choices=("true", "false"), default="false"
+    meaning="`true`: the topics are kept when the object is deleted.", choices=("true", "false"), default="false"
 )
 
 HOSTS_ANNOTATION = Text(
-    meaning="Further host names at the ingress, separated by commas.",
+    meaning="More host names at the ingress, separated by commas.",
     pattern=f"({_SPACE}({_HOST_PATTERN})?{_SPACE},)*{_SPACE}({_HOST_PATTERN})?{_SPACE}",
     characters_max=HOSTS_MAX * (NAME_CHARS_MAX + 2),
     what="is not a list of host names",
@@ -174,8 +174,8 @@ def claimed_hosts(text: str, namespace: str, annotations: ObjectReader) -> tuple
         else:
             annotations.problem(
                 HOSTS,
-                f"{host!r} is the address of a channel of the namespace {owner!r}",
-                f"only objects of the namespace {owner!r} can have it; choose another host name",
+                f"{host!r} is the address of a channel in the namespace {owner!r}",
+                f"only objects in the namespace {owner!r} can use it; choose another host name",
             )
     return tuple(claimed)
 

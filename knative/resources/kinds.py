@@ -75,7 +75,9 @@ def parse(value: Mapping[str, object]) -> Resource | None:
     versions, read = KINDS[group, kind]
     if version not in versions:
         reader.problem(
-            "apiVersion", f"{quoted(api_version)} is not served", f"write {_api_version(group, versions[0])}"
+            "apiVersion",
+            f"{quoted(api_version)} is not a supported version",
+            f"write {_api_version(group, versions[0])}",
         )
     namespace, name, annotations = _metadata(reader)
     resource = read(reader, namespace, name, annotations)

@@ -77,7 +77,9 @@ class ObjectReader:
             return default
         if not isinstance(value, str):
             self.problem(
-                key, f"is {_kind_of(value)}, not text", 'write a text; put it in quotes ("...") if it looks like one'
+                key,
+                f"is {_kind_of(value)}, not text",
+                'write a text; put it in quotes ("...") if it looks like a number or boolean',
             )
             return default
         if len(value) > TEXT_CHARS_MAX:
@@ -89,7 +91,7 @@ class ObjectReader:
         """One of `choices`."""
         value = self.text(key, default)
         if value not in choices:
-            self.problem(key, f"{quoted(value)} is not known", f"write {' or '.join(filter(None, choices))}")
+            self.problem(key, f"{quoted(value)} is not a valid value", f"write {' or '.join(filter(None, choices))}")
             return default
         return value
 
@@ -177,7 +179,7 @@ class ObjectReader:
             if key not in self._taken and key.startswith(only):
                 known = sorted(name for name in self._taken if name.startswith(only))
                 close = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+                hint = f"did you mean `{close[0]}`?" if close else f"known fields: {', '.join(known)}"
                 self.problem(key, "is not a known field", hint)
 
 

@@ -35,7 +35,7 @@ def kind_schema(kind: Kind) -> Schema:
     if not kind.spec.required:
         spec["default"] = {}
     status: Schema = {
-        "description": "What the controller last observed.",
+        "description": "What the controller observed last.",
         "type": "object",
         "properties": {key: node_schema(node) for key, node in kind.status.items()},
         _FREE: True,
@@ -167,14 +167,14 @@ def _rule(rule: Rule) -> Schema:
 def _transition(node: Node) -> list[Schema]:
     rules = []
     if node.immutable:
-        rules.append({"rule": "self == oldSelf", "message": "cannot be changed; create another object beside this one"})
+        rules.append({"rule": "self == oldSelf", "message": "cannot be changed; create another object instead"})
     if isinstance(node, Integer) and node.rises_only:
-        rules.append({"rule": "self >= oldSelf", "message": "cannot be lowered; Kafka only adds partitions"})
+        rules.append({"rule": "self >= oldSelf", "message": "cannot be lowered; Kafka can only add partitions"})
     return rules
 
 
 def _immutable(key: str) -> Schema:
     return {
-        "message": f"{key} cannot be added or removed; create another object beside this one",
+        "message": f"{key} cannot be added or removed; create another object instead",
         "fieldPath": f".{key}",
     }

@@ -16,7 +16,7 @@ _SUBSCRIPTIONS = {"Subscription": MESSAGING, "Trigger": EVENTING}
 _NO_TIME = "is not a valid place"
 
 _SPEC = Object(
-    meaning="Which offsets to move, and where to. Nothing of it can be changed.",
+    meaning="Which offsets to move, and where to. No field can be changed.",
     required=True,
     immutable=True,
     fields={
@@ -26,7 +26,7 @@ _SPEC = Object(
             fields={
                 "time": Text(
                     meaning="`earliest`, `latest`, or a time such as `2026-01-31T08:00:00Z`: "
-                    "the first record that is not older.",
+                    "the first record at or after that time.",
                     required=True,
                     pattern=START_ANNOTATION.pattern,
                     characters_max=64,
@@ -37,13 +37,13 @@ _SPEC = Object(
             },
         ),
         "ref": Object(
-            meaning="A Subscription or a Trigger of the same namespace.",
+            meaning="A Subscription or a Trigger in the same namespace.",
             required=True,
             fields={
-                "apiVersion": Text(meaning="Group and version.", required=True),
+                "apiVersion": Text(meaning="Group and version of the object.", required=True),
                 "kind": Text(meaning="`Subscription` or `Trigger`.", required=True),
                 "namespace": Text(
-                    meaning="Its namespace: that of the ResetOffset, or nothing.",
+                    meaning="Namespace of the object: that of the ResetOffset, or absent.",
                     pattern=LABEL_PATTERN,
                     what=NO_NAME,
                     hint="use lower-case letters, digits and '-'",
@@ -80,7 +80,7 @@ RESET_OFFSET = Kind(
     group=KAFKA_EVENTING,
     versions=("v1alpha1",),
     name="ResetOffset",
-    meaning="Moves the offsets of one Subscription or Trigger, once.",
+    meaning="Moves the offsets of a Subscription or Trigger, once.",
     spec=_SPEC,
     annotations=Object(fields={}),
     status={
@@ -117,7 +117,11 @@ def read_reset_offset(reader: ObjectReader, namespace: str, name: str, annotatio
     if ref["namespace"] not in ("", namespace):
         what = f"{ref['namespace']!r} is another namespace"
         place = ObjectReader({}, ("spec", "ref"), reader.problems)
-        place.problem("namespace", what, "a ResetOffset and what it refers to must share one; leave it out")
+        place.problem(
+            "namespace",
+            what,
+            "a ResetOffset and the object that it refers to must be in the same namespace; remove the field",
+        )
     return ResetOffset(
         namespace=namespace,
         name=name,

@@ -27,7 +27,7 @@ def seek_position(text: str) -> SeekPosition:
     """The value of a text. Raises ValueError with a sentence for people."""
     if _SHIFT.fullmatch(text):
         return Shift(int(text))
-    problem = ValueError(f"{text[:64]!r} is not a place to seek to")
+    problem = ValueError(f"{text[:64]!r} is not a valid position")
     if not _START.fullmatch(text):
         raise problem
     try:

@@ -30,7 +30,7 @@ _ANY_FIELDS = {
     "prefix": _texts("Passes if each of these attributes begins with this text."),
     "suffix": _texts("Passes if each of these attributes ends with this text."),
     "all": Items(meaning="Passes if all of these filters pass.", of=_NESTED, most=PARTS_MAX),
-    "any": Items(meaning="Passes if one of these filters passes.", of=_NESTED, most=PARTS_MAX),
+    "any": Items(meaning="Passes if at least one of these filters passes.", of=_NESTED, most=PARTS_MAX),
     "not": Object(meaning="Passes if this filter does not.", fields={}),
     "cesql": Text(meaning="Passes if this CESQL expression is true.", required=False, characters_max=CHARACTERS_MAX),
 }
@@ -38,12 +38,14 @@ _DIALECTS = tuple(_ANY_FIELDS)
 _GIVEN = "[" + ", ".join(f"has(self.{name})" for name in _DIALECTS) + "]"
 
 FILTER = Object(
-    meaning="The older form of `filters`; counts only without these.",
+    meaning="The older form of `filters`; ignored if there are `filters`.",
     by_hand=True,
-    fields={"attributes": Texts(meaning="Passes if each of these attributes has this text; any text if it is empty.")},
+    fields={
+        "attributes": Texts(meaning="Passes if each of these attributes has this text; an empty text means any text.")
+    },
 )
 FILTERS = Items(
-    meaning="An event must pass all of them.",
+    meaning="Filters. An event must pass all of them.",
     most=PARTS_MAX,
     by_hand=True,
     of=Object(
@@ -54,7 +56,7 @@ FILTERS = Items(
                 "",
                 f"{_GIVEN}.exists_one(given, given)",
                 f"must have one dialect: {', '.join(_DIALECTS)}",
-                "write each as an element of its own",
+                "write each dialect as a separate element",
             ),
             Rule("cesql", "!has(self.cesql) || self.cesql != ''", "is missing", "write a CESQL expression"),
         ),
@@ -118,7 +120,7 @@ def _filter(reader: ObjectReader, depth: int, size: _Size) -> Filter:
         reader.problem("", "has no dialect", f"write one of {', '.join(_DIALECTS)}")
         return ALL_EVENTS
     if len(given) > 1:
-        reader.problem("", f"has {len(given)} dialects: {', '.join(given)}", "write each as an element of its own")
+        reader.problem("", f"has {len(given)} dialects: {', '.join(given)}", "write each dialect as a separate element")
         return ALL_EVENTS
     match given[0]:
         case "not":

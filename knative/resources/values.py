@@ -109,7 +109,8 @@ class ConfigMap:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A topic with an address, whose Triggers choose events by filters and may reply into it."""
+    """A topic with an address. Triggers choose events of it by filters; replies of their subscribers come back into "
+    "it."""
 
     namespace: str
     name: str

@@ -106,7 +106,7 @@ def decode(value: bytes | None) -> Delta:
         raise BadDeltaError(f"A traffic record has version {row.get('v')!r}; this Penstock reads version {VERSION}.")
     kind = row.get("kind")
     if kind not in (ACCEPTED, SETTLED):
-        raise BadDeltaError(f"A traffic record has kind {kind!r}, which is neither {ACCEPTED!r} nor {SETTLED!r}.")
+        raise BadDeltaError(f"A traffic record has kind {kind!r}, but must have {ACCEPTED!r} or {SETTLED!r}.")
     return Delta(
         by=_text(row, "by"),
         number=_count(row, "n"),
@@ -125,7 +125,7 @@ def decode(value: bytes | None) -> Delta:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name comes twice in an object")
+        raise ValueError("a name appears twice in an object")
     return found
 
 

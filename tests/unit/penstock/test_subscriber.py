@@ -110,7 +110,7 @@ def test_attributes_are_decoded() -> None:
     ("pairs", "says"),
     [
         (_EVENT[1:], "attribute 'id': is missing"),
-        ([], "the message has no CloudEvents attributes at all"),
+        ([], "the request has no CloudEvents attributes at all"),
         ([(b"content-type", b"application/cloudevents-batch+json")], "batches are not accepted"),
     ],
 )

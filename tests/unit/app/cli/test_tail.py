@@ -71,7 +71,7 @@ def test_a_record_that_is_not_an_event_passes_no_expression() -> None:
         (["id=1", "id=2"], "--filter asks for two values of id, and an event has only one value."),
         (["type == 'x'"], "  type == 'x'\n        ^"),
         (["a = 1 AND\n  (b = 2"], "    (b = 2\n          ^"),
-        (["a-1 > 2"], "write a space behind the sign, as in `1 - 1`. Correct it where the caret is:\n  a-1 > 2\n   ^"),
+        (["a-1 > 2"], "write a space after the sign, as in `1 - 1`. Correct it where the caret is:\n  a-1 > 2\n   ^"),
     ],
 )
 def test_an_error_shows_the_place(wishes: list[str], says: str) -> None:

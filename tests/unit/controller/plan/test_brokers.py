@@ -100,7 +100,7 @@ def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     assert condition(status, "TopicReady") == (TRUE, "TopicDiffers")
     assert message(status, "TopicReady").startswith(
         "the topic has 4 partitions, but default.topic.partitions of ConfigMap default/config is 1, and Kafka cannot "
-        "remove partitions; write 4, or create another Broker beside this one"
+        "remove partitions; write 4, or create another Broker"
     )
 
 
@@ -116,7 +116,7 @@ def test_a_difference_names_the_field_that_people_write() -> None:
     of_channel = message(kafka.status(channel(), broker()), "TopicReady")
     assert "spec.numPartitions is" in of_channel
     assert "spec.replicationFactor is" in of_channel
-    assert "create another KafkaChannel beside this one" in of_channel
+    assert "create another KafkaChannel" in of_channel
 
 
 def _config_keys(kafka: Kafka) -> list[str]:

@@ -43,7 +43,7 @@ def test_the_key_is_that_of_the_record() -> None:
     ("content", "says"),
     [
         (b" \n", "event.txt is empty. Write a CloudEvent as a JSON object"),
-        (b"[{}]", "event.txt holds a JSON array, and only one event is possible. Write one event"),
+        (b"[{}]", "event.txt contains a JSON array, but must contain a single event. Write a single event"),
         (b"{", "event.txt is not a valid CloudEvent: malformed structured JSON"),
         (_JSON.replace(b'"id": "1", ', b"") + b"}", "event.txt is not a valid CloudEvent: attribute 'id': is missing."),
         (_HEADERS.replace(b"/shop", b"a b"), "attribute 'source': is not a URI-reference"),

@@ -243,7 +243,7 @@ def test_a_config_map_that_cannot_be_used(data: dict[str, str], words: str) -> N
         (broker({"config": {"kind": "Secret", "name": "c"}}), "spec.config.kind", "kind: ConfigMap of v1"),
         (broker({"config": {"apiVersion": "v2", "name": "c"}}), "spec.config.kind", "kind: ConfigMap of v1"),
         (broker({"delivery": {"retry": -1}}), "spec.delivery.retry", "from 0"),
-        (broker({"delivery": {"format": "avro"}}), "spec.delivery.format", "not known"),
+        (broker({"delivery": {"format": "avro"}}), "spec.delivery.format", "not a valid value"),
         (broker([]), "spec", "not a mapping"),
         (broker(annotations=ours(**{EXTERNAL: "a topic"})), NOTES + EXTERNAL, "is not a valid topic"),
         (broker(annotations=ours(**{EXTERNAL: "t" * 250})), NOTES + EXTERNAL, "is not a valid topic"),
@@ -253,7 +253,7 @@ def test_a_config_map_that_cannot_be_used(data: dict[str, str], words: str) -> N
         (
             broker(annotations=ours(**{"penstock.dev/hosts": "a-kn-channel.others.svc"})),
             NOTES + "penstock.dev/hosts",
-            "only objects of the namespace 'others'",
+            "only objects in the namespace 'others'",
         ),
         (broker(annotations=ours(**{"penstock.dev/start": "latest"})), NOTES + "penstock.dev/start", "not a known"),
         (broker(annotations=ours(**{"penstock.dev/host": "a"})), NOTES + "penstock.dev/host", "did you mean"),

@@ -208,7 +208,7 @@ def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
         (channel({"subscribers": [{"uid": "a", "subscriberUri": "http://a/"}] * 2}), "spec.subscribers", "same uid"),
         (channel({}, {HOSTS: "a:80"}), f"metadata.annotations.{HOSTS}", "without port"),
         *(
-            (channel({}, {HOSTS: f"a.b, {host}"}), f"metadata.annotations.{HOSTS}", "channel of the namespace 'shop'")
+            (channel({}, {HOSTS: f"a.b, {host}"}), f"metadata.annotations.{HOSTS}", "channel in the namespace 'shop'")
             for host in (
                 *("orders-kn-channel.shop.svc", "orders-kn-channel.shop.svc.cluster.local", "a-kn-channel.shop"),
                 *("Orders-KN-channel.Shop.SVC.other.domain", "a.b-kn-channel.shop.svc", "x-kn-channel.shop.svc"),

@@ -30,7 +30,7 @@ def test_a_place(text: str, position: SeekPosition) -> None:
     "text", ["", "5", "+", "++5", "+ 5", "Earliest", "now", "2026-02-31T00:00:00Z", "2026-01-01", "+٣"]
 )
 def test_what_is_no_place(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a place to seek to"):
+    with pytest.raises(ValueError, match="is not a valid position"):
         seek_position(text)
 
 

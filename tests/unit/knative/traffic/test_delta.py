@@ -108,7 +108,7 @@ def test_a_record_that_is_not_a_delta_has_a_reason(changes: dict[str, object], s
         (b"\xff", "not JSON"),
         (b"[]", "list"),
         (b'{"v":NaN}', "NaN is not a number"),
-        (b'{"v":1,"v":1}', "a name comes twice"),
+        (b'{"v":1,"v":1}', "a name appears twice"),
         ('{"v":1}'.encode("utf-16"), "not JSON"),
     ],
 )

@@ -24,17 +24,20 @@ def _explanation(written: dict[str, Any] | None, order: DeliveryOrder = Delivery
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        (None, "matches: it has no filter, so it gets every event"),
+        (None, "matches: the trigger has no filter, so it gets every event"),
         ({"exact": {"type": "order.created"}}, "matches: exact: type = 'order.created' ('order.created')"),
-        ({"attributes": {"type": "order.created", "source": "/shop"}}, "matches: every attribute has its value"),
+        (
+            {"attributes": {"type": "order.created", "source": "/shop"}},
+            "matches: every attribute has the value of the filter",
+        ),
         ({"attributes": {"source": "/shop", "type": "x"}}, "does not match: attributes: type = 'x' ('order.created')"),
         (
             {"exact": {"region": "eu"}},
-            "does not match: exact: region = 'eu' (the event has no such attribute)",
+            "does not match: exact: region = 'eu' (the event does not have this attribute)",
         ),
         ({"all": [{"prefix": {"type": "order."}}, {"suffix": {"type": ".test"}}]}, "does not match: suffix: type ="),
-        ({"all": [{"prefix": {"type": "order."}}, {"exact": {"id": "1"}}]}, "matches: every part of `all` does"),
-        ({"any": [{"exact": {"id": "2"}}, {"exact": {"id": "3"}}]}, "does not match: no part of `any` does"),
+        ({"all": [{"prefix": {"type": "order."}}, {"exact": {"id": "1"}}]}, "matches: every filter of `all` matches"),
+        ({"any": [{"exact": {"id": "2"}}, {"exact": {"id": "3"}}]}, "does not match: no filter of `any` matches"),
         ({"any": [{"exact": {"id": "2"}}, {"exact": {"id": "1"}}]}, "matches: exact: id = '1'"),
         ({"any": []}, "does not match: any (no filters: no event passes)"),
         ({"not": {"prefix": {"type": "order."}}}, "does not match: prefix: type = 'order.'"),
@@ -66,7 +69,7 @@ def test_the_tree_has_the_value_of_each_part() -> None:
         "        = amount   '120'",
         "    ✗ EXISTS region   false",
         "",
-        "order: key-ordered; its key is 'c-7' (subject), and it waits for those before it with this key",
+        "order: key-ordered; its key is 'c-7' (subject), and the event waits for earlier events with this key",
     ]
 
 
@@ -80,7 +83,11 @@ def test_programs_get_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "says"), [(DeliveryOrder.ORDERED, "before it in its partition"), (DeliveryOrder.UNORDERED, "no other")]
+    ("wish", "says"),
+    [
+        (DeliveryOrder.ORDERED, "before it in its partition"),
+        (DeliveryOrder.UNORDERED, "does not wait for other events"),
+    ],
 )
 def test_the_other_orders(wish: DeliveryOrder, says: str) -> None:
     assert says in order(_explanation(None, wish))

@@ -3,8 +3,7 @@
     file saved, contract or workers' status changed, time passed
         -> scan -> identities -> observe -> reconcile -> act -> observe -> reconcile -> ... -> statuses
 
-Only the leader does this. While Kafka is unavailable, everything stays as it is and is retried with growing pauses. Any
-exception that is not a failed action is a defect: it ends the service and the process.
+Only the leader does this. While Kafka is unavailable, all is retried with growing pauses. A defect ends the process.
 """
 
 from __future__ import annotations

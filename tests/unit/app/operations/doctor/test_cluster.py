@@ -55,7 +55,7 @@ def test_all_is_well() -> None:
     found = _found(GOOD)
     assert {level for rows in found.values() for level, _ in rows} == {"ok"}
     assert list(found) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
-    assert found["permissions"] == [("ok", "me has all 23 permissions that the controller needs")]
+    assert found["permissions"] == [("ok", "me has all 23 that the controller needs")]
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_clock(ahead_s: float | None, level: str) -> None:
     rows = _found(replace(GOOD, ahead_s=ahead_s)).get("clock of the API server", [("", "")])
     assert rows[0][0] == level
     for hint in _hints(replace(GOOD, ahead_s=ahead_s), "clock of the API server"):
-        assert hint.startswith("synchronize both clocks, for example with NTP" if level != "ok" else "")
+        assert hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
 
 
 @pytest.mark.parametrize(
     ("holder", "not_renewed_s", "level", "says"),
     [
-        ("me", 2.0, "ok", "me holds penstock/penstock-controller, renewed 2 s ago"),
+        ("me", 2.0, "ok", "me has penstock/penstock-controller, renewed 2 s ago"),
         ("me", -0.5, "ok", "renewed 0 s ago"),
-        ("me", 16.0, "problem", "renewed 16 s ago, which is too long: no controller leads"),
-        ("", 2.0, "warning", "no controller holds penstock/penstock-controller, so changes of resources wait"),
+        ("me", 16.0, "problem", "renewed 16 s ago, which is too long: nobody leads"),
+        ("", 2.0, "warning", "nobody has penstock/penstock-controller, so changes of resources wait"),
     ],
 )
 def test_the_lease_of_the_controllers(holder: str, not_renewed_s: float, level: str, says: str) -> None:
@@ -87,9 +87,9 @@ def test_the_lease_of_the_controllers(holder: str, not_renewed_s: float, level: 
 
 def test_namespaces_that_do_not_exist() -> None:
     found = _found(replace(GOOD, no_namespaces=["a", "b"]))["namespaces"]
-    assert found == [("warning", "the cluster has no namespace a, b, so nothing there is served")]
+    assert found == [("warning", "there is no namespace a, b, so nothing in it is served")]
     hints = _hints(replace(GOOD, no_namespaces=["a", "b"]), "namespaces")
-    assert hints == ["create the namespace, or correct PENSTOCK_RESOURCES"]
+    assert hints == ["create it, or correct PENSTOCK_RESOURCES"]
 
 
 def test_kinds_that_are_not_installed() -> None:
@@ -99,7 +99,7 @@ def test_kinds_that_are_not_installed() -> None:
         f"{APPLY} -k {CRDS / 'own'}; and, without Knative eventing, -k {CRDS / 'knative'}"
     ]
     some = _found(replace(GOOD, served=_served("Broker", "Trigger")))["CRDs"]
-    assert [(level, text.split()[3]) for level, text in some] == [("warning", "Broker"), ("warning", "Trigger")]
+    assert [(level, text.split()[0]) for level, text in some] == [("warning", "Broker"), ("warning", "Trigger")]
     assert _hints(replace(GOOD, served=_served("Trigger")), "CRDs") == [
         f"to use this kind: {APPLY} -f {CRDS / 'knative' / 'triggers.yaml'}"
     ]
@@ -114,9 +114,9 @@ def test_kinds_of_another_version() -> None:
 
     name = OURS[0].name
     ours = replace(GOOD, crds={**GOOD.crds, name: changed({"app.kubernetes.io/name": "penstock"})})
-    assert _found(ours)["CRDs"] == [("warning", f"{name} is from another version of Penstock: its fields differ")]
+    assert _found(ours)["CRDs"] == [("warning", f"{name} is of another version of Penstock: its fields differ")]
     (hint,) = _hints(ours, "CRDs")
-    assert hint == f"if this command is newer: {APPLY} -f {crd_file(OURS[0])}; otherwise update this command"
+    assert hint == f"if this command is the newer one: {APPLY} -f {crd_file(OURS[0])}; else update this command"
     unread = _found(replace(GOOD, crds={**GOOD.crds, name: None}))["CRDs"]
     assert unread[0][0] == "ok"
     assert "may not read CRDs" in unread[0][1]
@@ -133,8 +133,8 @@ PENSTOCKS, KNATIVES = {"app.kubernetes.io/name": "penstock"}, {"app.kubernetes.i
         ("Broker", PENSTOCKS, False, "", ""),
         ("Broker", PENSTOCKS, True, "the CRD of Broker is that of Penstock", "eventing-crds.yaml"),
         ("KafkaChannel", PENSTOCKS, True, "", ""),
-        ("KafkaChannel", KNATIVES, True, "that of another implementation", f"{APPLY} --force-conflicts -f"),
-        ("KafkaChannel", {}, False, "that of another implementation", "if the other implementation is no longer used"),
+        ("KafkaChannel", KNATIVES, True, "another implementation's", f"{APPLY} --force-conflicts -f"),
+        ("KafkaChannel", {}, False, "another implementation's", "if the other one is not used any more"),
     ],
 )
 def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says: str, advises: str) -> None:
@@ -156,7 +156,7 @@ def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says:
         ("own", True, "warning", "its core may resolve the same Subscriptions",
          "set PENSTOCK_SUBSCRIPTIONS=auto, unless core does not run"),
         ("core", True, "ok", "PENSTOCK_SUBSCRIPTIONS=core: Knative's core resolves", ""),
-        ("core", False, "problem", "so no controller resolves Subscriptions",
+        ("core", False, "problem", "so nobody does",
          "set PENSTOCK_SUBSCRIPTIONS=auto or own, or install Knative eventing"),
     ],
 )  # fmt: skip
@@ -180,8 +180,7 @@ def test_permissions_that_are_missing() -> None:
     ]
     (hint,) = _hints(replace(GOOD, denied=denied), "permissions")
     assert hint == (
-        "if this is the controller's user, apply the overlay that you installed again; otherwise run this command as "
-        "that user"
+        "if this is the controller's user, apply the overlay that you installed again; else run this as that user"
     )
     many = [(Access("", f"kind{number}", "get"), "") for number in range(9)]
     assert "get kind8" in _found(replace(GOOD, denied=many))["permissions"][0][1], "each rule that is missing"

@@ -15,7 +15,7 @@ from tests.unit.app.operations.doctor.rows import Row, rows
 
 CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: %s}\n"
 WRONG = CHANNEL + "spec: {numPartitions: 0}\n"
-LOOK = "see `penstock validate FOLDER`"
+LOOK = "`penstock validate FOLDER` says what is wrong"
 
 
 NO_KAFKA = UsageError("The Kafka secret is not valid.", "Mend it.")

@@ -71,10 +71,8 @@ def test_who_runs() -> None:
 
 def test_a_worker_that_does_not_use_what_has_changed_is_named() -> None:
     found = _checks(replace(_worker(), unused="the password is wrong"))
-    assert ("warning", "workers", "w does not use changed settings, secrets or code: the password is wrong") in found
-    assert _hint("workers", replace(_worker(), unused="x")).startswith(
-        "correct the cause; the worker continues with what"
-    )
+    assert ("warning", "workers", "w does not use what has changed: the password is wrong") in found
+    assert _hint("workers", replace(_worker(), unused="x")).startswith("correct it; the worker goes on with what")
 
 
 def test_says_that_it_does_not_see_ingress() -> None:
@@ -82,7 +80,7 @@ def test_says_that_it_does_not_see_ingress() -> None:
     for workers in ([], [_worker()]):
         ((level, found),) = ((level, found) for level, name, found in _checks(*workers) if name == "ingress")
         assert level == "ok"
-        assert "processes of the role ingress report nothing" in found
+        assert "processes of role ingress report nothing" in found
 
 
 def test_worker_that_does_not_report_any_more_does_not_run() -> None:
@@ -94,7 +92,7 @@ def test_worker_that_does_not_report_any_more_does_not_run() -> None:
 @pytest.mark.parametrize(
     ("version", "level", "says"),
     [
-        (HERE, "ok", "and so have all processes"),
+        (HERE, "ok", "and so has all that"),
         ("2.0", "warning", "w: 2.0"),
     ],
 )
@@ -102,7 +100,7 @@ def test_versions(version: str, level: str, says: str) -> None:
     ((found, _, text),) = [one for one in _checks(_worker(version=version)) if one[1] == "versions"]
     assert found == level
     assert says in text
-    update = "update all processes of the installation; see CHANGELOG.md"
+    update = "update all processes of an installation; see CHANGELOG.md"
     assert _hint("versions", _worker(version=version)) == (update if level == "warning" else "")
 
 
@@ -134,7 +132,7 @@ def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
     assert clock == level
     assert says in text
     hint = _hint("clocks of workers", _worker(time=time))
-    assert hint.startswith("synchronize both clocks, for example with NTP" if level != "ok" else "")
+    assert hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
     assert ("ok", "workers", "1 worker of role all or dispatcher") in found
 
 
@@ -177,6 +175,4 @@ def test_a_controller_is_advised_only_for_resources_that_are_certain(
     resources: str, kube_context: str, elsewhere: bool, certain: bool
 ) -> None:
     hint = controller_hint(resources, kube_context, elsewhere=elsewhere)
-    assert hint == (
-        "start a controller: `penstock controller`" if certain else "start the controller of this installation"
-    )
+    assert hint == ("start one: `penstock controller`" if certain else "start the controller of this installation")

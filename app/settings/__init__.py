@@ -21,7 +21,7 @@ def ignored_variables() -> list[str]:
 
 def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     """As `app.settings.load.load_settings`, which says how. Imports it when it is called: most commands have no other
-    use for pydantic-settings, and their `--help` is a tenth faster without."""
+    use for pydantic, and their `--help` is a tenth faster without."""
     from app.settings import load
 
     return load.load_settings(overrides)

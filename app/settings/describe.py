@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 import annotated_types
-from pydantic import SecretBytes, SecretStr
+from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings
 
 from app.settings.fields import PREFIX
 
@@ -33,7 +32,7 @@ class SettingRow:
     meaning: str
 
 
-def describe(settings: BaseSettings) -> list[SettingRow]:
+def describe(settings: BaseModel) -> list[SettingRow]:
     """A row for each setting, in the order of the reference."""
     sources = getattr(settings, "sources", {})
     return [

@@ -10,10 +10,9 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from app.settings.checks import PROBLEM_OF, contradictions, namespaces_of
 from knative.contract import kafka_names
@@ -31,10 +30,10 @@ def _setting(default: object, unit: str, meaning: str, example: str = "", **limi
     return Field(default, description=meaning, json_schema_extra={"unit": unit, "example": example}, **limits)
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Each field is the setting `PENSTOCK_<NAME>`. The unit of a limit is in its name or beside it."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     #: Sections of the reference page: first field of a section -> its heading.
     sections: ClassVar[Mapping[str, str]] = {
@@ -261,7 +260,7 @@ class Settings(BaseSettings):
 
     egress_allow_loopback: bool = _setting(True, "yes or no", "Subscribers may have loopback addresses.")
     egress_allow_private: bool = _setting(True, "yes or no", "Subscribers may have private addresses.")
-    egress_deny: Annotated[tuple[str, ...], NoDecode] = _setting(
+    egress_deny: tuple[str, ...] = _setting(
         (),
         "CIDR, comma-separated",
         "Further networks that events are never sent to. Link-local addresses are always denied.",
@@ -282,7 +281,7 @@ class Settings(BaseSettings):
     spark_master: str = _setting(
         "local[*]", "master", "Spark master of jobs without --master: local[N], spark://HOST:7077, yarn, k8s://..."
     )
-    spark_jars: Annotated[tuple[Path, ...], NoDecode] = _setting(
+    spark_jars: tuple[Path, ...] = _setting(
         (),
         "path, comma-separated",
         "Folders with more jars for Spark, such as those of GraphFrames. If they contain the Kafka connector, nothing "
@@ -348,18 +347,6 @@ class Settings(BaseSettings):
     def namespaces(self) -> tuple[str, ...] | None:
         """The namespaces of `resources`, () = all; None = they are not in a cluster."""
         return namespaces_of(self.resources) if self.resources.startswith("cluster:") else None
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Use only the caller's values: `Settings()` has all defaults, whatever the environment contains."""
-        return (init_settings,)
 
     @field_validator("kafka")
     @classmethod

@@ -12,15 +12,16 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dotenv.parser import Binding, parse_stream
 from pydantic import ValidationError
-from pydantic_settings import EnvSettingsSource
 
 from app.settings.describe import SettingRow, allowed, describe, example, is_secret, refused, variable
 from app.settings.fields import PREFIX, Settings
 from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from dotenv.parser import Binding
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -52,7 +53,7 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     for source, found in (
         (_PLAIN_PORT, _plain_port()),
         (source_of_file, file_values),
-        (_ENVIRONMENT, EnvSettingsSource(Settings)()),
+        (_ENVIRONMENT, _environment()),
         (_COMMAND_LINE, given),
     ):
         values.update(found)
@@ -75,6 +76,12 @@ def settings_file() -> Path | None:
     return Path(path) if path else None
 
 
+def _environment() -> dict[str, str]:
+    """The settings among the variables, in capital or small letters."""
+    texts = {name.upper(): text for name, text in os.environ.items()}
+    return {field: texts[variable(field)] for field in Settings.model_fields if variable(field) in texts}
+
+
 def _plain_port() -> dict[str, str]:
     """The variable PORT, which some platforms set. The weakest source."""
     port = os.environ.get("PORT", "")
@@ -90,6 +97,8 @@ def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
             f"The settings file {path} (from {CONFIG_VARIABLE}) does not exist.",
             "Create the file with lines PENSTOCK_NAME=value, or unset the variable.",
         )
+    from dotenv.parser import parse_stream
+
     try:
         with Path(path).open(encoding="utf-8") as file:
             lines = list(parse_stream(file))

@@ -24,7 +24,7 @@ EVERY = {
     "multidict", "mypy_extensions", "orjson", "prometheus_client", "propcache", "sortedcontainers", "structlog",
     "terminaltables", "typing_extensions", "uvloop", "venusian", "yarl",
     # For the settings.
-    "annotated_types", "dotenv", "pydantic", "pydantic_core", "pydantic_settings", "typing_inspection",
+    "annotated_types", "pydantic", "pydantic_core", "typing_inspection",
 }  # fmt: skip
 #: Of packages that some roles use, what every worker uses: settings and small values.
 OWN = {

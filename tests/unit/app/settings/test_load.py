@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from annotated_types import Le
 from confluent_kafka import Consumer, Producer
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings
+from pydantic import BaseModel, SecretStr
 
 from agents.config import DeliveryConfig
 from agents.reader.settings import consumer_settings
@@ -339,7 +338,7 @@ def test_a_line_that_cannot_be_read_is_an_error(
 
 
 def test_secrets_are_masked() -> None:
-    class WithSecret(BaseSettings):
+    class WithSecret(BaseModel):
         password: SecretStr = SecretStr("")
 
     (row,) = describe(WithSecret(password=SecretStr("hunter2")))

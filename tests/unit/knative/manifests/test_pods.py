@@ -36,7 +36,7 @@ def _pods() -> Iterator[Any]:
 
 def _settings(variables: dict[str, str]) -> Settings:
     """Raises if one of them is not a setting, or its value is not valid."""
-    return Settings(**{name.removeprefix(PREFIX).lower(): value for name, value in variables.items()})  # type: ignore[arg-type]
+    return Settings(**{name.removeprefix(PREFIX).lower(): value for name, value in variables.items()})
 
 
 PODS = list(_pods())

@@ -1,4 +1,4 @@
-"""Icons for the kinds of vertices: strokes in a square of 16 by 16, for the printed picture, the map and the legend."""
+"""Icons for the kinds of vertices: strokes in a square of 16 by 16, for the map and the legend."""
 
 from __future__ import annotations
 

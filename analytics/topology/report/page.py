@@ -1,7 +1,6 @@
 """The report page: one HTML file with everything in it, for a browser without network, for print, for screen readers.
 
-    Topology --gather--> PageGraph --+--> findings, tables          (HTML)
-                                     +--> still picture             (SVG; print, no JavaScript)
+    Topology --gather--> PageGraph --+--> findings, tables          (HTML; also in print and without JavaScript)
                                      +--> data for the map's scripts (JSON)     --templates/page.html.j2--> page
 
 Two protections against text that senders choose: all text goes through the templates' escaping (or the JSON block's),
@@ -30,7 +29,6 @@ from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagedata import page_data
 from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather
-from analytics.topology.report.picture import picture
 from analytics.topology.report.tables import ROWS_MAX, tables
 from knative.topology_map import BASE, STYLE, TEMPLATES, VENDORED, in_scope
 from knative.topology_map import script as map_script
@@ -106,7 +104,6 @@ def render(topology: Topology, difference: Difference | None = None) -> str:
             findings_left=len(topology.findings) - len(findings),
             severities=_severities(topology),
             facts=_facts(topology),
-            picture=picture(graph),
             tables=tables(topology, graph, difference),
             compared=difference is not None,
             healths=[health.value for health in HEALTHS],
@@ -159,7 +156,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "px": lambda value: f"{value:.1f}".removesuffix(".0"),
         "visible": words.visible,
         "code": _code,
         "count": words.count,

@@ -6,7 +6,6 @@ Does not know what should be in it.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -41,13 +40,6 @@ class ReadPage:
     def data(self) -> Any:
         """What the scripts of the page are given."""
         return json.loads(next(text for attributes, text in self.scripts if ("type", "application/json") in attributes))
-
-    @property
-    def picture(self) -> str:
-        """The still picture as text."""
-        found = re.search(r'<svg class="picture".*?</svg>', self.source, re.DOTALL)
-        assert found is not None
-        return found[0]
 
     @property
     def skeleton(self) -> list[tuple[str, tuple[str, ...]]]:

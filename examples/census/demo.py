@@ -105,7 +105,7 @@ def run(lines: int, master: str, conf: Sequence[str], kafka: str) -> dict[str, A
         files = [(year, write(home / "files", year, month, lines, 0.006)) for year in _YEARS for month in _MONTHS]
         truncated = home / "files" / str(_YEARS[0]) / file_name(_YEARS[0], _TRUNCATED)
         truncated.write_bytes(files[0][1].read_bytes()[: files[0][1].stat().st_size // 2])
-        note(f"Made {len(files)} files of {lines} lines, and one that is truncated.")
+        note(f"Made {len(files)} files of {lines} lines. One more is truncated, and one is missing.")
         with _kafka(home, kafka) as bootstrap:
             demo = _Demo(home, bootstrap, ["--master", master, *(f"--conf={setting}" for setting in conf)])
             try:
@@ -115,7 +115,7 @@ def run(lines: int, master: str, conf: Sequence[str], kafka: str) -> dict[str, A
         report = {key: page[key] for key in ("years", "problems", "lines")}
         equal = report == tally(plain_count(files))
     repeats = page["records"] - page["chunks"]
-    note(f"{page['lines']} lines, {repeats} results twice: {'equal to' if equal else 'NOT EQUAL TO'} the plain count.")
+    note(f"The totals {'are' if equal else 'ARE NOT'} those of a plain count, with {repeats} results that came twice.")
     seconds = round(time.monotonic() - began_s, 1)
     return {**report, "chunks": page["chunks"], "repeats": repeats, "equal": equal, "seconds": seconds}
 

@@ -17,7 +17,6 @@ import structlog
 
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
-from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
 from controller.model import Trouble
@@ -81,7 +80,6 @@ class Controller:
         self._place = place or directory(config)
         self._source, self._sink = self._place.source, self._place.sink
         self._problems = ProblemLog(self._sink)
-        self._broker_secrets = BrokerSecretFiles(config.kafka_secrets)
         self._election = self._place.elect(self._lock, self._on_election)
         status_topic = kafka_names.status_topic(config.instance)
         self._reporter = StatusReporter(produce, status, status_topic, config.version, config.silent_s)
@@ -89,7 +87,7 @@ class Controller:
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
         admin = KafkaAdmin(config.kafka, config.admin_timeout_s)
         self._executor = Executor(config, admin, publisher, self._state, self._election)
-        self._view = View(config, contract, status, self._source, self._executor, self._reporter, self._broker_secrets)
+        self._view = View(config, contract, status, self._source, self._executor, self._reporter)
         contract.on_change(self._on_contract)
         status.on_change(self._on_status)
 
@@ -184,7 +182,7 @@ class Controller:
         if self._contract.loaded and self._status.loaded:  # else it went away before this process knew anything
             await self._source.prepare()
             world = self._view.world(Term(0, scan=scan))
-            world = replace(world, unavailable=why, secrets=await self._broker_secrets.latest(world.objects))
+            world = replace(world, unavailable=why, secrets=await self._view.latest_secrets(world.objects))
             statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
             statuses += self._source.statuses()
         statuses += self._source.outage_statuses(why, {status.uid for status in statuses})
@@ -268,7 +266,7 @@ class Controller:
         new: set[str] = set()
         for _ in range(STEPS_MAX):
             world = self._view.world(term)
-            world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
+            world = replace(world, secrets=await self._view.secrets(world.objects))
             asked = wanted(world, self._config)
             if term.must_ask(asked) or active(world.seeks.values()):
                 world = await self._observe(term, world, asked)

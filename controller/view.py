@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from controller.config import ControllerConfig
 from controller.executor import Executor
-from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.model import PART_MAX, Record
 from controller.plan.actions import Action, AnyObject, ClusterView, ObservedKafka, Wanted, World
 from controller.plan.parts import Parts
 from controller.plan.seeks import active
+from controller.plan.specs import secrets_of
 from controller.source.interface import Source
 from controller.status.reporter import StatusReporter
 from controller.term import Term
+from knative.contract.broker_secrets import SecretProblem
 from knative.resources.values import ResetOffset
 from tables.contract_table import ContractTable
+from tables.kafka.connection.broker_secrets import BrokerSecretFiles
 from tables.status_table import StatusTable
 
 WHOLE_RESYNCS = 20  #: everything is decided again after so many comparisons with Kafka: in ten minutes by default
@@ -34,7 +36,6 @@ class View:
         source: Source,
         executor: Executor,
         reporter: StatusReporter,
-        broker_secrets: BrokerSecretFiles,
     ) -> None:
         self._config = config
         self._contract = contract
@@ -42,7 +43,7 @@ class View:
         self._source = source
         self._executor = executor
         self._reporter = reporter
-        self._broker_secrets = broker_secrets
+        self._broker_secrets = BrokerSecretFiles(config.kafka_secrets)
 
     async def collect(self, term: Term, now: float, *, contract: bool, status: bool) -> None:
         """Find out what to decide about: what has changed, or everything. `contract` and `status`: whether they have
@@ -81,10 +82,18 @@ class View:
         term.ticked_at = now
         term.dirty |= term.unwritten
         term.unwritten = frozenset()
-        secrets = await self._broker_secrets.latest(term.parts.objects.values())
+        secrets = await self.latest_secrets(term.parts.objects.values())
         if term.see_workers(self._status.workers, time.time()) or secrets != term.secrets:
             term.dirty |= term.parts.brokers()
         term.secrets = secrets
+
+    async def secrets(self, objects: Iterable[AnyObject]) -> Mapping[str, SecretProblem]:
+        """The Secrets of Brokers that cannot be used. Raises TimeoutError if their files cannot be read in time."""
+        return await self._broker_secrets.problems(secrets_of(objects))
+
+    async def latest_secrets(self, objects: Iterable[AnyObject]) -> Mapping[str, SecretProblem]:
+        """The same, or what was found before."""
+        return await self._broker_secrets.latest(secrets_of(objects))
 
     def is_about_everything(self, term: Term) -> bool:
         """Whether a part is not enough: seeks, requests of people, and objects that are not all read."""

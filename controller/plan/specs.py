@@ -8,11 +8,11 @@ Everything after this works on these two: there is one reconcile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
-from controller.plan.actions import ClusterView, Configs
+from controller.plan.actions import AnyObject, ClusterView, Configs
 from knative.contract import kafka_names
 from knative.contract.broker_secrets import SecretProblem, is_reference
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel
@@ -27,6 +27,7 @@ from knative.resources.brokers import (
     SECRET_KEY,
     BrokerConfig,
     broker_config,
+    secret_of,
 )
 from knative.resources.conditions import Condition, false, unknown
 from knative.resources.destination import Destination
@@ -199,6 +200,12 @@ def of_broker(
     )
 
 
+def secrets_of(objects: Iterable[AnyObject]) -> set[str]:
+    """The Secrets that ConfigMaps name."""
+    named = [secret_of(each.resource) for each in objects if isinstance(each.resource, ConfigMap)]
+    return {secret for secret in named if secret}
+
+
 def _secret(
     one: Broker,
     found: BrokerConfig,
@@ -209,8 +216,7 @@ def _secret(
     """The Secret to use. A published Broker keeps the one that it has while the next cannot be used."""
     if one.config is None or not found.secret or config.kafka_secrets is None:
         return "", None
-    secret = f"{one.config[0]}/{found.secret}"
-    why = secrets.get(secret)
+    secret, why = found.secret, secrets.get(found.secret)
     if why is None:
         return secret, None
     if published is None or published.secret == secret:
@@ -230,8 +236,9 @@ def _broker_config(
         return BrokerConfig(), _no_config_map(one.config[0], label, cluster)
     try:
         found = broker_config(config_map)
-        if found.secret and not is_reference(f"{config_map.namespace}/{found.secret}"):
-            raise ValueError(f"{SECRET_KEY} is {found.secret[:64]!r}; write the name of a Secret of the same namespace")
+        if found.secret and not is_reference(found.secret):
+            name = found.secret.partition("/")[2]
+            raise ValueError(f"{SECRET_KEY} is {name[:64]!r}; write the name of a Secret of the same namespace")
         if found.secret and one.external_topic and config_map.namespace != one.namespace:
             raise ValueError(
                 f"{SECRET_KEY} names a Secret of another namespace, which cannot be used for an external topic; use a "

@@ -69,7 +69,7 @@ class BrokerConfig:
     replication: int = REPLICATION
     topic_configs: tuple[tuple[str, str], ...] = ()
     bootstrap_servers: str = ""
-    secret: str = ""  #: name of a Secret in the namespace of the ConfigMap
+    secret: str = ""  #: NAMESPACE/NAME of a Secret in the namespace of the ConfigMap
 
 
 _BROKER_SPEC = Object(
@@ -283,8 +283,14 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
             )
         ),
         bootstrap_servers=data.get(SERVERS_KEY, ""),
-        secret=data.get(SECRET_KEY, "").strip(),
+        secret=secret_of(config_map),
     )
+
+
+def secret_of(config_map: ConfigMap) -> str:
+    """NAMESPACE/NAME of the Secret that it names; "" = none."""
+    name = config_map.data.get(SECRET_KEY, "").strip()
+    return name and f"{config_map.namespace}/{name}"
 
 
 def is_of_a_broker(key: str) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem, is_reference
 from knative.errors import UsageError
-from tables.kafka.connection.secret import SecretNotValid, read_keys, secret_settings
+from tables.file_signatures import Signature, signature
+from tables.kafka.connection.secret import SecretNotValid, paths, read_keys, secret_settings
+from tables.kafka.loop_thread import call_in_thread
 
 Found = tuple[dict[str, str], dict[str, str]]  #: keys of the Secret, librdkafka settings
+_LIMIT_S = 10.0  # for files of a mounted volume
+
+_Reads = Mapping[str, tuple[Signature, SecretProblem | None]]  #: by reference
 
 
 def read_broker_secret(root: Path | None, reference: str, *, in_memory: bool = False) -> Found | SecretProblem:
@@ -32,3 +38,51 @@ def read_broker_secret(root: Path | None, reference: str, *, in_memory: bool = F
     except (UsageError, OSError) as problem:  # it is gone again, or this process may not read it
         why = getattr(problem, "strerror", None) or "its folder does not exist"
         return SecretProblem(INVALID, f"the Kafka secret {reference} cannot be read ({why})")
+
+
+class BrokerSecretFiles:
+    """Which of them cannot be used. Reads a folder again when one of its files has changed. Does not ask Kafka: workers
+    do that. Event loop only."""
+
+    def __init__(self, root: Path | None) -> None:
+        """`root` None: Secrets are not used."""
+        self._root = root
+        self._reads: _Reads = {}
+
+    async def problems(self, references: Collection[str]) -> Mapping[str, SecretProblem]:
+        """By reference. Raises TimeoutError if the files cannot be read in time."""
+        if (root := self._root) is None or not references:
+            return {}
+        before = self._reads
+        self._reads = await call_in_thread(lambda: _read(root, references, before), _LIMIT_S, "broker-secrets")
+        return self._found()
+
+    async def latest(self, references: Collection[str]) -> Mapping[str, SecretProblem]:
+        """The same, or what was found before if the files cannot be read in time."""
+        try:
+            return await self.problems(references)
+        except TimeoutError:
+            return self._found()
+
+    def _found(self) -> Mapping[str, SecretProblem]:
+        return {reference: problem for reference, (_, problem) in self._reads.items() if problem is not None}
+
+
+def _read(root: Path, references: Iterable[str], before: _Reads) -> _Reads:
+    found = {}
+    for reference in sorted(references):
+        # What changes while it is read has another signature the next time.
+        seen = _signature(root, reference)
+        if (last := before.get(reference)) is not None and last[0] == seen:
+            found[reference] = last
+        else:
+            read = read_broker_secret(root, reference)
+            found[reference] = seen, read if isinstance(read, SecretProblem) else None
+    return found
+
+
+def _signature(root: Path, reference: str) -> Signature:
+    if not is_reference(reference):
+        return ()
+    folder = root / reference
+    return signature((folder, *paths(folder)))

@@ -199,7 +199,7 @@ def test_a_config_map_of_any_use_is_read() -> None:
         ({"other": "x", "default.topic.partitions": ""}, BrokerConfig(10, 1)),
         ({"default.topic.partitions": "3", "default.topic.replication.factor": " 2 "}, BrokerConfig(3, 2)),
         ({"bootstrap.servers": "k:9092"}, BrokerConfig(bootstrap_servers="k:9092")),
-        ({"auth.secret.ref.name": " s "}, BrokerConfig(secret="s")),
+        ({"auth.secret.ref.name": " s "}, BrokerConfig(secret="default/s")),
         (
             {"default.topic.config.retention.ms": "5", "default.topic.config.cleanup.policy": "delete"},
             BrokerConfig(topic_configs=(("cleanup.policy", "delete"), ("retention.ms", "5"))),

@@ -1,4 +1,4 @@
-"""Which Secrets of Brokers a controller finds missing or not valid, and that it notices every change of a folder."""
+"""Which Secrets of Brokers are missing or not valid, and that every change of a folder is noticed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import asyncio
 import os
 from pathlib import Path
 
-from controller.kafka.broker_secrets import BrokerSecretFiles
-from controller.plan.actions import Object
 from knative.contract.broker_secrets import INVALID, NOT_FOUND
-from knative.resources.values import ConfigMap
+from tables.kafka.connection.broker_secrets import BrokerSecretFiles
 
-CONFIGS = tuple(
-    Object(f"m-{name}", 1, "h1", ConfigMap("shop", f"config-{name}", {"auth.secret.ref.name": name}))
-    for name in ("one", "two")
-)
+REFERENCES = ("shop/one", "shop/two")
 
 
 def _secret(folder: Path, **keys: str) -> None:
@@ -24,7 +19,7 @@ def _secret(folder: Path, **keys: str) -> None:
 
 
 def _reasons(files: BrokerSecretFiles, number: int = 2) -> dict[str, str]:
-    found = asyncio.run(files.problems(CONFIGS[:number]))
+    found = asyncio.run(files.problems(REFERENCES[:number]))
     return {reference: problem.reason for reference, problem in found.items()}
 
 

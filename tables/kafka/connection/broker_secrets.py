@@ -10,10 +10,9 @@ from knative.errors import UsageError
 from tables.file_signatures import Signature, signature
 from tables.kafka.connection.secret import SecretNotValid, paths, read_keys, secret_settings
 from tables.kafka.loop_thread import call_in_thread
+from tables.timing import ANSWER_S
 
 Found = tuple[dict[str, str], dict[str, str]]  #: keys of the Secret, librdkafka settings
-_LIMIT_S = 10.0  # for files of a mounted volume
-
 _Reads = Mapping[str, tuple[Signature, SecretProblem | None]]  #: by reference
 
 
@@ -54,7 +53,7 @@ class BrokerSecretFiles:
         if (root := self._root) is None or not references:
             return {}
         before = self._reads
-        self._reads = await call_in_thread(lambda: _read(root, references, before), _LIMIT_S, "broker-secrets")
+        self._reads = await call_in_thread(lambda: _read(root, references, before), ANSWER_S, "broker-secrets")
         return self._found()
 
     async def latest(self, references: Collection[str]) -> Mapping[str, SecretProblem]:

@@ -23,7 +23,7 @@ from knative.contract import kafka_names
 from knative.contract.leader_state import Removal
 from knative.contract.records import BROKER, CHANNEL, TRIGGER, Channel, Subscription
 from knative.resources.destination import Destination
-from knative.resources.values import Broker, KafkaChannel, Trigger
+from knative.resources.values import Broker, DeliveryRules, KafkaChannel, Trigger
 from knative.resources.values import Subscription as SubscriptionResource
 
 T = TypeVar("T")
@@ -291,9 +291,8 @@ def changed(before: Mapping[str, object], after: Mapping[str, object]) -> set[st
     return {name for name in names if (old := before.get(name)) is not (new := after.get(name)) and old != new}
 
 
-def _sink(rules: object) -> Destination | None:
-    sink = getattr(rules, "dead_letter_sink", None)
-    return sink if isinstance(sink, Destination) else None
+def _sink(rules: DeliveryRules | None) -> Destination | None:
+    return None if rules is None else rules.dead_letter_sink
 
 
 def _refs(namespace: str, *destinations: Destination | None) -> Iterable[Token]:

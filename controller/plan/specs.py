@@ -315,4 +315,5 @@ def of_trigger(one: Trigger, broker: Broker | None) -> SubscriptionSpec:
 
 
 def _annotated(resource: Subscription | Trigger | Broker | None) -> tuple[str, ...]:
-    return tuple(name for name in ("order", "concurrency") if getattr(resource, name, None) is not None)
+    given = {} if resource is None else {"order": resource.order, "concurrency": resource.concurrency}
+    return tuple(name for name, value in given.items() if value is not None)

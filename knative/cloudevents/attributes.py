@@ -155,18 +155,6 @@ def check(event: Mapping[str, bytes]) -> bytes | None:
     return key
 
 
-def is_plainly_good(id_: bytes, source: bytes, type_: bytes, version: bytes, time: bytes | None) -> bool:
-    """Whether `check` accepts an event with exactly these attributes. Events with others need `check`."""
-    return bool(
-        id_
-        and type_
-        and source
-        and version in SPEC_VERSIONS
-        and is_uri_reference(source)
-        and (time is None or is_time(time))
-    )
-
-
 def _fault(event: Mapping[str, bytes]) -> BadEvent:
     """The first reason why `check` rejects this event. Slow, so called only when there is one."""
     if not any(name.startswith("ce_") for name in event):

@@ -3,9 +3,9 @@
 In binary mode the body is opaque. Attribute values are decoded from their header encoding and otherwise kept as they
 were received. Sizes are not limited here: the web driver does that.
 
-`to_record` is a hot path. Clients repeat the names of their headers, so everything that follows from the names alone is
-kept in a bounded table of shapes, and one call checks all values together. Only unusual requests are checked header by
-header.
+`lines_to_record` is a hot path. Clients repeat the names of their headers, so everything that follows from the names
+alone is kept in a bounded table of shapes, and one call checks all values together. Only unusual requests are checked
+header by header.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from urllib.parse import unquote_to_bytes
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import (
+    SPEC_VERSIONS,
     BadEvent,
     check,
     fault_of_name,
     fault_of_text,
-    is_plainly_good,
     is_uri_reference,
     shown,
 )
 from knative.memo import remember, remember_shape
+from knative.timefmt import is_time
 
 __all__ = [
     "RAW_URIS",
@@ -35,6 +36,7 @@ __all__ = [
     "encode_value",
     "is_pass_through",
     "is_raw_uri",
+    "lines_to_record",
     "read_reply",
     "to_record",
 ]
@@ -58,8 +60,7 @@ RAW_URIS = "penstock-raw-uris"
 _URIS = ("ce_source", "ce_dataschema")
 _URIS_0_3 = ("ce_source", "ce_schemaurl")
 
-_REQUIRED_ORDER = ("ce_id", "ce_source", "ce_type", "ce_specversion")
-_REQUIRED = frozenset(_REQUIRED_ORDER)
+_REQUIRED = frozenset(("ce_id", "ce_source", "ce_type", "ce_specversion"))
 #: Attributes that only the careful way checks.
 _RARE = frozenset(("ce_dataschema", "ce_schemaurl"))
 
@@ -77,10 +78,13 @@ class _Shape(NamedTuple):
     """What follows from the names of a request's headers. `*_at` are indexes into the result of `pick`."""
 
     names: tuple[str, ...]  #: of the record's headers; the content type is the last one
-    pick: Callable[[dict[bytes, bytes]], tuple[bytes, ...]]  #: their values, in the same order
+    pick: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]  #: of the request's values those of the record, in its order
     is_typed: bool  #: the request has a content type
-    required: Callable[[tuple[bytes, ...]], tuple[bytes, bytes, bytes, bytes]]  #: id, source, type, specversion
-    time_at: int  #: -1: absent
+    id_at: int
+    source_at: int
+    type_at: int
+    version_at: int
+    time_at: int  #: -1: absent, as for the next two
     key_at: int
     subject_at: int
 
@@ -89,39 +93,12 @@ class _Shape(NamedTuple):
 _shapes: dict[tuple[bytes, ...], _Shape | None] = {}
 
 
-def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
+def to_record(pairs: Pairs, body: bytes | None) -> Record:
     """A request's headers and body -> (record headers, key, value). Raises BadEvent.
 
-    `fields` is a dict if no name is repeated. `body` None means no body (null value); b"" is data of length 0 if there
-    is a content type, else no data. The record headers also hold the plain headers that pass through
-    (`is_pass_through`), in lower case.
+    `body` None means no body (null value); b"" is data of length 0 if there is a content type, else no data. The record
+    headers also hold the plain headers that pass through (`is_pass_through`), in lower case.
     """
-    if not isinstance(fields, dict):
-        return _judged(fields, body)
-    shape = _shape_of(fields)
-    if shape is not None:
-        values = shape.pick(fields)
-        texts = values
-        if shape.is_typed:
-            texts = values[:-1]
-            # A content type is not encoded like an attribute, so it has a table of its own. Unknown ones, and those
-            # whose stored form differs (white space), take the careful way.
-            if _content_types.get(values[-1]) != values[-1]:
-                return _judged(list(fields.items()), body)
-        time = values[shape.time_at] if shape.time_at >= 0 else None
-        key = values[shape.key_at] if shape.key_at >= 0 else None
-        if (
-            not b"".join(texts).translate(None, _SAFE)
-            and is_plainly_good(*shape.required(values), time)
-            and key != b""
-            and (shape.subject_at < 0 or values[shape.subject_at])
-        ):
-            return list(zip(shape.names, values, strict=True)), key, body if body or shape.is_typed else None
-    return _judged(list(fields.items()), body)
-
-
-def _judged(pairs: Pairs, body: bytes | None) -> Record:
-    """The same as `to_record`, header by header."""
     record: dict[str, bytes] = {}
     ignored = 0
     names = _names
@@ -154,6 +131,36 @@ def _judged(pairs: Pairs, body: bytes | None) -> Record:
     return list(record.items()), key, body if body or content_type is not None else None
 
 
+def lines_to_record(names: tuple[bytes, ...], values: tuple[bytes, ...], body: bytes | None) -> Record:
+    """The same as `to_record`, for header lines as the web driver has them: `values` in the order of their `names`."""
+    try:
+        shape = _shapes[names]
+    except KeyError:
+        shape = _new_shape(names)
+        remember_shape(_shapes, names, shape)
+    if shape is not None:
+        record_names, pick, is_typed, id_at, source_at, type_at, version_at, time_at, key_at, subject_at = shape
+        picked = pick(values)
+        source = picked[source_at]
+        key = picked[key_at] if key_at >= 0 else None
+        # A content type is not encoded like an attribute, so it has a table of its own. Unknown ones, and those whose
+        # stored form differs (white space), take the careful way.
+        if (
+            not b"".join(picked[:-1] if is_typed else picked).translate(None, _SAFE)
+            and (not is_typed or _content_types.get(picked[-1]) == picked[-1])
+            and picked[id_at]
+            and picked[type_at]
+            and picked[version_at] in SPEC_VERSIONS
+            and source
+            and is_uri_reference(source)
+            and (time_at < 0 or is_time(picked[time_at]))
+            and key != b""
+            and (subject_at < 0 or picked[subject_at])
+        ):
+            return list(zip(record_names, picked, strict=True)), key, body if body or is_typed else None
+    return to_record(list(zip(names, values, strict=True)), body)
+
+
 def read_reply(pairs: Pairs, body: bytes) -> Record | None:
     """A subscriber's answer -> its event as (record headers, key, value), or None if it does not claim to be an event.
 
@@ -178,34 +185,27 @@ def encode_value(value: bytes) -> bytes:
     return b"".join(map(_ENCODED.__getitem__, value))
 
 
-def _shape_of(fields: dict[bytes, bytes]) -> _Shape | None:
-    names = tuple(fields)
-    try:
-        return _shapes[names]
-    except KeyError:
-        shape = _new_shape(names)
-    remember_shape(_shapes, names, shape)
-    return shape
-
-
 def _new_shape(raw_names: tuple[bytes, ...]) -> _Shape | None:
     try:
-        found = [(name, raw) for raw in raw_names if (name := _names.get(raw) or _intern(raw, ()))]
+        found = [(name, at) for at, raw in enumerate(raw_names) if (name := _names.get(raw) or _intern(raw, ()))]
     except BadEvent:
         return None
     found.sort(key=lambda pair: pair[0] == _TYPE)  # stable: the content type goes last, the others keep their order
     names = tuple(name for name, _ in found)
-    at = {name: place for place, name in enumerate(names)}
-    if len(at) != len(names) or not at.keys() >= _REQUIRED or not _RARE.isdisjoint(names):
+    places = {name: place for place, name in enumerate(names)}
+    if len(places) != len(names) or not places.keys() >= _REQUIRED or not _RARE.isdisjoint(names):
         return None
     return _Shape(
         names,
-        itemgetter(*(raw for _, raw in found)),
-        _TYPE in at,
-        itemgetter(*(at[name] for name in _REQUIRED_ORDER)),
-        at.get("ce_time", -1),
-        at.get("ce_partitionkey", at.get("ce_subject", -1)),
-        at.get("ce_subject", -1),
+        itemgetter(*(at for _, at in found)),
+        _TYPE in places,
+        places["ce_id"],
+        places["ce_source"],
+        places["ce_type"],
+        places["ce_specversion"],
+        places.get("ce_time", -1),
+        places.get("ce_partitionkey", places.get("ce_subject", -1)),
+        places.get("ce_subject", -1),
     )
 
 

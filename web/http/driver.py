@@ -1,8 +1,7 @@
 """Faust's web server on httptools and uvloop: `web="httptools://"`. Views, pages and Blueprints work as on aiohttp.
 
-A View may have a method `post_raw(conn, info, request)`, which is called instead of `post`. It gets a `RawRequest`
-(whose header lines are valid only during the call), and calls `conn.finish(wire, keep)` exactly once, at once or later.
-Such a request needs no Task and no Future.
+A View may have a method `post_raw(conn, info, request)`, which is called instead of `post`. It gets a `RawRequest`,
+and calls `conn.finish(wire, keep)` exactly once, at once or later. Such a request needs no Task and no Future.
 
 Limits come from `app.driver_config` (a `DriverConfig`), the address from the Faust settings `web_bind`, `web_port`.
 Does not support HTTP/2, CORS, a thread of its own, decompression, or a `Date` header.
@@ -26,7 +25,6 @@ from knative import memo
 from knative.errors import PenstockError
 from web.http.config import DriverConfig, cannot_listen
 from web.http.connection import Connection
-from web.http.headers import pairs_of
 from web.http.listening import is_passed_on, open_sockets
 from web.http.messages import Request, Response, problem
 from web.http.raw_request import RawRequest
@@ -198,8 +196,9 @@ class Web(base.Web):
             refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
             self._plain(connection, method, refusal, keep)
         else:
-            pairs = pairs_of(request.fields)
-            make = partial(Request, method.decode(), target, request.host, pairs, request.body, found.info, keep)
+            make = partial(
+                Request, method.decode(), target, request.host, request.pairs(), request.body, found.info, keep
+            )
             loop = cast(asyncio.AbstractEventLoop, self._running_loop)
             task = loop.create_task(self._answer(connection, method, keep, found.handler, make))
             self._answering.add(task)

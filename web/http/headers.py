@@ -15,8 +15,6 @@ from knative.memo import remember, remember_shape
 from web.http.config import DriverConfig, HttpRejection
 
 Pairs = list[tuple[bytes, bytes]]
-#: The header lines of a request: by name if no name is repeated, else one by one.
-Fields = dict[bytes, bytes] | Pairs
 
 _HOST, _LENGTH, _CODING, _EXPECT, _ENCODING = range(1, 6)  # no Enum: looking its members up takes longer
 _WATCHED = {
@@ -38,14 +36,10 @@ _REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} [!-~]+ HTTP/1\.[0
 ALLOW = "POST, OPTIONS"  #: `Allow` of requests that are rejected before any View
 
 
-def pairs_of(fields: Fields) -> Pairs:
-    """The header lines one by one, without white space around values, as a new list."""
-    return strip(fields.items() if isinstance(fields, dict) else fields)
-
-
 class Shape(NamedTuple):
-    """The names (as on the wire) of the header lines that frame an ordinary request."""
+    """The names (as on the wire) of the header lines of an ordinary request, and of those that frame it."""
 
+    names: tuple[bytes, ...]
     host: bytes
     length: bytes | None
 
@@ -72,7 +66,7 @@ def _learn_shape(names: tuple[bytes, ...]) -> Shape | None:
     hosts, lengths = by_name.get(b"host", []), by_name.get(b"content-length", [])
     shape = None
     if len(hosts) == 1 and len(lengths) <= 1 and not _UNUSUAL & by_name.keys():
-        shape = Shape(hosts[0], lengths[0] if lengths else None)
+        shape = Shape(names, hosts[0], lengths[0] if lengths else None)
     remember_shape(_shapes, names, shape)
     return shape
 

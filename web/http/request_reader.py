@@ -57,10 +57,10 @@ class RequestReader:
         "_current",
         "_expects",
         "_fields",
-        "_headers",
         "_host",
         "_keep",
         "_method",
+        "_names",
         "_pairs",
         "_parser",
         "_quick",
@@ -68,6 +68,7 @@ class RequestReader:
         "_tail",
         "_target",
         "_url",
+        "_values",
         "_walk",
         "head_bytes",
         "state",
@@ -88,7 +89,8 @@ class RequestReader:
         self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
         self._method = self._target = self._url = b""
         self._pairs: headers.Pairs = []  #: header lines as the parser reports them
-        self._headers: headers.Fields = self._pairs  #: of the current request
+        self._names: tuple[bytes, ...] = ()  #: of the header lines of the current request
+        self._values: tuple[bytes, ...] = ()
         self._tail = b""  #: the last three bytes of a head that arrives in parts
         self.head_bytes = 0  #: of the current request, as far as they have arrived
         self._body: bytes | bytearray | None = None
@@ -100,6 +102,10 @@ class RequestReader:
 
         Afterwards `state` says what is there. Raises HttpRejection; then only `close` may follow.
         """
+        if self._quick and start == 0 and self.state is IDLE:
+            found = data.find(_BLANK_LINE)
+            if found >= 0 and self._read_quickly(data, found + 4):
+                return len(data)
         try:
             return self._read_body(data, start) if self.state is BODY else self._read_head(data, start)
         except httptools.HttpParserCallbackError:  # a fault of ours, not of the client
@@ -116,7 +122,8 @@ class RequestReader:
             self._method,
             self._target,
             self._host,
-            self._headers,
+            self._names,
+            self._values,
             bytes(body) if body.__class__ is bytearray else body,  # type: ignore[arg-type]
             self.head_bytes,
             self._keep and self._current,
@@ -136,15 +143,13 @@ class RequestReader:
         """Nothing more is read. Frees the memory: thousands of connections may linger."""
         self.state = CLOSED
         self._forget()
-        self._fields = {}  # another dict: the view of the last request may still look at the former one
+        self._fields.clear()
         self._body = None
         self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
 
     def _read_head(self, data: bytes, start: int) -> int:
         found = data.find(_BLANK_LINE, start)
         if self._quick:
-            if found >= 0 and start == 0 and self._read_quickly(data, found + 4):
-                return len(data)
             self._start_over()
         if self.state is HEAD or found < 0:
             return self._read_part(data, start, found)
@@ -172,7 +177,7 @@ class RequestReader:
             pairs = headers.strip(pairs)
         if not head.isascii():
             headers.check_text(pairs)
-        self._headers = self._pairs = pairs
+        self._set_lines(pairs)
         line = head.find(b"\r\n")
         self._current = head[line - len(_VERSION) : line] == _VERSION
         self._end_head()
@@ -220,7 +225,7 @@ class RequestReader:
         self._host = host
         self.head_bytes = stop
         self._target = url
-        self._headers = fields
+        self._names, self._values = shape.names, tuple(fields.values())
         self._current = True
         if left:
             self.state = BODY
@@ -244,9 +249,13 @@ class RequestReader:
     def _forget(self) -> None:
         """Drop what is left of the previous request."""
         self._target = self._url = self._tail = b""
-        self._headers = self._pairs = []
+        self._set_lines([])
         self._host = None
         self.head_bytes = 0
+
+    def _set_lines(self, pairs: headers.Pairs) -> None:
+        self._pairs = pairs
+        self._names, self._values = tuple(name for name, _ in pairs), tuple(value for _, value in pairs)
 
     def _read_part(self, data: bytes, start: int, found: int) -> int:
         """Read a part of a head that arrives in several parts."""
@@ -272,7 +281,7 @@ class RequestReader:
             raise HttpRejection(400, "the request line ends in a bare LF")
         if whole:
             self._check_size(self.head_bytes)
-            self._headers = self._pairs = headers.strip(self._pairs)
+            self._set_lines(headers.strip(self._pairs))
             headers.check_text(self._pairs)
             self._current = self._parser.get_http_version() == "1.1"
             self._end_head()

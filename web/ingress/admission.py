@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from knative.contract.records import Channel
-from web.http.headers import Fields
 from web.ingress import responses
 from web.ingress.responses import Response
 from web.ingress.senders import Guesses, Sender, Senders, Verdict
@@ -18,9 +17,8 @@ from web.ingress.senders import Guesses, Sender, Senders, Verdict
 _NAME = b"authorization"
 
 
-def authorization(fields: Fields) -> bytes | None:
+def authorization(pairs: Iterable[tuple[bytes, bytes]]) -> bytes | None:
     """The Authorization header of a request; None if there is none, or more than one."""
-    pairs = fields.items() if isinstance(fields, dict) else fields
     values = [value for name, value in pairs if len(name) == len(_NAME) and name.lower() == _NAME]
     return values[0].strip() if len(values) == 1 else None
 

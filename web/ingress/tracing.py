@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from knative.tracing import ReceiveSpan, Trace
 from web.http.connection import Connection
-from web.http.headers import pairs_of
 from web.http.raw_request import RawRequest
 from web.ingress.responses import Response
 from web.ingress.view import IngressView
@@ -26,7 +25,7 @@ class TracedIngressView(IngressView):
 
     def post_raw(self, conn: Connection, info: Mapping[str, str], request: RawRequest) -> None:
         """One event, without a Task and without a Future."""
-        span = self._spans[conn] = self.trace.receive(request.target, request.host, pairs_of(request.fields))
+        span = self._spans[conn] = self.trace.receive(request.target, request.host, request.pairs())
         try:
             with span:
                 super().post_raw(conn, info, request)

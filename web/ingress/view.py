@@ -17,12 +17,12 @@ from typing import Any
 from faust.web import View
 
 from knative import memo
-from knative.cloudevents.http_binding import BadEvent, to_record
+from knative.cloudevents.http_binding import BadEvent, lines_to_record
 from knative.contract.records import Channel
 from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.traffic.counters import TrafficCounter, TrafficCounters
 from web.http.connection import Connection
-from web.http.headers import ALLOW, Fields
+from web.http.headers import ALLOW
 from web.http.raw_request import RawRequest
 from web.ingress import responses
 from web.ingress.admission import Admission, authorization
@@ -112,15 +112,13 @@ class Ingress:
         found = _NO_SECRETS if self._own_producer is None else self._own_producer(secret)
         return responses.not_served(NotYet(found), self.config.retry_after_s) if isinstance(found, str) else found
 
-    def refuse_sender(
-        self, admission: Admission, fields: Fields, target: bytes, host: bytes | None, address: str
-    ) -> Response | None:
+    def refuse_sender(self, admission: Admission, request: RawRequest, address: str) -> Response | None:
         """The answer to a sender that may not send here. An event of an unknown one is refused before its channel is
         looked up. `address`: the client's."""
-        sender = admission.sender(authorization(fields), address)
+        sender = admission.sender(authorization(zip(request.names, request.values, strict=True)), address)
         if isinstance(sender, Response):
             return sender
-        channel = self.channel(target, host)
+        channel = self.channel(request.target, request.host)
         return channel if isinstance(channel, Response) else admission.refuse(sender, channel)
 
     def reject_over_limit(self, head_bytes: int, body_bytes: int) -> Response | None:
@@ -175,33 +173,40 @@ class IngressView(View):
         ingress = self.ingress
         target, host, body, keep = request.target, request.host, request.body, request.keep
         if ingress.admission is not None:
-            refused = ingress.refuse_sender(ingress.admission, request.fields, target, host, conn.address)
+            refused = ingress.refuse_sender(ingress.admission, request, conn.address)
             if refused is not None:
                 return self._finish(conn, refused, keep)
-        channel: Channel | Response | None = ingress.cache.get((target, host))
+        channel = ingress.cache.get((target, host))
         if channel is None:
-            channel = ingress.channel(target, host)
-        if isinstance(channel, Response):
-            return self._finish(conn, channel, keep)
-        produce: Produce | Response = ingress.produce if not channel.secret else ingress.producer(channel.secret)
-        if isinstance(produce, Response):
-            return self._finish(conn, produce, keep)
+            resolved = ingress.channel(target, host)
+            if isinstance(resolved, Response):
+                return self._finish(conn, resolved, keep)
+            channel = resolved
+        produce = ingress.produce
+        if channel.secret:
+            own = ingress.producer(channel.secret)
+            if isinstance(own, Response):
+                return self._finish(conn, own, keep)
+            produce = own
         body_bytes = len(body) if body else 0
         refused = ingress.reject_over_limit(request.head_bytes, body_bytes)
         if refused is not None:
             return self._finish(conn, refused, keep)
         try:
-            headers, key, value = to_record(request.fields, body)
+            headers, key, value = lines_to_record(request.names, request.values, body)
         except BadEvent as error:
             return self._finish(conn, responses.bad_event(error), keep)
         event_bytes = request.head_bytes + body_bytes
         # Counted before `send`, which may call `_stored` at once when the producer rejects the record.
         ingress.inflight += 1
         ingress.inflight_bytes += event_bytes
-        counted = None
+        counter = None
         if ingress.counters is not None:
-            counted = (ingress.counter(ingress.counters, channel), headers, len(value) if value else 0)
-        produce.send(channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counted))
+            counter = ingress.counter(ingress.counters, channel)
+        size = len(value) if value else 0
+        produce.send(
+            channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counter, headers, size)
+        )
         return None
 
     def _stored(
@@ -209,15 +214,16 @@ class IngressView(View):
         conn: Connection,
         keep: bool,
         event_bytes: int,
-        counted: tuple[TrafficCounter, Headers, int] | None,
+        counter: TrafficCounter | None,
+        headers: Headers,
+        size: int,
         failure: ProduceFailure | None,
     ) -> None:
         ingress = self.ingress
         ingress.inflight -= 1
         ingress.inflight_bytes -= event_bytes
         if failure is None:
-            if counted is not None:
-                counter, headers, size = counted
+            if counter is not None:
                 counter.accepted(headers, size)
             self._finish(conn, responses.ACCEPTED, keep)
         else:

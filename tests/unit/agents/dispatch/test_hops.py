@@ -32,7 +32,7 @@ def test_an_event_comes_back_with_a_longer_chain(depth: bytes | None) -> None:
     make = Hops(3, OwnAddresses([BROKER_])).counted(to_request, OWN)
     headers = [*EVENT, *([] if depth is None else [(REPLY_DEPTH, depth)])]
     request = Parsed(make(PREFIX, headers, b"{}"))
-    stored = dict(to_record(dict(request.pairs), request.body)[0])
+    stored = dict(to_record(request.pairs, request.body)[0])
     assert stored[REPLY_DEPTH] == {b"1": b"2", b"2": b"3"}.get(depth or b"", b"1")
 
 

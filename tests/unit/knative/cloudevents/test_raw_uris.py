@@ -15,6 +15,7 @@ from knative.cloudevents.kafka_binding import (
     to_request,
 )
 from knative.ports import Headers
+from tests.support.header_lines import record_of_lines
 from tests.support.parsed_request import Parsed
 
 RAW_URIS = "penstock-raw-uris"
@@ -54,8 +55,8 @@ def _sent(headers: Headers, value: bytes | None = None) -> dict[bytes, bytes]:
 def test_a_uri_is_the_same_with_and_without_header_encoding(wire: bytes, uri: bytes, is_raw: bool) -> None:
     for name in ("source", "dataschema"):
         pairs = [*without(f"ce-{name}".encode()), (f"CE-{name}".encode(), wire)]
-        for fields in (pairs, dict(pairs)):
-            headers = dict(to_record(fields, b"{}")[0])
+        for read in (to_record, record_of_lines):
+            headers = dict(read(pairs, b"{}")[0])
             assert headers[f"ce_{name}"] == uri
             assert headers.get(RAW_URIS) == (name.encode() if is_raw else None)
 

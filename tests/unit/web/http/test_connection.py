@@ -16,7 +16,6 @@ from tests.support.profiles import examples
 from tests.unit.web.http.checked_states import CheckedConnection
 from web.http.config import DriverConfig
 from web.http.connection import CLOSED, LINGER, Connection
-from web.http.headers import pairs_of
 from web.http.messages import encode
 from web.http.raw_request import RawRequest
 
@@ -82,7 +81,7 @@ class Answering:
         self.refusals.append(status)
 
     def dispatch(self, connection: Connection, request: RawRequest) -> None:
-        pairs = pairs_of(request.fields)
+        pairs = request.pairs()
         assert len(request.body or b"") <= CONFIG.event_bytes_max
         assert len(pairs) <= CONFIG.header_count_max
         self.taken.append((request.method, request.target, pairs, request.body))
@@ -194,7 +193,7 @@ def test_a_refused_request_holds_no_memory_while_its_client_lingers() -> None:
         server, _, connection = talk([part], False)
         assert (server.refusals, connection.state) == ([431], LINGER)
         reader = connection._reader
-        assert reader._pairs == reader._headers == []
+        assert (reader._pairs, reader._names, reader._values) == ([], (), ())
         held: Any = (reader._parser, reader._fields, reader._body, reader._url)
         assert held == (None, {}, None, b"")
         assert connection._rest == b""

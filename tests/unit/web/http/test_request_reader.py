@@ -60,8 +60,7 @@ def read_all(data: bytes, careful: bool, *articulation_points: int, config: Driv
                 return [*found, refusal.status]
             if reader.state is COMPLETE:
                 one = reader.take()
-                fields = headers.pairs_of(one.fields)
-                found.append((one.method, one.target, one.host, fields, one.body, one.keep, one.head_bytes))
+                found.append((one.method, one.target, one.host, one.pairs(), one.body, one.keep, one.head_bytes))
     return [*found, {IDLE: "nothing", HEAD: "head", BODY: "body"}[reader.state]]
 
 
@@ -161,5 +160,5 @@ def test_shapes_are_bounded() -> None:
         headers.shape_of({b"host": b"a", b"x-%d" % number: b""})
     assert len(headers._shapes) <= memo._SHAPES_MAX
     many = {b"host": b"a", **{b"x%d" % number: b"" for number in range(100)}}
-    assert headers.shape_of(many) == headers.Shape(b"host", None)
+    assert headers.shape_of(many) == headers.Shape(tuple(many), b"host", None)
     assert tuple(many) not in headers._shapes, "a long list of names is not kept"

@@ -221,8 +221,7 @@ class KafkaProducer:
         self._outstanding -= 1
         generation[0] -= 1
         try:
-            error = not_stored(error, message)
-            if error is None:
+            if error is None and message.offset() is not None:  # as `not_stored` says, without a call
                 if not self.connected:
                     self.connected = self.ever_connected = True
                 done(None)  # before it is counted: no fault there leaves a sender without its answer
@@ -230,12 +229,16 @@ class KafkaProducer:
                 self._produced(message.topic() or "", message.partition() or 0, latency_s)
                 if latency_s > _RETRIED_S:
                     self._late(message.topic() or "", latency_s)
-            elif error.code() in TOO_LARGE and self.config.batch_records_max > 1:
-                self._one_by_one.send(done, headers, message)
-            else:
-                done(failure(error))
+            elif (problem := not_stored(error, message)) is not None:
+                self._rejected(done, headers, problem, message)
         except Exception:
             log.exception("the callback for a stored record failed", topic=message.topic())
+
+    def _rejected(self, done: Stored, headers: Headers, error: KafkaError, message: Message) -> None:
+        if error.code() in TOO_LARGE and self.config.batch_records_max > 1:
+            self._one_by_one.send(done, headers, message)
+        else:
+            done(failure(error))
 
     def _late(self, topic: str, latency_s: float) -> None:
         # Only a record that waited longer than a retry takes can have been sent twice: the hot path skips the rest.

@@ -11,6 +11,9 @@ from app.operations.manifests import crd_file
 from knative.resources.kinds import OURS
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import install
+from tests.support.prepared import preload
+
+preload("controller.cluster")  # for resources of a cluster: takes a second
 
 
 @pytest.fixture(scope="session")

@@ -146,8 +146,8 @@ class StartedByWith(ABC):
 def _start(
     command: Sequence[str], env: Mapping[str, str], folder: Path, out: IO[bytes], err: IO[bytes]
 ) -> subprocess.Popen[bytes] | Prepared:
-    """A process with nothing to read, which dies with the thread that starts it."""
-    return start_prepared(command, env, folder, out.fileno(), err.fileno()) or subprocess.Popen(
+    """A process with nothing to read, which dies with the thread that starts it. Its outputs are files with names."""
+    return start_prepared(command, env, str(folder), out.name, err.name) or subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=out,
@@ -379,7 +379,7 @@ def run(
     command: Sequence[str], env: Mapping[str, str], limit_s: float = 180.0, folder: Path = REPOSITORY
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end. Raises subprocess.TimeoutExpired."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         process = _start(command, env, folder, out, err)
         try:
             code = process.wait(limit_s)

@@ -11,18 +11,15 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics.spark.session import NO_GENERATED_CODE, SparkOptions, spark_session
-from app.local.kafka import EmbeddedKafka, storage
+from app.local.kafka import EmbeddedKafka
 from app.local.kafka.ports import is_open
-from app.operations.spark_jars import jar_places
 from tests.support import profiles, scheduling
-from tests.support.formatted_storage import formatted_once
 from tests.support.java_classes import QUICK_COMPILER, java_options
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prepared import prepared
@@ -66,20 +63,6 @@ def _processes_are_prepared() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _copied_storages(folder: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "_format", formatted_once(storage._format, folder))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _storages_are_copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    shared = getattr(request.config, "workerinput", {}).get(_FORMATTED)
-    with _copied_storages(Path(shared) if shared is not None else tmp_path_factory.mktemp("formatted")):
-        yield
-
-
 @pytest.fixture
 def started_from_scratch() -> Iterator[None]:
     """For tests that look at what the system shows of a process: its command line, its memory."""
@@ -115,7 +98,7 @@ def kafka_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
         yield own
 
 
-_KAFKA_PORT, _FORMATTED = "kafka_port", "formatted_storages"
+_KAFKA_PORT = "kafka_port"
 _HEAP = "640m"
 _RINGS_WITH_KAFKA = {"integration", "system", "browser", "cluster"}
 _shared_ends = contextlib.ExitStack()  # in the process that starts others: the one broker that all of them use
@@ -132,19 +115,17 @@ def _kafka(folder: Path) -> EmbeddedKafka:
 def pytest_configure_node(node: Any) -> None:
     """Start one Kafka for all processes of a run: a start and the first minutes of each would take 20 s of CPU."""
     if any(_RINGS_WITH_KAFKA & set(Path(where.partition("::")[0]).parts) for where in node.config.args):
-        node.workerinput.update(_shared())
+        node.workerinput[_KAFKA_PORT] = _shared_port()
 
 
 @functools.cache
-def _shared() -> Mapping[str, int | str]:
-    """What the others are given: the port of that Kafka, and the folder of storages that all of them copy."""
+def _shared_port() -> int:
     folder = Path(tempfile.mkdtemp(prefix="penstock-tests-"))
     _shared_ends.callback(shutil.rmtree, folder, ignore_errors=True)
-    shared, formatted = KafkaCluster(folder, brokers=1, heap=_HEAP, also=lambda _: _PATIENT), folder / "formatted"
-    with _copied_storages(formatted):
-        shared.spawn()
+    shared = KafkaCluster(folder, brokers=1, heap=_HEAP, also=lambda _: _PATIENT)
+    shared.spawn()
     _shared_ends.callback(shared.stop)
-    return {_KAFKA_PORT: int(shared.direct.rpartition(":")[2]), _FORMATTED: str(formatted)}
+    return int(shared.direct.rpartition(":")[2])
 
 
 def pytest_unconfigure() -> None:
@@ -244,9 +225,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first. PySpark closes none of the sockets that results come by; that is held against our own code
-    only."""
-    items.sort(key=lambda item: scheduling.rank(item.path))
+    """Groups first. PySpark closes none of the sockets that results come by; that is held against our own code only."""
+    items.sort(key=lambda item: scheduling.order(item.path))
     for item in items:
         fixtures = frozenset(getattr(item, "fixturenames", ()))
         if (why := scheduling.misplaced(item.path, fixtures)) is not None:
@@ -262,6 +242,9 @@ def spark() -> Iterator[SparkSession]:
     A session takes 10 s to start, and minutes on a busy machine: everything that needs one shares it, stops what it
     starts in it (streaming queries) and never stops it.
     """
+    from analytics.spark.session import NO_GENERATED_CODE, SparkOptions, spark_session
+    from app.operations.spark_jars import jar_places
+
     jars = tuple(jar_places(root=_REPOSITORY / ".penstock" / "spark"))
     # Generated code would take a quarter of the time; jobs of other processes run with it.
     options = SparkOptions(

@@ -61,10 +61,10 @@ with spark_session(SparkOptions("classes", jars=jar_places(), small=True)) as sp
 
 def archive(name: str) -> Path:
     """Where the archive of `kafka` or `spark` is, for the jars and the Java that are here now."""
-    spark = find_spec("pyspark")  # importing it takes a tenth of a second
+    spark = find_spec("pyspark") if name == "spark" else None  # importing it takes a tenth of a second
+    jars = (spark.origin, version("pyspark")) if spark else libs_folder(_KAFKA_JARS)
     java = Path(shutil.which("java") or "java").resolve()
-    places = (libs_folder(_KAFKA_JARS), spark and spark.origin, version("pyspark"), java)
-    return _ARCHIVES / f"{name}-{hashlib.sha256(repr(places).encode()).hexdigest()[:12]}.jsa"
+    return _ARCHIVES / f"{name}-{hashlib.sha256(repr((jars, java)).encode()).hexdigest()[:12]}.jsa"
 
 
 def java_options(name: str) -> str:

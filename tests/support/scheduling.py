@@ -1,8 +1,7 @@
-"""In which process and in which order `--dist loadfile` runs the files of tests."""
+"""Which files of tests `--dist loadfile` runs in one process."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
@@ -45,53 +44,6 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),
 }
-#: The longest files and groups in the order in which they begin. Those that compute and those that wait take turns, so
-#: that the cores are never idle and never needed by all; and none is alone at the end.
-_ORDER = (
-    "spark",
-    "spark-processes",
-    "chaos",
-    "test_controller_failover",
-    "test_census",
-    "test_outages",
-    "test_seek",
-    "test_upgrade",
-    "cluster",
-    "secured",
-    "test_own_token",
-    "test_core_eventing",
-    "test_triggers_come_and_go",
-    "test_examples",
-    "test_controller",
-    "test_cli_dlq",
-    "test_reader_backpressure",
-    "test_controller_unlisted",
-    "proxied",
-    "test_ledger",
-    "test_up",
-    "test_urls_are_secret",
-    "test_seek_failover",
-    "test_graceful_shutdown",
-    "test_restart",
-    "test_subscriber_answers",
-    "test_ledger_triggers",
-    "test_idle_worker",
-    "test_wheel",
-    "test_cli_inspect",
-    "test_expelled",
-    "test_cli_beside_worker",
-    "test_acceptance",
-    "test_tracing",
-    "test_traffic",
-    "test_doctor",
-    "test_console",
-    "test_reader",
-    "test_report_page",
-    "test_payload_bytes",
-    "test_triggers",
-    "test_brokers",
-    "test_worker_metrics",
-)
 #: Fixtures that files of these groups only may use, because the files of a group share what it gives.
 _GROUPS_OF_FIXTURE: Mapping[str, Sequence[str]] = {
     "spark": ("spark",),
@@ -100,7 +52,6 @@ _GROUPS_OF_FIXTURE: Mapping[str, Sequence[str]] = {
     "proxied": ("chaos", "proxied"),
     "secured_kafka": ("secured",),
 }
-_RANKS = {name: rank for rank, name in enumerate(itertools.chain(*(_GROUPS.get(one, (one,)) for one in _ORDER)))}
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
 
 
@@ -109,9 +60,9 @@ def group_of(file: Path) -> str | None:
     return _GROUP_OF.get(file.stem)
 
 
-def rank(file: Path) -> int:
-    """Files with a lower one begin before it."""
-    return _RANKS.get(file.stem, len(_RANKS))
+def order(file: Path) -> str:
+    """Files with a lesser one begin before it. Groups take long: they are first, with nothing between their files."""
+    return group_of(file) or "~"
 
 
 def misplaced(file: Path, fixtures: Set[str]) -> str | None:

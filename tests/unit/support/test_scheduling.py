@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -13,20 +14,17 @@ GROUPED = [name for names in scheduling._GROUPS.values() for name in names]
 
 
 def test_files_are_there() -> None:
-    assert {*GROUPED, *scheduling._ORDER} - FILES == scheduling._GROUPS.keys()
+    assert set(GROUPED) <= FILES
 
 
-def test_a_file_is_in_one_group_and_begins_once() -> None:
+def test_a_file_is_in_one_group() -> None:
     assert Counter(GROUPED).most_common(1)[0][1] == 1
-    assert Counter(scheduling._ORDER).most_common(1)[0][1] == 1
-    assert not set(GROUPED) & set(scheduling._ORDER)
 
 
-def test_groups_begin_in_their_order() -> None:
-    ranks = [
-        scheduling.rank(Path(f"tests/{name}.py")) for name in (*scheduling._GROUPS["spark"], "test_seek", "test_new")
-    ]
-    assert ranks == sorted(ranks)
+def test_groups_begin_first_and_are_not_interrupted() -> None:
+    files = [*(Path(f"tests/{name}.py") for name in ("test_new", *GROUPED)), Path("tests/test_seek.py")]
+    groups = [scheduling.group_of(file) for file in sorted(files, key=scheduling.order)]
+    assert [group for group, _ in itertools.groupby(groups)] == [*sorted(scheduling._GROUPS), None]
 
 
 def test_a_fixture_of_a_group_is_for_its_files() -> None:

@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What is installed: to run it, with Spark and reports, and all that tests and checks need. Each has the ones before.
+# What is installed: to run it; with Spark and reports; what unit tests need; and all that tests and checks need.
 RUN := $(VENV)/.run
 ANALYTICS := $(VENV)/.analytics
+DEV := $(VENV)/.dev
 STAMP := $(VENV)/.up-to-date
 SITE := $(VENV)/.site
 # Rings of the processor, and rings that start processes and often wait: those share one Kafka. The tests of a file stay in
@@ -22,7 +23,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev demo demo-topology demo-console demo-census test test-cluster test-image test-observe t coverage check \
+.PHONY: help up dev dev-all demo demo-topology demo-console demo-census test test-cluster test-image test-observe t coverage check \
   format docs man site bench bench-image chaos jars kube lock vendor wheel image image-spark release clean
 
 ##@ Use it
@@ -50,7 +51,9 @@ demo-census: $(ANALYTICS) ## Count census-like files through Kafka, Spark and a 
 	@$(BIN)/python -m examples.census demo
 
 ##@ Develop
-dev: $(STAMP) ## Install all that tests and checks need (640 MB); the other targets do it themselves
+dev: $(DEV) ## Install what unit tests need, in a minute or two; `make t` does it itself
+
+dev-all: $(STAMP) ## Install Spark too, which other tests and checks need (470 MB more); these targets do it themselves
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system, browser
 	@# The archives take half a minute, once, which the first rings leave of the two cores. A ring that fails does not keep
@@ -72,7 +75,7 @@ test-image: $(STAMP) ## Build the images from Debian packages and run them witho
 test-observe: $(STAMP) ## Test alert rules and dashboards with a real Prometheus (needs Debian's package prometheus)
 	$(BIN)/pytest tests/observe
 
-t: $(STAMP) ## Run the unit tests: those that failed last time and those of what has changed first; stop at the first failure
+t: $(DEV) ## Run the unit tests: those that failed last time and those of what has changed first; stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \
 	  { $(BIN)/pytest -q -x --last-failed --last-failed-no-failures none tests/unit || [ $$? -eq 5 ]; }
 	@changed=$$($(BIN)/python -m tests.support.changed); \
@@ -92,7 +95,7 @@ check: $(STAMP) ## Check format, lint, types, import rules, generated pages, CRD
 	$(BIN)/python -m app.cli.manual --check
 	$(BIN)/python -m tests.support.commit_subjects
 
-format: $(STAMP) ## Format the sources
+format: $(DEV) ## Format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -131,13 +134,13 @@ kube: $(STAMP) ## Build what test-cluster needs now (API server, Knative's core,
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
-# The first one decides the versions; the next four are parts of it.
+# The first one decides the versions; the next four take theirs from it.
 lock: ## Pin the dependencies again, with hashes (needs uv), after a change of pyproject.toml
-	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements-dev.lock
-	$(COMPILE) pyproject.toml --all-extras --constraints requirements-dev.lock -o requirements-all.lock
-	$(COMPILE) pyproject.toml --extra report --constraints requirements-dev.lock -o requirements-report.lock
-	$(COMPILE) pyproject.toml --extra otel --constraints requirements-dev.lock -o requirements-otel.lock
-	$(COMPILE) pyproject.toml --constraints requirements-dev.lock -o requirements.lock
+	$(COMPILE) pyproject.toml --all-extras -o requirements-all.lock
+	$(COMPILE) pyproject.toml --extra report --extra otel --group dev --constraints requirements-all.lock -o requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra report --constraints requirements-all.lock -o requirements-report.lock
+	$(COMPILE) pyproject.toml --extra otel --constraints requirements-all.lock -o requirements-otel.lock
+	$(COMPILE) pyproject.toml --constraints requirements-all.lock -o requirements.lock
 	$(COMPILE) --group pyproject.toml:image -o requirements-image.lock
 	$(COMPILE) --group pyproject.toml:site --constraints requirements-dev.lock -o requirements-site.lock
 
@@ -182,7 +185,11 @@ $(ANALYTICS): requirements-all.lock pyproject.toml setup.py
 	@$(INSTALL) $< --java --ask "Spark, GraphFrames and the libraries of reports: about 560 MB"
 	@touch $(RUN) $@
 
-$(STAMP): requirements-dev.lock pyproject.toml setup.py
+$(DEV): requirements-dev.lock pyproject.toml setup.py
+	@$(INSTALL) $<
+	@touch $(RUN) $@
+
+$(STAMP): requirements-all.lock $(DEV)
 	@$(INSTALL) $<
 	@touch $(RUN) $(ANALYTICS) $@
 

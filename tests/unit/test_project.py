@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import tomllib
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +14,8 @@ from packaging.requirements import Requirement
 from tests.support.kube.build import GO_LEAST
 
 _REPOSITORY = Path(__file__).parents[2]
-_LOCKS = ("requirements.lock", "requirements-otel.lock", "requirements-all.lock", "requirements-dev.lock")
-
-_REPORT_LOCK = "requirements-report.lock"
+_RUN, _OTEL, _REPORT, _ALL, _DEV = (f"requirements{part}.lock" for part in ("", "-otel", "-report", "-all", "-dev"))
+_LOCKS = (_RUN, _OTEL, _REPORT, _ALL, _DEV)
 
 
 def _text(path: str) -> str:
@@ -79,9 +75,10 @@ def test_ci_runs_every_ring() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "whole"), [*itertools.pairwise(_LOCKS), (_LOCKS[0], _REPORT_LOCK), (_REPORT_LOCK, "requirements-all.lock")]
+    ("part", "whole"),
+    [(part, whole) for part in (_OTEL, _REPORT) for whole in (_ALL, _DEV)] + [(_RUN, _OTEL), (_RUN, _REPORT)],
 )
-def test_each_lock_file_is_a_part_of_the_next(part: str, whole: str) -> None:
+def test_a_lock_file_is_a_part_of_another(part: str, whole: str) -> None:
     assert _pins(part)
     names = {pin.partition("==")[0] for pin in _pins(part)}
     versions = {pin.partition(" ;")[0] for pin in _pins(whole)}
@@ -89,31 +86,21 @@ def test_each_lock_file_is_a_part_of_the_next(part: str, whole: str) -> None:
     assert names < {pin.partition("==")[0] for pin in _pins(whole)}
 
 
-@pytest.mark.parametrize("path", [*_LOCKS, _REPORT_LOCK, "requirements-image.lock", "requirements-site.lock"])
-def test_lock_files_name_no_registry(path: str) -> None:
-    assert "://" not in _text(path)
-    assert not re.search(r"^-", _text(path), re.MULTILINE)
+def test_lock_files_that_are_installed_together_agree() -> None:
+    every, dev = (dict(pin.partition(" ;")[0].split("==") for pin in _pins(path)) for path in (_ALL, _DEV))
+    shared = every.keys() & dev.keys()
+    assert {name: every[name] for name in shared} == {name: dev[name] for name in shared}
+
+
+def test_lock_files_name_no_registry() -> None:
+    texts = {path: _text(path) for path in (*_LOCKS, "requirements-image.lock", "requirements-site.lock")}
+    assert [path for path, text in texts.items() if "://" in text or re.search(r"^-", text, re.MULTILINE)] == []
 
 
 def test_a_workers_lock_has_no_spark_and_no_opentelemetry() -> None:
     names = {pin.partition("==")[0] for pin in _pins("requirements.lock")}
     assert "faust-streaming" in names
     assert not {"pyspark", "numpy", "pandas", "pyarrow", "scipy", "opentelemetry-sdk", "pytest"} & names
-
-
-def test_security_names_jars_of_the_wheel_that_are_in_it() -> None:
-    """When Spark is another one, its advisories are to be looked at again."""
-    rows = re.findall(
-        r"^\| (`.*?) \|", _text("SECURITY.md").partition("## Known advisories of Spark's jars")[2], re.MULTILINE
-    )
-    named = {name for row in rows for name in re.findall(r"`(.*?)`", row)}
-    spark = find_spec("pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    there = {path.stem for path in (Path(spark.origin).parent / "jars").glob("*.jar")}
-    assert len(named) >= 8
-    assert named <= there, named - there
-    assert f"PySpark {version('pyspark')}," in _text("SECURITY.md")
 
 
 def test_what_is_not_maintained_is_in_no_lock_file() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,6 @@ _PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_tex
 
 def _names(requirements: list[str]) -> set[str]:
     return {re.split(r"[\[=<>~!; ]", one)[0].lower().replace("_", "-") for one in requirements}
-
-
-def test_need_passes_when_everything_is_installed() -> None:
-    for extra in MODULES:
-        need(extra, "a test")
 
 
 def test_need_names_what_is_missing_and_the_extra() -> None:
@@ -47,18 +41,6 @@ def test_a_failed_import_is_an_error_of_its_extra(module: str, extra: str | None
             f"This command needs {module.partition('.')[0]}, which is not installed: "
             f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone."
         )
-
-
-@pytest.mark.parametrize("extra", MODULES)
-def test_the_extras_of_pyproject_bring_these_modules(extra: str) -> None:
-    listed = _names(_PROJECT["optional-dependencies"][extra])
-    if "penstock" in listed:  # with the packages of another extra
-        listed |= _names(_PROJECT["optional-dependencies"][REPORT])
-    owners = packages_distributions()
-    for module in MODULES[extra]:
-        if module != "py4j":  # a part of pyspark's own requirements
-            parts = {name.lower().replace("_", "-") for name in owners[module.partition(".")[0]]}
-            assert parts & listed, module
 
 
 def test_the_base_lists_nothing_of_an_extra() -> None:

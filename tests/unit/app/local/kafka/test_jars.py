@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from app.local.kafka import jars
 from app.local.kafka.jar_sets import KAFKA, SPARK, JarSet
 from knative.errors import PenstockError
+from tests.support.processes import REPOSITORY
 
 
 @pytest.mark.parametrize("jar_set", [KAFKA, SPARK], ids=lambda one: one.owner)
@@ -36,7 +36,9 @@ def test_kafka_has_a_place_to_log_to() -> None:
 
 
 def test_sparks_jars_are_those_of_the_wheel() -> None:
-    assert f"spark-sql-kafka-0-10_2.13-{metadata.version('pyspark')}.jar" in jars.jar_names(SPARK)
+    version = re.search(r"^pyspark==(\S+)", (REPOSITORY / "requirements-all.lock").read_text(), re.MULTILINE)
+    assert version is not None
+    assert f"spark-sql-kafka-0-10_2.13-{version[1]}.jar" in jars.jar_names(SPARK)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

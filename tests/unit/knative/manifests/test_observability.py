@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 import yaml
@@ -51,16 +50,17 @@ def _unknown(expression: str) -> set[str]:
     return named - _metrics()
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_alert(rule: dict[str, Any]) -> None:
-    name = rule["alert"]
-    assert _unknown(rule["expr"]) == set()
-    assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert rule["annotations"]["summary"].endswith(".")
-    assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{name.lower()}"
-    fires = {bool(case["exp_alerts"]) for case in CASES if case["alertname"] == name}
-    assert fires == {True, False}, "promtool needs a case in which it fires and one in which it does not"
-    assert f'"{name}"' in FAULTS, "it needs a real fault that causes it, in tests/observe"
+def test_alert(subtests: pytest.Subtests) -> None:
+    for rule in RULES:
+        name = rule["alert"]
+        with subtests.test(name):
+            assert _unknown(rule["expr"]) == set()
+            assert rule["labels"]["severity"] in ("critical", "warning", "info")
+            assert rule["annotations"]["summary"].endswith(".")
+            assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{name.lower()}"
+            fires = {bool(case["exp_alerts"]) for case in CASES if case["alertname"] == name}
+            assert fires == {True, False}, "promtool needs a case in which it fires and one in which it does not"
+            assert f'"{name}"' in FAULTS, "it needs a real fault that causes it, in tests/observe"
 
 
 def test_each_runbook_is_that_of_an_alert() -> None:

@@ -23,7 +23,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev dev-all demo demo-topology demo-console demo-census test test-cluster test-image test-observe t coverage check \
+.PHONY: help up dev dev-all demo demo-topology demo-console demo-census test test-cluster test-image test-observe nightly t coverage check \
   format docs man site bench bench-image chaos jars kube lock vendor wheel image image-spark release clean
 
 ##@ Use it
@@ -74,6 +74,9 @@ test-image: $(STAMP) ## Build the images from Debian packages and run them witho
 
 test-observe: $(STAMP) ## Test alert rules and dashboards with a real Prometheus (needs Debian's package prometheus)
 	$(BIN)/pytest tests/observe
+
+nightly: $(STAMP) ## Run the async contract tests on asyncio's own event loop; `make test` runs them on uvloop
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) -m asyncio --event-loop asyncio tests/contract
 
 t: $(DEV) ## Run the unit tests: those that failed last time and those of what has changed first; stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \

@@ -46,6 +46,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make nightly` takes the other one."""
+    parser.addoption("--event-loop", choices=["uvloop", "asyncio"], default="uvloop", help="of tests/contract")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Modules and tests stay to the end. To look through them for garbage took a sixth of the CPU of the unit tests."""

@@ -1,4 +1,4 @@
-"""Contract tests that are async run on both event loops: uvloop, which the product uses, and asyncio's own."""
+"""Contract tests that are async run on uvloop, which the product uses, and each night on asyncio's own event loop."""
 
 from __future__ import annotations
 
@@ -13,4 +13,6 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """One run of each test for each of these."""
-    return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    factories = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    name = config.getoption("event_loop")
+    return {name: factories[name]}

@@ -135,7 +135,7 @@ def test_an_event_that_is_sent_arrives_on_the_overview_and_on_the_map(world: Wor
     topology.fill("#search", "fine")
     topology.press("#search", "Enter")
     panel = topology.locator("#panel")
-    panel.locator("text=Whole path lit").wait_for()
+    panel.locator("text=The whole path is highlighted").wait_for()
     assert f"{NAMESPACE}/fine" in panel.inner_text()
     panel.locator("text=Open its page").click()
     topology.wait_for_url(world.page("fine"))
@@ -314,7 +314,7 @@ def test_another_site_neither_frames_the_console_nor_sends_its_forms(
     with page.expect_response(lambda response: response.request.method == "POST") as sent:
         page.click("button")
     assert sent.value.status == 403
-    page.locator("text=This form was sent by a page of another site.").wait_for()
+    page.locator("text=A page of another site sent this form.").wait_for()
 
 
 def test_another_name_for_this_address_shows_nothing(world: World, person: Person) -> None:

@@ -118,7 +118,7 @@ def test_a_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
         ("?last=ten", "last='ten' is not a valid number"),
         ("?last=99999999999999999999", "is not a valid number"),
         ("?window=1m&last=61", "use 1 to 60 for windows of 1m"),
-        ("?chanel=ch", "'chanel' is not a parameter; use window, last, namespace, channel"),
+        ("?chanel=ch", "'chanel' is not a known parameter; use window, last, namespace, channel"),
     ],
 )
 def test_a_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: str, says: str) -> None:

@@ -186,7 +186,10 @@ def test_health_and_subscribers(web: RunningWeb, sites: Sites) -> None:
     }
     for wide in ("?wide", "?wide=1&x=y"):
         status, _, body = ask(web, "GET", f"/subscribers/demo/orders{wide}")
-        assert (status, json.loads(body)) == (404, {"error": "?wide is at the admin port only (PENSTOCK_ADMIN_PORT)"})
+        assert (status, json.loads(body)) == (
+            404,
+            {"error": "?wide is available at the admin port only (PENSTOCK_ADMIN_PORT)"},
+        )
     assert ask(web, "GET", "/subscribers/demo/nothing")[0] == 404
     web.call(lambda: sites.contract.change(loaded=False))
     status, headers, _ = ask(web, "GET", "/subscribers/demo/orders")

@@ -104,7 +104,7 @@ def test_the_map_shows_everything_and_links_of_findings_light_whole_paths(shop: 
     assert panel(page) == ""
     page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'orders/priced').click()")
     assert "orders/priced" in panel(page)
-    assert "Whole path lit: fed by 3 sources" in panel(page)
+    assert "The whole path is highlighted: fed by 3 sources" in panel(page)
     assert "orders/reprice" in panel(page)
     assert 0 < canvas(page, "lit") < len(topology.vertices)
     answer = impact(topology, next(vertex for vertex in topology.vertices if vertex.id == "channel:orders/priced"))

@@ -85,7 +85,7 @@ def test_what_failed_is_seen_edited_and_redriven(kafka: EmbeddedKafka, tmp_path:
             worker.wait_ready()
             installation.wait_triggers(["good", "picky"])
             stage = Stage(installation, worker, subscriber)
-            assert "New ones appear here by themselves" in stage.console.words(stage.events)
+            assert "New events appear here" in stage.console.words(stage.events)
             for number in range(5):
                 _send(worker, installation, f"e{number}", "order.created", b'{"amount":%d}' % number)
             _send(worker, installation, "other", "invoice")

@@ -138,7 +138,7 @@ def test_tokens(secured: Secured) -> None:
         401,
         "send a token of PENSTOCK_TOKENS in the header Authorization: Bearer TOKEN",
     )
-    assert secured.post("unknown", "penstock_x") == (401, "this token is not in PENSTOCK_TOKENS")
+    assert secured.post("unknown", "penstock_x") == (401, "the token is not in PENSTOCK_TOKENS")
     title = f"KafkaChannel/{NAMESPACE}/{secured.installation.resources.channel}"
     assert secured.post("elsewhere", secured.others[0]) == (403, f"the token elsewhere may not send to {title}")
     assert secured.post("none", None, path=unknown_channel)[0] == 401, "channels cannot be found out without a token"
@@ -171,7 +171,7 @@ def _rss_after(secured: Secured, connection: http.client.HTTPSConnection, number
 
 
 def test_a_token_that_is_longer_than_any_is_not_looked_for(secured: Secured) -> None:
-    assert secured.post("long", secured.token + "x" * 100_000) == (401, "this token is not in PENSTOCK_TOKENS")
+    assert secured.post("long", secured.token + "x" * 100_000) == (401, "the token is not in PENSTOCK_TOKENS")
 
 
 def test_a_token_that_is_removed_and_one_that_is_guessed_at(secured: Secured) -> None:

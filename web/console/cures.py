@@ -14,14 +14,13 @@ from tables.status_table import (
 )
 
 _CURES = {
-    SUBSCRIBER_NOT_SERVED: "Start a worker of the role all or dispatcher. If one has just started or stopped, wait: "
-    "others take its partitions within half a minute.",
+    SUBSCRIBER_NOT_SERVED: "Start a worker of role all or dispatcher. If a worker has just started or stopped, wait: "
+    "workers take over its partitions within half a minute.",
     SUBSCRIBER_FAILED: "Look at the log of the worker that the message names; `penstock doctor` checks Kafka and its "
     "topics.",
-    SUBSCRIBER_WAITS_FOR_KAFKA: "Nothing is lost, and nothing is to be done here: `penstock doctor` says whether Kafka "
-    "answers.",
+    SUBSCRIBER_WAITS_FOR_KAFKA: "No event is lost. Check with `penstock doctor` whether Kafka answers.",
     SUBSCRIBER_NEEDS_NEWER_WORKER: "Update the worker that the message names.",
-    SUBSCRIBER_STOPPED: "Wait: it goes on when its offsets are moved.",
+    SUBSCRIBER_STOPPED: "Wait until its offsets are moved; then it continues.",
     FILTER_LIMIT_EXCEEDED: "Simplify the filter, or try the event with it below.",
     NOT_FOUND: "Mount the Secret that the message names into the worker.",
     INVALID: "Correct the Secret that the message names; workers use it within seconds.",

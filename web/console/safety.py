@@ -66,8 +66,8 @@ def host_problem(host: str | None, has_tokens: bool) -> str | None:
         return "The header Host is missing or not valid."
     if not has_tokens and not is_loopback(name):
         return (
-            f"This console answers at http://localhost, and not at {name[:64]}. Open it under that name, or set "
-            "PENSTOCK_CONSOLE_TOKENS so that people log in."
+            f"This console answers at http://localhost only, not at {name[:64]}. Open that address, or set "
+            "PENSTOCK_CONSOLE_TOKENS to let people log in."
         )
     return None
 
@@ -78,13 +78,13 @@ def origin_problem(origin: str | None, fetch_site: str | None, scheme: str, host
     `scheme`, `host`: where it was sent to.
     """
     if fetch_site is not None and fetch_site != "same-origin":
-        return "This form was sent by a page of another site."
+        return "A page of another site sent this form."
     if origin is None:
         return None if fetch_site is not None else "The header Origin is missing."
     # Behind a proxy with TLS, the scheme of the page is https, and that of the request http.
     schemes = ("http", "https") if scheme == "http" else (scheme,)
     if origin.lower() not in {f"{known}://{host.lower()}" for known in schemes}:
-        return "This form was sent by a page of another site."
+        return "A page of another site sent this form."
     return None
 
 

@@ -36,7 +36,7 @@ from web.ingress.senders import Guesses
 log = structlog.get_logger(__name__)
 
 _Handler = Callable[[http.Request], Awaitable[http.StreamResponse]]
-_FAILED = {"status": 500, "what": "The console cannot show this page.", "hint": "The log of the worker says why."}
+_FAILED = {"status": 500, "what": "The console cannot show this page.", "hint": "The log of the worker has the reason."}
 _YEAR = "public, max-age=31536000, immutable"
 
 
@@ -181,7 +181,7 @@ class Console:
     # -- pages
 
     async def _no_page(self, _request: http.Request) -> http.StreamResponse:
-        raise Refused(HTTPStatus.NOT_FOUND, "There is no page with this address.")
+        raise Refused(HTTPStatus.NOT_FOUND, "There is no page at this address.")
 
     def _page(self, page: Page) -> _Handler:
         async def handler(request: http.Request) -> http.StreamResponse:
@@ -237,11 +237,11 @@ class Console:
                 raise Refused(HTTPStatus.UNAUTHORIZED, "The session has ended.", "Log in, and send the form again.")
             form = await _fields(request)
             if not is_form_of(session, form.pop("form_token", "")):
-                what = "This form is of a session that has ended."
+                what = "This form belongs to a session that has ended."
                 raise Refused(HTTPStatus.FORBIDDEN, what, "Open the page again, and send its form again.")
             if page.writes and self.config.mode is not Mode.WRITE:
-                what = "This console only shows, and changes nothing."
-                raise Refused(HTTPStatus.FORBIDDEN, what, "Set PENSTOCK_CONSOLE=write to change that.")
+                what = "This console is read-only."
+                raise Refused(HTTPStatus.FORBIDDEN, what, "Set PENSTOCK_CONSOLE=write to allow changes.")
             ask = await self._ask(request, session, form)
             outcome = await page.post(ask)
             self._rendered.clear()  # a live part from before would hide what this has begun
@@ -271,7 +271,7 @@ class Console:
                 sent = live
                 await self._next_turn()
         except (TimeoutError, ConnectionError):
-            log.debug("a page of the console is gone", path=request.path)
+            log.debug("a connection to a page of the console has ended", path=request.path)
         finally:
             self._tabs -= 1
             if not self._tabs:
@@ -331,7 +331,7 @@ class Console:
             wait_s = self._guesses.wait_s(request.remote or "", time.monotonic())
             if wait_s:
                 hint = f"Try again in {math.ceil(wait_s)} s."
-                raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many tokens that are not valid.", hint, wait_s)
+                raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many tokens were not valid.", hint, wait_s)
             values = {"problem": "This is not a valid token.", "path": form.get("path", "/")}
             return await self._answer(request, "login.html", values, None, 401)
         answer = http.HTTPSeeOther(safety.path_after_login(form.get("path", "/")))
@@ -382,15 +382,15 @@ def _render(template: str, values: Values, *, live: bool = False) -> str:
 async def _fields(request: http.Request) -> dict[str, str]:
     """The first value of each field of a form."""
     if request.content_type != "application/x-www-form-urlencoded":
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This is not the form of a page.")
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The request is not a form of the console.")
     if (request.charset or "utf-8").lower() != "utf-8":  # others do not exist, or have text that UTF-8 cannot hold
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This form is not in UTF-8.")
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The form is not UTF-8.")
     try:
         fields = await request.post()
     except http.HTTPRequestEntityTooLarge:
-        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This form is too large.") from None
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.") from None
     except (ValueError, UnicodeDecodeError):
-        raise Refused(HTTPStatus.BAD_REQUEST, "This form cannot be read.") from None
+        raise Refused(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
     return {name: value for name in fields if isinstance(value := fields.getone(name), str)}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from knative.errors import PenstockError
 
 #: The hint for a port of the web server that is not available.
-OTHER_PORT = "Choose another port with PENSTOCK_HTTP_PORT or --web-port, or stop the process that has it."
+OTHER_PORT = "Choose another port with PENSTOCK_HTTP_PORT or --web-port, or stop the process that uses this port."
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class Web(base.Web):
                 async with asyncio.timeout(limit_s):
                     await self._all_closed.wait()
             except TimeoutError:
-                log.warning("drain reached its time limit", connections=len(self._connections), limit_s=limit_s)
+                log.warning("draining reached its time limit", connections=len(self._connections), limit_s=limit_s)
         left = list(self._connections)
         for connection in left:
             connection.abort()

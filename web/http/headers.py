@@ -172,7 +172,7 @@ def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None
         return target, host
     scheme, mark, rest = target.partition(b"://")
     if not mark or scheme.lower() not in (b"http", b"https"):
-        raise HttpRejection(400, "the request target is neither a path nor an http URL")
+        raise HttpRejection(400, "the request target must be a path or an http URL")
     authority = re.split(rb"[/?#]", rest, maxsplit=1)[0]
     path = rest[len(authority) :]
     if not authority or authority[:1] == b":" or not learn_host(authority):

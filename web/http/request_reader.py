@@ -360,7 +360,7 @@ class RequestReader:
             part = self._walk.plain
         self._parser.feed_data(part)
         if last != self._complete or self._ahead:
-            raise HttpRejection(400, "the body does not end where its framing says")
+            raise HttpRejection(400, "the body does not end where Content-Length or its chunks say")
         if last:
             self.state = COMPLETE
         return stop

@@ -134,4 +134,6 @@ def _served(channel: Channel | None) -> Channel | NotYet | None:
     if channel is None or not channel.unlisted:
         return channel
     # Not `NotFound`: a client must not drop its events because a file is missing for a while.
-    return NotYet(f"{channel.kind} {channel.namespace}/{channel.name} is not served: no file of the controller has it")
+    return NotYet(
+        f"{channel.kind} {channel.namespace}/{channel.name} is not served, because it is in no file of the controller"
+    )

@@ -38,7 +38,7 @@ NO_TOKEN = _json_line(
     ("www-authenticate", "Bearer"),
 )
 UNKNOWN_TOKEN = _json_line(
-    401, {"error": "this token is not in PENSTOCK_TOKENS"}, ("www-authenticate", 'Bearer error="invalid_token"')
+    401, {"error": "the token is not in PENSTOCK_TOKENS"}, ("www-authenticate", 'Bearer error="invalid_token"')
 )
 OPTIONS = Response(200, b"", (("allow", ALLOW),))
 WEBHOOK_OPTIONS = Response(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
@@ -56,7 +56,7 @@ def bad_event(error: BadEvent) -> Response:
 
 def too_large(body_bytes: int, most: int) -> Response:
     """413: the body is too large; sent before the event is mapped."""
-    return _json_line(413, {"error": f"the body has {body_bytes} bytes; at most {most} are accepted"})
+    return _json_line(413, {"error": f"the body has {body_bytes} bytes; the maximum is {most}"})
 
 
 def too_busy(reason: str, retry_after_s: int) -> Response:
@@ -74,7 +74,7 @@ def not_served(found: NotFound | NotYet, retry_after_s: int) -> Response:
 def not_stored(failure: ProduceFailure, retry_after_s: int) -> Response:
     """The answer for an event that Kafka did not acknowledge: 413, 429 or 503."""
     if failure.problem is ProduceProblem.TOO_LARGE:
-        return _json_line(413, {"error": "Kafka does not accept an event of this size"})
+        return _json_line(413, {"error": "the event is larger than Kafka accepts"})
     if failure.problem is ProduceProblem.FULL:
         return too_busy("too many events wait for Kafka", retry_after_s)
     return _json_line(

@@ -34,7 +34,7 @@ PATH = "/{path:.*}"
 _NO_SECRETS = "this process cannot use the Kafka secrets of Brokers"
 #: From the reference of a Secret to its producer, or to the reason why there is none.
 OwnProducer = Callable[[str], Produce | str]
-_ELSEWHERE = "this process does not accept events: send them to one whose PENSTOCK_ROLE is ingress or all"
+_ELSEWHERE = "this process does not accept events; send events to a process whose PENSTOCK_ROLE is ingress or all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tables.subscriber_details import SubscriberDetails
 from web.pages.subscriber_details import to_wide_row
 
 PATH = "/subscribers/{namespace}/{channel}"
-ELSEWHERE = "?wide is at the admin port only (PENSTOCK_ADMIN_PORT)"
+ELSEWHERE = "?wide is available at the admin port only (PENSTOCK_ADMIN_PORT)"
 #: (namespace, channel) -> its rows; None if the channel does not exist.
 Details = Callable[[str, str], Sequence[SubscriberDetails] | None]
 

@@ -49,7 +49,7 @@ def parse_query(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[st
     """-> (window, last, namespace, channel). Raises BadQuery."""
     unknown = sorted(set(query) - set(_PARAMETERS))
     if unknown:
-        raise BadQuery(f"{unknown[0]!r} is not a parameter; use {', '.join(_PARAMETERS)}")
+        raise BadQuery(f"{unknown[0]!r} is not a known parameter; use {', '.join(_PARAMETERS)}")
     window = query.get("window", "10s")
     if window not in SIZES:
         raise BadQuery(f"window={window!r} is not a valid window; use {' or '.join(SIZES)}")

@@ -85,11 +85,7 @@ def channel_of(state: State, title: str) -> Channel:
     for channel in channels:
         if title in ("", channel.title):
             return channel
-    what = (
-        f"There is no channel or broker {title[:300]} (any more)."
-        if title
-        else "There is no channel and no broker yet."
-    )
+    what = f"The channel or broker {title[:300]} does not exist." if title else "There are no channels or brokers yet."
     raise NotThere(what)
 
 
@@ -171,7 +167,9 @@ async def _events(ask: Ask, look: Look) -> Events | None:
 async def _whole(ask: Ask) -> Values:
     look = look_of(ask.state, ask.query)
     partition, _, offset = ask.query.get("at", "").partition("/")
-    gone = NotThere(f"There is no event {ask.query.get('at', '')[:40]} in {look.topic} (any more).")
+    gone = NotThere(
+        f"The topic {look.topic} has no event {ask.query.get('at', '')[:40]}. Retention may have removed it."
+    )
     if not (is_number(partition) and is_number(offset)):
         raise gone
     event = await ask.acts.event(look.topic, int(partition), int(offset))

@@ -122,7 +122,7 @@ async def _act(ask: Ask) -> Values | Seen:
     asked: Values = {"rate": form.get("rate", ""), "limit": form.get("limit", "")}
     try:
         if not choice.refs and form.get("scope") != "all":
-            return {**asked, "problem": "No letter is picked. Check the boxes of some, or choose all."}
+            return {**asked, "problem": "No letter is picked. Pick letters in the list, or choose all."}
         if form.get("do") == "redrive":
             await ask.acts.redrive(choice, form.get("rate", ""), form.get("limit", ""), ask.who)
             return Seen(address(choice_of(ask.query)))
@@ -166,7 +166,7 @@ async def _find(ask: Ask) -> Letter:
     ref = ask.query.get("ref", "")
     letter = await ask.acts.letter(ref)
     if letter is None:
-        raise NotThere(f"There is no dead letter {ref[:300]} (any more): retention removes them after a while.")
+        raise NotThere(f"There is no dead letter {ref[:300]}. Retention may have removed it.")
     return letter
 
 

@@ -38,7 +38,7 @@ def _find(state: State, title: str) -> Subscription | None:
         if title == subscription.title:
             return subscription
     if title:
-        raise NotThere(f"There is no subscription or trigger {title[:300]} (any more).")
+        raise NotThere(f"The subscription or trigger {title[:300]} does not exist.")
     return None
 
 

@@ -57,7 +57,7 @@ def attributes_of(form: Mapping[str, str]) -> dict[str, str]:
     for line in form.get("more", "").splitlines():
         name, equals, value = line.partition("=")
         if line.strip() and not (equals and name.strip()):
-            raise UsageError(f"{line[:80]!r} is not a valid attribute.", "Write NAME=VALUE, one in a line.")
+            raise UsageError(f"{line[:80]!r} is not a valid attribute.", "Write one NAME=VALUE per line.")
         if line.strip():
             attributes[name.strip()] = value.strip()
     return {name: value for name, value in attributes.items() if value}

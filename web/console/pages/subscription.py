@@ -63,7 +63,7 @@ def page_of(kind: str) -> Page:
         if place is not None:
             picked = None if status.subscription is None else await _picked(ask, status.subscription, place)
             if picked is None:
-                return {"event": event, "problem": "This event is not in the topic any more. Pick another one."}
+                return {"event": event, "problem": "This event is no longer in the topic. Pick another event."}
             event = picked
         return await asyncio.to_thread(explained, status, event)
 
@@ -91,7 +91,7 @@ def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:
     for status in state.resources:
         if (status.kind, status.namespace, status.name) == (kind, namespace, name):
             return status
-    raise NotThere(f"There is no {kind} {namespace}/{name} (any more).")
+    raise NotThere(f"The {kind} {namespace}/{name} does not exist.")
 
 
 def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[PartitionLag]] | None) -> Values:
@@ -167,7 +167,7 @@ def explained(status: ResourceStatus, event: str) -> Values:
     """What the filter says of an event that a person has written."""
     subscription = status.subscription
     if subscription is None:
-        raise NotThere(f"{status.kind} {status.label} was never served, so it has no filter yet.")
+        raise NotThere(f"{status.kind} {status.label} was never served, so its filter is not known.")
     try:
         found = explain_event(
             status.label, subscription.filter, subscription.order, event.encode("utf-8", "replace"), "The event"

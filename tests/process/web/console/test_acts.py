@@ -276,10 +276,10 @@ async def test_a_tail_that_cannot_be_read_says_why_and_keeps_its_rows(headers: d
         ):
             text = words((await answer.content.readuntil(b"be read.")).decode())
             if events:
-                text += words((await answer.content.readuntil(b"1 read.")).decode())
+                text += words((await answer.content.readuntil(b"read: 1.")).decode())
         assert text.count("The topic t cannot be read.") == 1
         assert ("row-of-before" in text) is bool(events)
-        assert "is there yet" not in text
+        assert "There are no events yet" not in text
 
 
 @pytest.mark.asyncio
@@ -287,7 +287,7 @@ async def test_a_tail_that_cannot_be_read_says_why_and_keeps_its_rows(headers: d
     ("readers", "passages", "said"),
     [
         (0, 0, "Where it went 0 subscriptions Look again Nothing reads from this channel."),
-        (1, 0, "Where it went 1 subscription Look again The event has just been removed from its topic."),
+        (1, 0, "Where it went 1 subscription Look again Retention has just removed the event from its topic."),
         (3, 1, "2 more are not shown."),
     ],
 )
@@ -312,7 +312,7 @@ async def test_groups_that_are_left_out_count_too() -> None:
         async with client.get(f"{url}/letters") as answer:
             text = await answer.text()
         token = re.findall(r'name="form_token" value="([^"]+)"', text)[0]
-        assert "2 more are not shown." in words(text)
+        assert "2 more groups are not shown." in words(text)
         data = {"form_token": token, "do": "dry", "scope": "all"}
         async with client.post(f"{url}/letters", data=data, headers={"Origin": url}) as answer:
             text = words(await answer.text())
@@ -330,7 +330,7 @@ async def test_a_letter_is_redriven_once() -> None:
         client.get(url + _LETTER_PAGE) as answer,
     ):
         text = words(await answer.text())
-    assert "A letter is redriven once. To deliver the event again, send a new one ." in text
+    assert "A letter is redriven once. To deliver it again, send a new event ." in text
     assert "Edit and send again" not in text
 
 
@@ -338,7 +338,7 @@ async def test_a_letter_is_redriven_once() -> None:
 @pytest.mark.parametrize(
     ("is_whole", "empty", "dry"),
     [
-        (True, "No dead letters An event becomes", "All of them were redriven before."),
+        (True, "No dead letters An event becomes", "All of these letters were redriven before."),
         (False, "Not all dead letters could be read", "Not all letters could be read."),
     ],
 )
@@ -355,12 +355,20 @@ async def test_only_what_was_read_whole_is_empty(is_whole: bool, empty: str, dry
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("path", ["/event?at=0/9", "/event?at=x", "/letter?ref=t.dlq/0/9", "/events?of=Broker/no/one"])
-async def test_what_is_not_there_says_so(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/event?at=0/9", "The topic t has no event 0/9."),
+        ("/event?at=x", "The topic t has no event x."),
+        ("/letter?ref=t.dlq/0/9", "There is no dead letter t.dlq/0/9."),
+        ("/events?of=Broker/no/one", "The channel or broker Broker/no/one does not exist."),
+    ],
+)
+async def test_what_is_not_there_says_so(path: str, says: str) -> None:
     async with (
         serving_console(acts=_acts()) as url,
         aiohttp.ClientSession() as client,
         client.get(url + path) as answer,
     ):
         assert answer.status == 404
-        assert "There is no " in words(await answer.text())
+        assert says in words(await answer.text())

@@ -54,12 +54,12 @@ async def test_forms_work_with_and_without_scripts(scripts: bool) -> None:
         await page.goto(f"{url}/trigger/demo/billing")
         await page.fill("#event", _EVENT)
         await page.click("button:has-text('Explain')")
-        await page.wait_for_selector("text=It matches")
+        await page.wait_for_selector("text=The event matches")
         assert await page.input_value("#event") == _EVENT
         await page.goto(url)
         await page.fill("#q", "nothing of this name")
         await page.press("#q", "Enter")
-        await page.wait_for_selector("text=No subscription and no trigger matches.")
+        await page.wait_for_selector("text=No subscriptions or triggers match.")
         await page.goto(url)
         await page.select_option("#show", "worse")
         if not scripts:

@@ -64,7 +64,7 @@ async def test_while_kafka_is_away_the_last_state_is_shown_with_its_age() -> Non
     async with serving_console(reads) as url:
         for path in ("/", "/subscription/demo/billing", "/channel/demo/orders"):
             words = _words(await _text(url, path))
-            assert re.search(r"Kafka does not answer. This is the state of 9\d s ago", words), path
+            assert re.search(r"Kafka does not answer. This page shows the state of 9\d s ago", words), path
             assert "Ready" in words
             assert "Unknown" not in words
 
@@ -87,8 +87,8 @@ async def test_a_filter_is_explained_in_a_console_that_only_shows() -> None:
         event = '{"specversion": "1.0", "id": "1", "source": "/s", "type": "%s"}'
         status, words = await explain(event % "order.paid")
         assert status == 200
-        assert "Delivered It matches: prefix: type = " in words
-        assert "Not delivered It does not match" in (await explain(event % "invoice"))[1]
+        assert "Delivered The event matches: prefix: type = " in words
+        assert "Not delivered The event does not match" in (await explain(event % "invoice"))[1]
         assert "is not a valid CloudEvent" in (await explain('{"id": "1"}'))[1]
         assert "The event is empty." in (await explain(" "))[1]
         assert (await explain(event % "x", form_token="another"))[0] == 403
@@ -113,13 +113,13 @@ async def test_one_of_the_newest_events_is_explained_by_a_click() -> None:
                 return _words(await answer.text())
 
         assert re.findall(r'name="pick" value="([^"]+)"', text) == [f"0/{number}" for number in range(5)]
-        assert "Delivered It matches: prefix: type = " in await pick("0/8")
+        assert "Delivered The event matches: prefix: type = " in await pick("0/8")
         filtered = await pick("0/0")
-        assert "Not delivered It does not match" in filtered
+        assert "Not delivered The event does not match" in filtered
         assert '"type": "<invoice>"' in unescape(filtered)
         for place in ("0/99", "x/y", "1"):
             gone = await pick(place)
-            assert "This event is not in the topic any more." in gone
+            assert "This event is no longer in the topic." in gone
             assert "what was written" in gone
 
 
@@ -204,7 +204,7 @@ async def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
         text = await answer.text()
 
     assert answer.status == 404
-    assert "There is no " in text
+    assert " does not exist." in text
     assert "<script>" not in text
 
 
@@ -215,7 +215,7 @@ async def test_an_address_that_is_not_known_is_a_page_that_says_so(path: str) ->
         text = await answer.text()
 
     assert (answer.status, answer.content_type) == (404, "text/html")
-    assert "There is no page with this address." in text
+    assert "There is no page at this address." in text
     assert "Content-Security-Policy" in answer.headers
     assert "<nav" in text
     assert "<script>" not in text

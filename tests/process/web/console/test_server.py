@@ -123,7 +123,7 @@ async def test_a_page_that_does_not_exist_and_one_that_fails_say_so() -> None:
         reads.workers = None  # type: ignore[assignment]
         async with client.get(url) as answer:
             assert answer.status == 500
-            assert "The log of the worker says why." in await answer.text()
+            assert "The log of the worker has the reason." in await answer.text()
 
 
 @pytest.mark.asyncio
@@ -251,7 +251,7 @@ async def test_a_form_in_another_charset_is_refused(charset: str) -> None:
         headers = {"Origin": url, "Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
         async with client.post(f"{url}/login", data=b"token=\\ud800", headers=headers) as answer:
             assert answer.status == 415
-            assert "This form is not in UTF-8." in await answer.text()
+            assert "The form is not UTF-8." in await answer.text()
 
 
 @pytest.mark.asyncio

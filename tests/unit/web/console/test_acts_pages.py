@@ -102,5 +102,5 @@ def test_events_begin_with_the_busiest_channel() -> None:
     assert look_of(state, {}).channel == CHANNEL
     assert look_of(state, {"of": quiet.title}).channel == quiet
     assert look_of(replace(state, traffic=None), {}).channel == quiet
-    with pytest.raises(NotThere, match="no channel and no broker yet"):
+    with pytest.raises(NotThere, match="no channels or brokers yet"):
         look_of(replace(state, resources=()), {})

@@ -47,6 +47,11 @@ class Column:
         return "number" if self.numeric else "long" if self.long else ""
 
 
+def _columns(*titles: str) -> tuple[Column, ...]:
+    """Headings: a title with ` #` is that of a numeric column, one with ` …` that of a long one."""
+    return tuple(Column(title.rstrip(" #…"), title.endswith(" #"), title.endswith(" …")) for title in titles)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """`anchor` is the row's own id in the page, "" = none."""
@@ -84,39 +89,21 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
 
 def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> Table:
     """What is new, what is gone, and what changed much; then the totals of the whole map."""
-    columns = (
-        Column("Where", long=True),
-        Column("What"),
-        Column("Before", numeric=True),
-        Column("After", numeric=True),
-    )
-    alone = [
-        *(
-            (finding.title, "", f"new finding, {words.SEVERITIES[finding.severity]}")
-            for finding in difference.findings_new
-        ),
-        *(
-            (finding.title, "", f"gone finding, {words.SEVERITIES[finding.severity]}")
-            for finding in difference.findings_gone
-        ),
-        *((id_, id_, "new") for id_ in (*difference.vertices_new, *difference.edges_new)),
-        *((id_, id_, "gone") for id_ in (*difference.vertices_gone, *difference.edges_gone)),
-    ]
+    columns = _columns("Where …", "What", "Before #", "After #")
+    nothing = Cell(""), Cell("")
+    findings = ("new", difference.findings_new), ("gone", difference.findings_gone)
+    new, gone = (*difference.vertices_new, *difference.edges_new), (*difference.vertices_gone, *difference.edges_gone)
     rows = [
-        Row(
-            (
-                Cell(labels.get(id_, (words.visible(text), ""))[0], link=labels.get(id_, ("", ""))[1]),
-                Cell(what),
-                Cell(""),
-                Cell(""),
-            )
-        )
-        for text, id_, what in alone
+        Row((Cell(words.visible(one.title)), Cell(f"{word} finding, {words.SEVERITIES[one.severity]}"), *nothing))
+        for word, some in findings
+        for one in some
     ]
+    for word, ids in (("new", new), ("gone", gone)):
+        rows += [Row((_vertex_link(id_, labels), Cell(word), *nothing)) for id_ in ids]
     for change in (*difference.changes, *sorted(difference.totals, key=lambda change: not change.id)):
-        label, link = labels.get(change.id, (words.visible(change.id) or "all", ""))
+        where = _vertex_link(change.id, labels) if change.id else Cell("all")
         cells = (_value(change.what, change.before), _value(change.what, change.after))
-        rows.append(Row((Cell(label, link=link), Cell(FIGURES[change.what]), *cells)))
+        rows.append(Row((where, Cell(FIGURES[change.what]), *cells)))
     note = (
         f"Since {words.moment(difference.before)}. Rates, failures and latencies that grew or shrank by half or more."
     )
@@ -144,16 +131,8 @@ def _totals(parts: Sequence[Totals]) -> list[Table]:
 
 
 def _vertices(graph: PageGraph) -> Table:
-    columns = (
-        Column("Name", long=True),
-        Column("Health", long=True),
-        Column("Kind"),
-        Column("Namespace"),
-        Column("Events/s", numeric=True),
-        Column("Bytes/s", numeric=True),
-        Column("Lag", numeric=True),
-        Column("Findings", numeric=True),
-        Column("Details", long=True),
+    columns = _columns(
+        "Name …", "Health …", "Kind", "Namespace", "Events/s #", "Bytes/s #", "Lag #", "Findings #", "Details …"
     )
     rows = tuple(Row(_vertex_cells(item, graph), item.anchor) for item in graph.items[:ROWS_MAX])
     return Table("vertices", "Vertices", _VERTICES_NOTE, columns, rows, len(graph.items))
@@ -175,17 +154,8 @@ def _vertex_cells(item: Item, graph: PageGraph) -> tuple[Cell, ...]:
 
 
 def _edges(graph: PageGraph) -> Table:
-    columns = (
-        Column("From", long=True),
-        Column("To", long=True),
-        Column("Health", long=True),
-        Column("Flow"),
-        Column("Events/s", numeric=True),
-        Column("Bytes/s", numeric=True),
-        Column("Lag", numeric=True),
-        Column("Failures", numeric=True),
-        Column("p50", numeric=True),
-        Column("p99", numeric=True),
+    columns = _columns(
+        "From …", "To …", "Health …", "Flow", "Events/s #", "Bytes/s #", "Lag #", "Failures #", "p50 #", "p99 #"
     )
     note = "p50 and p99: time from stored to delivered. Failures: attempts of deliveries, events of dead letters."
     # In the order of the source vertices, so the most important ones are first here too.
@@ -218,14 +188,8 @@ def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
     )
     if not carries:
         return []
-    columns = (
-        Column("Type", long=True),
-        Column("Sent by", long=True),
-        Column("Channel", long=True),
-        Column("Events/s", numeric=True),
-        Column("Bytes/s", numeric=True),
-        Column("Taken by", long=True),
-        Column("If the filter lets it pass", long=True),
+    columns = _columns(
+        "Type …", "Sent by …", "Channel …", "Events/s #", "Bytes/s #", "Taken by …", "If the filter lets it pass …"
     )
     types, readers, senders = types_of(topology), readers_of(topology), senders_of(topology)
     rows = []
@@ -307,12 +271,7 @@ def _first(ids: Iterable[str]) -> Sequence[str]:
 def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:
     if not topology.reach:
         return []
-    columns = (
-        Column("Source", long=True),
-        Column("Reaches", numeric=True),
-        Column("Hops", numeric=True),
-        Column("Nearest", long=True),
-    )
+    columns = _columns("Source …", "Reaches #", "Hops #", "Nearest …")
     ordered = sorted(topology.reach, key=lambda one: (-one.reached, one.source))
     rows = tuple(
         Row(
@@ -332,13 +291,7 @@ def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
 def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:
     if len(topology.islands) < 2:
         return []
-    columns = (
-        Column("Island", numeric=True),
-        Column("Vertices", numeric=True),
-        Column("Channels", numeric=True),
-        Column("Events/s", numeric=True),
-        Column("Members", long=True),
-    )
+    columns = _columns("Island #", "Vertices #", "Channels #", "Events/s #", "Members …")
     rows = tuple(
         Row(
             (

@@ -15,7 +15,7 @@ import structlog
 
 from app.timing import LOOK_S
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
+from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import call_in_thread
 from tables.timing import ANSWER_S
 
@@ -70,13 +70,9 @@ class DlqSizes:
 
     def count(self, topics: Collection[str]) -> Mapping[str, int]:
         """The records of those that exist. Blocks. Raises KafkaFailed."""
-        there = self._admin.cluster().topics
-        partitions = [(name, number) for name in topics if name in there for number in there[name]]
-        gone = leave_out(KafkaNotFound)
-        starts, ends = self._admin.first_offsets(partitions, gone), self._admin.end_offsets(partitions, gone)
         sizes = Counter[str]()
-        for partition in starts.keys() & ends.keys():
-            sizes[partition[0]] += max(0, ends[partition] - starts[partition])
+        for (topic, _), (start, end) in self._admin.ranges(topics).items():
+            sizes[topic] += max(0, end - start)  # retention may remove some between the two questions
         return sizes
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from app.operations.dead_letters.ledger import Ledger, read_ledger
 from tables.kafka.admin.answers import TopicAndPartition
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tables.kafka.errors import KafkaNotFound, leave_out
 from tables.kafka.topic_reader import NoSuchTopicError, StoredRecord, TopicReader
 from tables.timing import ANSWER_S
 
@@ -102,7 +101,7 @@ class OpenLetters:
     def count(self, topics: list[str]) -> dict[str, int] | None:
         """By label of the subscription; None: not all letters are read yet. Raises PenstockError if Kafka does not
         answer, and for a ledger of a newer version."""
-        more = self._letters.bounds(self._bounds(topics))
+        more = self._letters.bounds(self._admin.ranges(topics))
         room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
         for topic in sorted({name for name, _ in more}):
             with suppress(NoSuchTopicError):  # it is gone since
@@ -127,13 +126,6 @@ class OpenLetters:
                 for number in starts.keys() & reader.ranges.keys():
                     self._letters.reached((topic, number), reader.ranges[number][1])
             return read
-
-    def _bounds(self, topics: list[str]) -> dict[TopicAndPartition, tuple[int, int]]:
-        there = self._admin.cluster().topics
-        partitions = [(name, number) for name in topics if name in there for number in there[name]]
-        gone = leave_out(KafkaNotFound)
-        starts, ends = self._admin.first_offsets(partitions, gone), self._admin.end_offsets(partitions, gone)
-        return {partition: (starts[partition], end) for partition, end in ends.items() if partition in starts}
 
 
 def _owner(record: StoredRecord) -> str:

@@ -8,7 +8,7 @@ making one takes up to 55 ms and opens connections. What is already as requested
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -207,6 +207,13 @@ class KafkaAdmin:
     ) -> dict[TopicAndPartition, int]:
         """The offset after the last record of each partition."""
         return self._offsets(partitions, OffsetSpec.latest(), on_error)
+
+    def ranges(self, topics: Collection[str]) -> dict[TopicAndPartition, tuple[int, int]]:
+        """The first offset and the end offset of each partition of those topics that exist."""
+        there, gone = self.cluster().topics, leave_out(KafkaNotFound)
+        partitions = [(name, number) for name in topics if name in there for number in there[name]]
+        starts, ends = self.first_offsets(partitions, gone), self.end_offsets(partitions, gone)
+        return {partition: (starts[partition], end) for partition, end in ends.items() if partition in starts}
 
     def offsets_at(self, partitions: Iterable[TopicAndPartition], timestamp_ms: int) -> dict[TopicAndPartition, int]:
         """The offset of the first record from this time on; -1 where there is none."""

@@ -12,8 +12,9 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -264,7 +265,7 @@ def _admin(
 
 def _console(
     settings: Settings, parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle
-) -> Callable[[], Console] | None:
+) -> Callable[[], Awaitable[Console]] | None:
     mode = mode_of(settings.console, settings.admin_bind, bool(settings.console_tokens))
     if mode is Mode.OFF:
         return None
@@ -279,8 +280,9 @@ def _console(
 
         lifecycle.watches.append(FileWatch("PENSTOCK_CONSOLE_TOKENS", [path], lambda: read_names(path), use))
 
-    def make() -> Console:
-        from app.operations.console import console  # imports what only the console needs
+    async def make() -> Console:
+        await asyncio.to_thread(import_module, "app.operations.console")  # 0.1 s, for which events would wait
+        from app.operations.console import console
 
         return console(settings, mode, parts, kafka, sessions)
 

@@ -63,7 +63,8 @@ def _stand_in(module: str) -> ModuleType:
 
 
 class _RunsLater(ModuleType):
-    """A package that runs when somebody uses a name of it. Until then, only the modules in it can be imported."""
+    """A package that runs when the event loop's thread uses a name of it. Until then, only the modules in it can be
+    imported."""
 
     def __getattr__(self, name: str) -> Any:
         self.__class__ = ModuleType  # type: ignore[assignment]

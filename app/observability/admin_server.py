@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote
 
@@ -70,7 +71,7 @@ class AdminServer:
         ready: Check,
         subscribers: SubscribersPage,
         tls: ssl.SSLContext | None = None,
-        console: Callable[[], Console] | None = None,
+        console: Callable[[], Awaitable[Console]] | None = None,
         others: Others | None = None,
     ) -> None:
         """`tls` None: HTTP without TLS. `console` makes it, for the first page that is asked for; None: a list of the
@@ -156,9 +157,10 @@ class AdminServer:
         return (await asyncio.shield(self._site))[1]
 
     async def _start_site(self) -> tuple[Site, Callable[[], asyncio.Protocol]]:
+        await asyncio.to_thread(import_module, "app.observability.admin_site")  # 0.1 s, for which events would wait
         from app.observability.admin_site import Site
 
-        console = None if self._make_console is None else self._make_console()
+        console = None if self._make_console is None else await self._make_console()
         site = Site(self._find, (*self._pages, "/subscribers/{namespace}/{channel}"), console, self.config.debug)
         return site, await site.start()
 

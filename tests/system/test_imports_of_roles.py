@@ -54,21 +54,19 @@ _KNOWN = {*sys.stdlib_module_names, "agents", "analytics", "app", "controller", 
 #: Only where tests run: optional for libraries, and not installed with Penstock, or of the environment.
 _KNOWN |= {"colorama", "cython_runtime", "greenlet", "sitecustomize"}
 
-#: The last one that traffic windows import, which start when the worker is ready.
-_WINDOWS = "faust.transport.drivers.aiokafka"
-#: Runs a worker, and writes its modules when a file appears and a module is imported.
+#: Runs a worker, and writes its modules when a file appears.
 _PROGRAM = """
 import json, os, sys, threading, time
 
-def tell(asked, answer, last):
-    while not os.path.exists(asked) or not hasattr(sys.modules.get(last), "__all__"):
+def tell(asked, answer):
+    while not os.path.exists(asked):
         time.sleep(0.1)
     modules = [name for name, module in list(sys.modules.items()) if module is not None]
     with open(answer + ".new", "w") as file:
         json.dump(modules, file)
     os.rename(answer + ".new", answer)
 
-threading.Thread(target=tell, args=sys.argv[1:4], daemon=True).start()
+threading.Thread(target=tell, args=sys.argv[1:3], daemon=True).start()
 sys.argv[1:] = ["worker", "-l", "info"]
 from app.__main__ import main
 main()
@@ -87,10 +85,9 @@ def _imported(role: str, installation: Installation, folder: Path) -> tuple[set[
         "PENSTOCK_ADMIN_PORT": str(admin_port),
     }
     installation.write([])
-    has_windows = role in ("all", "controller")
-    if has_windows:
+    if role in ("all", "controller"):
         env["PENSTOCK_RESOURCES"] = f"file:{installation.resources.folder}"
-    command = [sys.executable, "-c", _PROGRAM, str(asked), str(answer), _WINDOWS if has_windows else "faust.cli.worker"]
+    command = [sys.executable, "-c", _PROGRAM, str(asked), str(answer)]
     with Child(f"worker-{role}", command, folder, env) as worker:
 
         def is_ready() -> bool:

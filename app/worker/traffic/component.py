@@ -21,6 +21,7 @@ from app.worker.traffic.publisher import TrafficFlush
 from app.worker.traffic.windows_app import Topics, TrafficWindows, TrafficWindowsConfig
 from knative.ports import Produce
 from knative.traffic.counters import TrafficCounters
+from tables.faust_support import offset_control_transport
 from tables.timing import CLOSE_S, POLL_S
 from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
@@ -60,7 +61,9 @@ class TrafficComponent:
         self._windows: TrafficWindows | None = None
         if settings.role in _SERVING:
             self.rows = TrafficRows(traffic.changelog, kafka, traffic.short_keep_s, traffic.long_keep_s)
-            self._windows = TrafficWindows(config, topics, metrics.traffic_window) if keeps_windows else None
+            if keeps_windows:
+                offset_control_transport()  # imports Faust's Kafka client now, and not when events would wait for it
+                self._windows = TrafficWindows(config, topics, metrics.traffic_window)
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from confluent_kafka import Consumer, Message
 
 _BATCH = 1000
-_ALONE_S = 0.0015  # after a gap this long a record is taken alone: a call for more would cost as much as the record
 _MUCH = 100  # after a call with this many records, more are probably ready
 
 
@@ -24,7 +22,6 @@ class Fetcher:
     def begin(self) -> None:
         """Start with a new client."""
         self._much = False  # the last call returned many records, so more are probably ready
-        self._last = 0.0  # when the last single record came
 
     def fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
         """Return the records that are ready, or arrive within `wait_s`."""
@@ -38,9 +35,10 @@ class Fetcher:
             return []
         number = first.partition()
         owner = self._owner(number)
-        now = time.monotonic()
-        rest = consumer.consume(_BATCH - 1, 0) if now - self._last < _ALONE_S else []
-        self._last, self._much = now, len(rest) >= _MUCH
+        # Of a lone record too. The client also says where its partition ends: by itself, that would be one more turn of
+        # the thread, which contends with the event loop for the interpreter.
+        rest = consumer.consume(_BATCH - 1, 0)
+        self._much = len(rest) >= _MUCH
         # A rebalance inside consume() may have revoked its partition: then the next owner reads this record.
         moved = self._owner(number) is not owner
         return rest if moved else [first, *rest]

@@ -79,20 +79,24 @@ class GroupConsumer(Consumer):
             problem = "the session ended during a rebalance, so all partitions are lost"
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, problem))
 
-    def poll(self, *args: Any, **options: Any) -> Any:
+    def poll(self, timeout_s: float = -1) -> Any:
         """As `Consumer.poll`; callbacks come within it, and within the next."""
-        return self._polled(super().poll, *args, **options)
+        message = super().poll(timeout_s)
+        if self._expelled:
+            self._report()
+        return message
 
-    def consume(self, *args: Any, **options: Any) -> Any:
+    def consume(self, most: int = 1, timeout_s: float = -1) -> Any:
         """As `Consumer.consume`."""
-        return self._polled(super().consume, *args, **options)
+        messages = super().consume(most, timeout_s)
+        if self._expelled:
+            self._report()
+        return messages
 
-    def _polled(self, poll: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        messages = poll(*args, **options)
-        if self._expelled and not self._ended:  # a commit has found it: it was reported in this `poll`, or will not be
+    def _report(self) -> None:
+        if not self._ended:  # a commit has found it: it was reported in this `poll`, or will not be
             self._check_member()
             self._expelled = False
-        return messages
 
     def commit(self, *args: Any, **options: Any) -> Any:
         """As `Consumer.commit`. When all partitions are lost, it raises KafkaException."""

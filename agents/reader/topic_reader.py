@@ -40,6 +40,7 @@ from agents.reader.settings import consumer_settings
 from agents.reader.stall_detector import StallDetector
 from agents.timing import LOOK_S, REST_S, TICK_S
 from tables.kafka.loop_thread import LOOP_S, LoopThread
+from tables.timing import POLL_S
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +85,7 @@ class TopicReader:
         self._deferred: set[int] = set()  # assigned, to be opened when the hand-over is over
         self._backpressure.begin()
         self._join_watch.joining(time.monotonic())
-        self._busy_until = 0.0
+        self._busy_until = self._watch_at = 0.0
         self.heads.clear()
         self._fetcher.begin()
 
@@ -133,10 +134,15 @@ class TopicReader:
         consumer.follow(self.topic, self._on_assign, self._on_revoke, self._on_lost)
         try:
             while not (self._stop.is_set() or self._stuck):
-                self._check_fatal()
                 now = self._polled_at = time.monotonic()
-                self._check.ask(consumer, self.heads)
-                self._watch(consumer, now)
+                # Few calls: at a low rate each event is a turn of this loop.
+                if self._fatal is not None:
+                    raise KafkaException(self._fatal)
+                if self._confirmation_wanted.is_set():
+                    self._check.ask(consumer, self.heads)
+                if now >= self._watch_at:
+                    self._watch_at = now + POLL_S
+                    self._watch(consumer, now)
                 paused = self._backpressure.throttle(self._owner.quickest, consumer, self.heads.values())
                 busy = self._check.pending or now < self._busy_until
                 wait_s = TICK_S if paused else _BUSY_POLL_S if busy else REST_S
@@ -154,10 +160,6 @@ class TopicReader:
                 self._lose(list(self.heads.values()), 0.0)
                 self.heads.clear()
             consumer.end(at_once=not (self._stuck or self._check.under_way))
-
-    def _check_fatal(self) -> None:
-        if self._fatal is not None:
-            raise KafkaException(self._fatal)
 
     def _confirmed(self, at: float) -> None:
         self._thread.call_soon(self._owner.confirmed, at)

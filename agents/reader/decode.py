@@ -17,7 +17,7 @@ from knative.cloudevents.record_headers import record_headers
 _OF_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decoded:
     """The result of one fetch. A range continues where the one before it ended."""
 

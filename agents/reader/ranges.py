@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from agents.offsets.partition import Delivery, PartitionState
 from knative.filters.attributes import attributes_of
@@ -24,9 +25,9 @@ from knative.filters.attributes import attributes_of
 NEAR = 10_000  #: records: members that are no further behind the first one start together with it
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: to make one would take three times as long
 class Record:
-    """One record of a partition, as all members of this process see it."""
+    """One record of a partition, as all members of this process see it. Nobody changes it."""
 
     offset: int
     key: bytes | None
@@ -41,8 +42,7 @@ class Record:
         return attributes_of(self.headers, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """What the log of one partition holds from `start` up to, without, `end`. Offsets without a record are possible."""
 
     number: int

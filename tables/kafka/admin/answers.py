@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import TopicPartition
-
 TopicAndPartition = tuple[str, int]  #: topic, partition
 
 
@@ -51,12 +49,3 @@ class GroupOffset:
 
     offset: int
     metadata: str | None
-
-
-def metadata_of(one: TopicPartition) -> str | None:
-    """Of a committed offset; None also if it is not text."""
-    try:
-        return one.metadata
-    except UnicodeDecodeError:
-        # librdkafka (still 2.16) copies what other clients have committed without an end, so it ends in other memory.
-        return None

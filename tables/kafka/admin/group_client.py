@@ -86,15 +86,15 @@ class GroupClient:
 
     async def _describe_consumer_protocol(self, group: str) -> GroupInfo | None:
         try:
-            answer = await self._coordinators.ask(group, ConsumerGroupDescribeRequest([group]))
-            ((code, _, _, state, _, _, _, members, *_),) = answer.groups
+            answer = await self._coordinators.ask(group, ConsumerGroupDescribeRequest(group))
+            ((code, _, _, state, _, _, _, members),) = answer.groups
             self._coordinators.check(group, code)
         except KafkaException as problem:
             # The second: a Kafka that is older than this protocol, or for which it is not enabled.
             if problem.args[0].code() in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION):
                 return None
             raise
-        return None if state == _DEAD else GroupInfo(state, len(members))
+        return None if state == _DEAD else GroupInfo(state, members - 1)
 
     async def delete(self, group: str, limit_s: float) -> None:
         """Delete a group without members. Raises KafkaNotFound when there is none."""

@@ -50,7 +50,7 @@ def classic(code: int, state: str, members: int = 0) -> Any:
 
 
 def kip848(code: int, state: str, members: int = 0) -> Any:
-    return SimpleNamespace(groups=[(code, None, "g", state, 1, 1, "uniform", [()] * members, 0, {})])
+    return SimpleNamespace(groups=[(code, None, "g", state, 1, 1, "uniform", members + 1)])
 
 
 def broken(code: int) -> KafkaException:
@@ -144,6 +144,6 @@ async def test_a_partition_that_is_not_there() -> None:
 
 async def test_the_request_of_kip_848_is_as_kafka_documents_it() -> None:
     """Key 69, version 0: a compact array of compact strings, a boolean, no tagged fields."""
-    request = ConsumerGroupDescribeRequest(["ab"]).prepare({69: (0, 1)})
+    request = ConsumerGroupDescribeRequest("ab").prepare({69: (0, 1)})
     assert (request.API_KEY, request.API_VERSION) == (69, 0)
     assert request.encode() == b"\x02\x03ab\x00\x00"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import uuid
@@ -76,6 +77,25 @@ def test_a_kafka_that_does_not_run_is_named() -> None:
         groups.commit("g", {("t", 0): 1})
     with pytest.raises(KafkaUnavailable, match=f"^deleting {why}"):
         groups.delete("g")
+
+
+def test_a_time_limit_of_requests_is_that_of_kafka(kafka: EmbeddedKafka) -> None:
+    groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups
+    with pytest.raises(KafkaUnavailable, match=r"^asking about groups: Kafka does not answer \(time limit of 0\.1 s\)"):
+        groups._run(lambda _client: asyncio.sleep(_LIMIT_S), 0.1)
+
+
+def test_groups_by_the_thousand(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(1)
+    names = [f"{topic}-{number}" for number in range(2_000)]
+    groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, _LIMIT_S).groups
+    there = names[::500]
+    for name in there:
+        groups.commit(name, {(topic, 0): 7})
+    assert groups.describe_all(names) == dict.fromkeys(there, GroupInfo("Empty", 0))
+    found = groups.committed_by(dict.fromkeys(names))
+    assert {name for name, offsets in found.items() if offsets == {(topic, 0): GroupOffset(7, "")}} == set(there)
+    assert len(found) == len(names)
 
 
 def test_connections_that_break_end_no_process(proxied: KafkaCluster, topic_name: Callable[[], str]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, Self, TypeVar
 
 from aiokafka import errors as aiokafka_errors
 from aiokafka.client import ConnectionGroup, CoordinationType
@@ -20,9 +20,14 @@ from confluent_kafka import KafkaError, KafkaException
 from tables.kafka.admin.punctual_client import PunctualClient
 from tables.kafka.connection.python_clients import aiokafka_settings
 
+T = TypeVar("T")
+
 REQUEST_S = 8.0
 REACH_S = 5.0
 _REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
+#: Requests on their way to a broker at a time. It answers one after the other: of ten thousand groups at once, the last
+#: ones waited until their time limits, which closed the connection of all.
+AT_A_TIME = 256
 #: The coordinator has moved, or is not ready.
 MOVED = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
@@ -35,6 +40,19 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 class NotReached(KafkaException):
     """The coordinator was not found or not connected: no request was sent."""
+
+
+class _Turns(asyncio.Semaphore):
+    """Requests on their way to a broker. When one has no answer, those that wait fail too: each would take its time."""
+
+    has_failed = False
+
+    async def __aenter__(self) -> Self:  # type: ignore[override]
+        await self.acquire()
+        if self.has_failed:
+            self.release()
+            raise NotReached(KafkaError(KafkaError._TRANSPORT, "the coordinator of the group cannot be reached"))
+        return self
 
 
 class Coordinators:
@@ -51,38 +69,52 @@ class Coordinators:
         self._arrive_s = arrive_s
         self._client: PunctualClient | None = None
         self._starting = asyncio.Lock()
-        self._coordinators: dict[str, int] = {}  # group -> the id of its broker
+        self._coordinators: dict[str, tuple[PunctualClient, int]] = {}  # group -> the client, and the id of its broker
         self._guide: int | None = None  # the broker that has said last who coordinates a group
+        self._turns: dict[int | None, _Turns] = {}  # by broker; None: to look up
         self._failing_since: float | None = None  # no request has been answered since; time of the loop
         self._closed = False
 
-    async def reach(self, group: str) -> tuple[PunctualClient, int]:
-        """Find the coordinator of a group and connect to it: the client, and the id of the broker."""
+    async def ask(self, group: str, request: Any) -> Any:
+        """The answer of the coordinator, which may contain errors: see `check`."""
+        place = self._coordinators.get(group)
+        if place is None:
+            async with self._turns_at(None) as turns:
+                place = await self._reach(group, turns, self._look_up(group))
+            self._coordinators[group] = place
+        client, node = place
+        async with self._turns_at(node) as turns:
+            await self._reach(group, turns, _connected(client, node, ConnectionGroup.COORDINATION))
+            try:
+                answer = await client.send(node, request, group=ConnectionGroup.COORDINATION)
+            except aiokafka_errors.IncompatibleBrokerVersion as problem:
+                raise KafkaException(KafkaError(KafkaError.UNSUPPORTED_VERSION)) from problem
+            except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
+                await self._failed(group, turns)
+                raise KafkaException(_translated(problem)) from problem
+        self._failing_since = None
+        return answer
+
+    def _turns_at(self, node: int | None) -> _Turns:
+        turns = self._turns.get(node)
+        if turns is None or turns.has_failed:
+            turns = self._turns[node] = _Turns(AT_A_TIME)
+        return turns
+
+    async def _reach(self, group: str, turns: _Turns, step: Awaitable[T]) -> T:
+        """Take a step towards a coordinator. Raises NotReached."""
         try:
             async with asyncio.timeout(self._reach_s):
-                return await self._reached(group)
+                return await step
         except TimeoutError as problem:
-            await self._failed(group)
+            await self._failed(group, turns)
             raise NotReached(
                 KafkaError(KafkaError._TRANSPORT, "the coordinator of the group cannot be reached")
             ) from problem
         # aiokafka raises the last two when a connection, or the last broker it knows, is gone between two of its steps.
         except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
-            await self._failed(group)
+            await self._failed(group, turns)
             raise NotReached(_translated(problem)) from problem
-
-    async def ask(self, group: str, request: Any) -> Any:
-        """The answer of the coordinator, which may contain errors: see `check`."""
-        client, node = await self.reach(group)
-        try:
-            answer = await client.send(node, request, group=ConnectionGroup.COORDINATION)
-        except aiokafka_errors.IncompatibleBrokerVersion as problem:
-            raise KafkaException(KafkaError(KafkaError.UNSUPPORTED_VERSION)) from problem
-        except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
-            await self._failed(group)
-            raise KafkaException(_translated(problem)) from problem
-        self._failing_since = None
-        return answer
 
     def check(self, group: str, code: int) -> None:
         """Raise the error that an answer contains; 0 = none."""
@@ -97,35 +129,26 @@ class Coordinators:
         await self._drop()
 
     async def _drop(self) -> None:
+        self._coordinators.clear()
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
-    async def _reached(self, group: str) -> tuple[PunctualClient, int]:
+    async def _look_up(self, group: str) -> tuple[PunctualClient, int]:
         client = await self._started()
-        node = self._coordinators.get(group)
-        if node is None:
-            node = await self._look_up(client, group)
-            self._coordinators[group] = node
-        if not await client.ready(node, group=ConnectionGroup.COORDINATION):
-            raise aiokafka_errors.NodeNotReadyError(f"broker {node}, the coordinator of the group, cannot be reached")
-        return client, node
-
-    async def _look_up(self, client: PunctualClient, group: str) -> int:
         # Any broker knows. The one that has answered last is more likely to answer than another.
         guide, self._guide = self._guide, None
         if guide is None or client.cluster.broker_metadata(guide) is None:
             guide = client.get_random_node()
-        if not await client.ready(guide):
-            raise aiokafka_errors.NodeNotReadyError(f"broker {guide} cannot be reached")
+        await _connected(client, guide, ConnectionGroup.DEFAULT)
         answer = await client.send(guide, FindCoordinatorRequest(group, CoordinationType.GROUP))
         self._guide = guide
         if answer.error_code:
-            raise aiokafka_errors.for_code(answer.error_code)()
-        node: int = answer.coordinator_id
-        return node
+            raise NotReached(KafkaError(answer.error_code))
+        return client, answer.coordinator_id
 
-    async def _failed(self, group: str) -> None:
+    async def _failed(self, group: str, turns: _Turns) -> None:
+        turns.has_failed = True
         self._forget(group)
         now = asyncio.get_running_loop().time()
         self._failing_since = since = self._failing_since or now
@@ -135,8 +158,8 @@ class Coordinators:
 
     def _forget(self, group: str) -> None:
         """Look up again which broker coordinates this group, and all others of the same broker."""
-        node = self._coordinators.get(group)
-        self._coordinators = {name: at for name, at in self._coordinators.items() if at != node}
+        place = self._coordinators.get(group)
+        self._coordinators = {name: at for name, at in self._coordinators.items() if at != place}
 
     async def _started(self) -> PunctualClient:
         async with self._starting:
@@ -161,6 +184,11 @@ class Coordinators:
                     raise
                 self._client = client
             return self._client
+
+
+async def _connected(client: PunctualClient, node: int | None, group: ConnectionGroup) -> None:
+    if not await client.ready(node, group=group):
+        raise aiokafka_errors.NodeNotReadyError(f"broker {node} cannot be reached")
 
 
 def _translated(problem: Exception) -> KafkaError:

@@ -13,7 +13,7 @@ from agents.http.pool import ConnectionPool, PoolConfig, SendError
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import Verdict, decide, decide_error
 
-LIMIT_S = 10.0  # guards against hanging, nothing else
+LIMIT_S = 180.0  # guards against hanging, nothing else
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from knative.traffic.counters import TrafficCounters
 from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 
-LIMIT_S = 20.0
+LIMIT_S = 180.0
 HEADERS: list[tuple[str, bytes | None]] = [
     ("ce_specversion", b"1.0"),
     ("ce_id", b"1"),

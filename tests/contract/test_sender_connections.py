@@ -13,7 +13,7 @@ import pytest
 from agents.http.egress_guard import EgressConfig
 from agents.http.pool import PoolConfig
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
-from tests.contract.posting import eventually, posting
+from tests.contract.posting import LIMIT_S, eventually, posting
 from tests.support.scripted_server import ACCEPTED, ScriptedServer, answer, forever, half_close, reply, reset, silence
 
 pytestmark = pytest.mark.asyncio
@@ -73,8 +73,9 @@ async def test_over_the_cap_attempts_wait_their_turn() -> None:
 async def test_time_in_the_queue_counts() -> None:
     config = PoolConfig(connections_max=1)
     async with ScriptedServer(silence()) as server, posting(server.url(), config) as poster:
-        slow, waiting = poster.post(b"1", timeout_s=5), poster.post(b"2", timeout_s=0.1)
-        assert (await waiting).kind == "timeout"
+        slow = poster.post(b"1")
+        await eventually(lambda: server.requests)
+        assert (await poster.post(b"2", timeout_s=0.1)).kind == "timeout"
         assert not slow.done()
         poster.sender.abort()
         assert (await slow).kind == "closed"
@@ -88,12 +89,12 @@ async def test_a_post_in_a_callback_goes_out_on_the_same_connection() -> None:
         def done(status: object, headers: object, body: object) -> None:
             left[0] -= 1
             if left[0]:
-                poster.sender.post(poster.request(), 5, done)
+                poster.sender.post(poster.request(), LIMIT_S, done)
             else:
                 finished.set()
 
-        poster.sender.post(poster.request(), 5, done)
-        async with asyncio.timeout(10):
+        poster.sender.post(poster.request(), LIMIT_S, done)
+        async with asyncio.timeout(LIMIT_S):
             await finished.wait()
     assert len(server.connections) == 1
 
@@ -208,13 +209,13 @@ async def test_close_lets_what_is_in_flight_finish() -> None:
     config = PoolConfig(connections_max=2)
     async with ScriptedServer(reply(b"", ACCEPTED, gap_s=0.05)) as server, posting(server.url(), config) as poster:
         answers = [poster.post() for _ in range(4)]
-        await poster.sender.close(10)
+        await poster.sender.close(LIMIT_S)
         assert [each.result().status for each in answers] == [202] * 4
         late = poster.post()
         assert (await late).kind == "closed"
         assert poster.sender.open_sockets == 0
         assert not poster.sender.has_timers
-        await poster.sender.close(10)
+        await poster.sender.close(LIMIT_S)
         await eventually(lambda: server.open == 0)
 
 

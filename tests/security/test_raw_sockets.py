@@ -11,6 +11,7 @@ import http.client
 import socket
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from app.worker.ingress_config import driver_config
 from knative.contract.records import Channel
 from tests.security.raw_cases import CASES, CHUNKED, CLOSE, CONFIG, GOOD, HOST, LAST, LINE, TWO, Case, P
 from tests.support.fakes import CountingObserve, MemoryContract, MemoryProduce
-from tests.support.webapp import RunningWeb, read_all, statuses
+from tests.support.webapp import LIMIT_S, RunningWeb, read_all, statuses
 from web.http.config import DriverConfig
 from web.ingress import view
 
@@ -196,9 +197,12 @@ def test_who_goes_on_sending_after_a_refusal_is_cut(hasty: Ingress) -> None:
 @pytest.mark.parametrize("times", [1, 10], ids=["one over", "ten times over"])
 def test_a_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: int, times: int) -> None:
     body = b"x" * (times * event_bytes_max + 1)
-    with serving(driver_config(Settings(event_bytes_max=event_bytes_max))) as server:
+    # Enough bytes are read; in two seconds a busy machine does not send them.
+    config = replace(driver_config(Settings(event_bytes_max=event_bytes_max)), linger_s=LIMIT_S)
+    with serving(config) as server:
         for _ in range(3):
-            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=60)) as client:
+            client = http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=LIMIT_S)
+            with contextlib.closing(client):
                 client.request("POST", "/channels/demo/orders", body, {"ce-id": "1"})
                 assert client.getresponse().status == 413
 

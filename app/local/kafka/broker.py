@@ -24,6 +24,7 @@ from app.local.kafka.locks import locked
 from app.local.kafka.ports import LOOPBACK, free_port, is_free, is_open
 from app.local.kafka.storage import make_folder, prepare
 from app.local.machine import find_java
+from app.timing import START_S
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.timing import POLL_S
 
@@ -99,7 +100,7 @@ class EmbeddedKafka:
             ) from problem
         self._lock = lock
 
-    def start(self, limit_s: float = 60.0) -> None:
+    def start(self, limit_s: float = START_S) -> None:
         """Blocks until the broker serves clients, at most `limit_s` after its jars were downloaded.
 
         Raises PenstockError with a hint, and leaves no process.

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from app.local.kafka.config import Cluster, Node, server_properties
+from app.timing import START_S
 from knative.errors import NotReadyError, PenstockError, os_reason
 
 
@@ -27,7 +28,7 @@ def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
     )
 
 
-def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str], limit_s: float = 60.0) -> Path:
+def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str], limit_s: float = START_S) -> Path:
     """Prepare `data_dir` for `node` and return the properties file. `java`: the command line up to the main class.
 
     Raises PenstockError when the directory cannot be written or formatted, NotReadyError when that takes too long.

@@ -32,11 +32,11 @@ _BACKOFF = DeliverySpec(backoff_delay_s=0.2)
 _LONGEST_WAIT_S = 30.0
 _LIKE = "Write it like http://localhost:8080/channels/ns/name."
 _FIXES = {
-    400: "Fix the event.",
-    401: "Give the client a token that the ingress knows: token=...",
-    403: "Use a token that is for this channel or broker.",
+    400: "Correct the event.",
+    401: "Give the client a token that the ingress accepts: token=...",
+    403: "Use a token that may send to this channel or broker.",
     404: "`penstock status` lists channels and brokers.",
-    413: "Send less data, or a reference to it.",
+    413: "Send less data, or send a reference to the data.",
 }
 
 
@@ -268,7 +268,9 @@ class Client:
         return Stored(event.get_id(), event.get_source(), event.get_type(), tries)
 
     def _no_answer(self, what: str) -> NoAnswerError:
-        return NoAnswerError(f"{what}.", "Start a worker with `penstock up`, or name the address of one that runs.")
+        return NoAnswerError(
+            f"{what}.", "Start a worker with `penstock up`, or name the address of a worker that runs."
+        )
 
     @staticmethod
     def _not_http() -> UsageError:
@@ -276,7 +278,9 @@ class Client:
 
     def _untrusted(self, why: str) -> UsageError:
         self.close()
-        return UsageError(f"The certificate of {self.address} is not trusted ({why}).", "Name its CA: ca=...")
+        return UsageError(
+            f"The certificate of {self.address} is not trusted ({why}).", "Name the CA of the certificate: ca=..."
+        )
 
 
 def address_of(kind: str, name: str, server: str) -> str:

@@ -56,7 +56,7 @@ def make_event(attributes: Mapping[str, Any], data: Data = None) -> CloudEvent:
         return CloudEvent(full, data)
     except BaseCloudEventException as problem:
         raise UsageError(
-            f"This is not a valid CloudEvent: {' '.join(str(problem).split())}.", "Fix the attributes."
+            f"This is not a valid CloudEvent: {' '.join(str(problem).split())}.", "Correct the attributes."
         ) from None
 
 
@@ -66,7 +66,7 @@ def as_event(given: BaseCloudEvent | Mapping[str, Any] | None, data: Data, attri
     if given is None:
         return event(data, **attributes)
     if attributes or data is not None:
-        raise UsageError("An event and attributes cannot be combined.", "Give one of them.")
+        raise UsageError("An event and attributes cannot be combined.", "Give the event or attributes, but not both.")
     if isinstance(given, Mapping):
         return make_event({name: value for name, value in given.items() if name != "data"}, given.get("data"))
     return given

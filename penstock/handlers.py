@@ -44,7 +44,9 @@ def on(filter: str | None = None, *, name: str | None = None, retry: int = 5) ->
     number of retries or a function that cannot be used.
     """
     if callable(filter):
-        raise UsageError("@on has no parentheses.", "Write @on() for every event, or @on(\"type = 'order.created'\").")
+        raise UsageError(
+            "@on was used without parentheses.", "Write @on() for every event, or @on(\"type = 'order.created'\")."
+        )
     if isinstance(retry, bool) or not isinstance(retry, int) or retry < 0:
         raise UsageError(f"{retry!r} is not a valid number of retries.", "Write @on(..., retry=3).")
     if filter is not None:
@@ -55,13 +57,17 @@ def on(filter: str | None = None, *, name: str | None = None, retry: int = 5) ->
             with suppress(ValueError):  # a function in C may have no signature
                 inspect.signature(function).bind(None)
         except TypeError as problem:
-            hint = "Give it one parameter, the event."
+            hint = "Give the function one parameter, the event."
             raise UsageError(f"{function.__name__} cannot be a handler: {problem}.", hint) from None
         own = name or function.__name__.strip("_").replace("_", "-").lower()
         if not _is_name(own):
-            raise UsageError(f"{own!r} is not a valid name of a Trigger.", 'Give it one: @on(..., name="orders").')
+            raise UsageError(
+                f"{own!r} is not a valid name of a Trigger.", 'Give the handler a name: @on(..., name="orders").'
+            )
         if own in registered:
-            raise UsageError(f"Two handlers have the name {own}.", 'Give one of them another: @on(..., name="orders").')
+            raise UsageError(
+                f"Two handlers have the name {own}.", 'Give one handler another name: @on(..., name="orders").'
+            )
         registered[own] = Registered(own, filter, retry, function)
         return function
 

@@ -112,7 +112,7 @@ class Topic:
             self._loop.run_until_complete(work)
         else:
             work.close()
-            raise RuntimeError("A Broker has an event loop of its own: call it from a test that is not async.")
+            raise RuntimeError("A Broker has its own event loop: call it from a test that is not async.")
 
     async def settle(self, limit_s: float) -> None:
         """Return when every event is settled. Raises TimeoutError after so many virtual seconds."""

@@ -100,7 +100,7 @@ class Subscriber:
     async def answer(self, pairs: Pairs, body: bytes) -> Answer:
         """The answer to a POST with these headers and this body. Raises nothing but what a cancellation raises."""
         if self._token is not None and not _has(pairs, self._token):
-            return _said(401, "the request has no token that this subscriber knows", ("www-authenticate", "Bearer"))
+            return _said(401, "the request has no token that this subscriber accepts", ("www-authenticate", "Bearer"))
         if len(body) > self._event_bytes_max:
             return self._too_large()
         try:
@@ -113,7 +113,7 @@ class Subscriber:
 
     async def _handled_once(self, key: tuple[str, str], event: Any) -> Answer:
         if key in self._answers:
-            return self._answers[key] or _said(409, "the same event is being handled")
+            return self._answers[key] or _said(409, "the same event is already being handled")
         self._answers[key] = None
         answer: Answer | None = None
         try:
@@ -183,7 +183,7 @@ class Subscriber:
             await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["type"] != "http":
-            raise ValueError(f"a subscriber takes HTTP requests only, not {scope['type']}")
+            raise ValueError(f"a subscriber accepts HTTP requests only, not {scope['type']}")
         answer = await self._asgi_answer(scope, receive)
         if answer is not None:
             headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
@@ -197,7 +197,7 @@ class Subscriber:
     ) -> Answer | None:
         """None: the client has gone."""
         if scope["method"] != "POST":
-            return _said(405, "events come by POST", ("allow", "POST"))
+            return _said(405, "send events with POST", ("allow", "POST"))
         body = bytearray()
         more = True
         while more:

@@ -96,7 +96,7 @@ class Broker:
             )
             ordered = DeliveryOrder(order)
         except ValueError as problem:
-            raise UsageError(f"The subscription is not valid: {problem}.", "Fix its arguments.") from None
+            raise UsageError(f"The subscription is not valid: {problem}.", "Correct the arguments.") from None
         label = name or f"trigger-{len(self._topic.triggers)}"
         spec = Subscription(
             uid=label, generation=1, namespace="memory", name=label, channel_uid="memory", channel="memory",
@@ -119,7 +119,7 @@ class Broker:
         try:
             stored, key, value = to_record([(name.encode(), text.encode()) for name, text in headers.items()], body)
         except BadEvent as problem:
-            raise UsageError(f"The ingress would not accept the event: {problem}.", "Fix the attributes.") from None
+            raise UsageError(f"The ingress would not accept the event: {problem}.", "Correct the attributes.") from None
         self._topic.store((stored, key, value))
         return made
 

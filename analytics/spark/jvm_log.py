@@ -42,8 +42,8 @@ _MEANINGS = (
     ),
     (
         re.compile(r"UnsupportedClassVersionError|class file version|Unrecognized option: --add-modules"),
-        "Spark needs Java 17 or newer, and the one on the PATH is older.",
-        "Install a JDK of 17 or newer and set JAVA_HOME to it.",
+        "Spark needs Java 17 or newer, and the java on the PATH is older.",
+        "Install a JDK 17 or newer, and set JAVA_HOME to it.",
     ),
     (
         re.compile(r"All masters are unresponsive|Failed to connect to master|Application has been killed"),
@@ -58,7 +58,7 @@ _MEANINGS = (
     (
         re.compile(r"insufficient memory|Could not reserve enough space|Invalid maximum heap|OutOfMemoryError"),
         "There is not enough memory for Spark's JVM.",
-        "Free some, or use less: --driver-memory 512m.",
+        "Free some memory, or use less: --driver-memory 512m.",
     ),
     (
         re.compile(r"Cannot assign requested address|Can't assign requested|BindException"),
@@ -68,7 +68,7 @@ _MEANINGS = (
     (
         re.compile(r"UNAVAILABLE|failed to connect to all addresses|DNS resolution failed", re.I),
         "No Spark Connect server answers at {place}.",
-        "Start one (start-connect-server.sh of Spark), or remove --remote.",
+        "Start a server with start-connect-server.sh of Spark, or remove --remote.",
     ),
     (
         re.compile(r"No space left on device"),
@@ -169,18 +169,19 @@ def explain_run(problem: BaseException, lines: Sequence[str] | None, memory: str
     if _NO_MEMORY.search(text):
         return PenstockError(
             f"Spark ran out of memory (its process had {memory}).",
-            "Give it more: --driver-memory 4g, and on a cluster --conf spark.executor.memory=4g.",
+            "Allow more memory: --driver-memory 4g, and on a cluster --conf spark.executor.memory=4g.",
         )
     if lines is not None:
         return PenstockError(
-            "Spark's process exited during the job.", "Start again; `dmesg` shows whether the system killed it."
+            "Spark's process exited during the job.",
+            "Run the job again. `dmesg` shows whether the system killed the process.",
         )
     return PenstockError(f"Spark failed: {_last_cause(str(problem))}", "Start again.")
 
 
 def _last_cause(text: str) -> str:
     found = _CAUSE.findall(text)
-    return str(found[-1] if found else next(iter(text.strip().splitlines()), "it gave no reason")).strip()[:240]
+    return str(found[-1] if found else next(iter(text.strip().splitlines()), "Spark gave no reason")).strip()[:240]
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:

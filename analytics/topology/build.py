@@ -26,7 +26,7 @@ from analytics.topology.selection import WHOLE_EDGES_MAX, part_of
 _TIERS = {
     Tier.WINDOWS: "Numbers come from the windows of `penstock job traffic`",
     Tier.DELTAS: "Numbers come from the workers' traffic records, one per second and key",
-    Tier.STATUS: "Rates come from the workers' statuses, of the last minute; senders are not known",
+    Tier.STATUS: "Rates come from the workers' statuses and cover the last minute; senders are not known",
     Tier.NONE: "No traffic was read: the map shows the contract, without rates",
 }
 
@@ -107,7 +107,7 @@ def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> list[str]:
     if not inputs.counted:
         lines.append("Without counts, senders are not known: channels without senders are not searched for.")
     elif not inputs.current:
-        lines.append("The window ended before now, and lag is of now: missing events are not searched for.")
+        lines.append("The window has ended and lag is current, so missing events are not searched for.")
     if facts.sources_left_out:
         lines.append(
             f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are kept apart."
@@ -138,7 +138,7 @@ def _rankings(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> Iterable[Ran
     yield Ranking("failures", "Most failed attempts", "attempts", _top(failures))
     yield Ranking(
         "cut",
-        "Single points: what would be disconnected without them",
+        "Single points of failure: what would be disconnected without them",
         "vertices",
         tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in _ranked_cuts(walks)),
     )

@@ -32,7 +32,7 @@ _URI_KINDS = {
     Flow.DEAD_LETTERS: Kind.DEAD_LETTER_SINK,
 }
 _BROKER_PREFIX = unique_name(BROKER, "")
-_NOTHING = State("Unknown", "no worker has reported on it")
+_NOTHING = State("Unknown", "no worker has reported its state")
 _UNCOUNTED = Traffic(False, "", "")
 
 

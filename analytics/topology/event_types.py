@@ -84,13 +84,14 @@ def _untaken(facts: Facts) -> Iterator[Finding]:
             f"untaken-type:{id_}",
             "untaken-type",
             Severity.INFO,
-            f"No subscription of {where} takes events of the type {name(id_)}",
+            f"No subscription of {where} accepts events of the type {name(id_)}",
             (id_, *(channel for channel, _ in some[:LISTED_MAX])),
             tuple(
-                f"{events} events came to {name(channel)}, where every filter excludes the type."
+                f"{events} events came to {name(channel)}, where every filter excludes this type."
                 for channel, events in some[:LISTED_MAX]
             ),
-            "Fine if nobody needs them. Otherwise compare type and filters letter by letter, or add a trigger.",
+            "Ignore this if nobody needs these events. Otherwise compare the type and the filters letter by letter, "
+            "or add a trigger.",
         )
 
 
@@ -105,7 +106,7 @@ def _nothing_passed(facts: Facts) -> Iterator[Finding]:
         came = [text for _, text in sorted(types[consumer.channel])]
         listed = f"{', '.join(came[:LISTED_MAX])}{' and others' if len(came) > LISTED_MAX else ''}"
         evidence = (
-            f"It judged {total.counts.filtered} events in the window. None passed.",
+            f"It evaluated {total.counts.filtered} events in the window. None passed.",
             f"Its filter: {orjson.dumps(to_json(consumer.subscription.filter)).decode()}",
             f"Types that came to {name(consumer.channel)}: {listed}." if came else "",
         )

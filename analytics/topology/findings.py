@@ -128,9 +128,9 @@ def _chains(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
         objects = list(dict.fromkeys([*(id_ for id_, _ in came_back), *chain.unfiltered, *chain.filtered]))
         evidence = [f"{name(id_)}: {error}." for id_, error in came_back[:LISTED_MAX]]
         if chain.unfiltered:
-            evidence.append(f"Without a filter, so each reply comes to it, its own too: {listed(chain.unfiltered)}.")
+            evidence.append(f"Triggers without a filter, which get all replies: {listed(chain.unfiltered)}.")
         if chain.filtered:
-            evidence.append(f"With a filter, so a reply comes to it if it passes: {listed(chain.filtered)}.")
+            evidence.append(f"Triggers with a filter, which get the replies that pass: {listed(chain.filtered)}.")
         what = "answer each other in a loop" if came_back else "get the events that their subscribers answer with"
         yield Finding(
             f"reply-chain:{chain.broker}",
@@ -139,7 +139,7 @@ def _chains(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             f"The triggers of {name(chain.broker)} {what}",
             (chain.broker, *objects),
             (f"{chain.count} triggers; replies go back into the broker.", *evidence),
-            "Fine if subscribers answer without an event, or with types that no filter on the way back lets pass. Give "
+            "Ignore this if subscribers answer without an event, or with types that no filter lets pass. Give "
             "triggers a filter that excludes the types of their replies. A chain of more than PENSTOCK_REPLY_DEPTH_MAX "
             "replies ends as a dead letter with the code 508.",
             tuple(
@@ -184,14 +184,14 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             "No worker runs: nothing is delivered",
             (),
             (f"None of the {count} subscriptions is served. The map shows the contract only.",),
-            "Start one: penstock worker, or penstock up.",
+            "Start a worker: penstock worker, or penstock up.",
         )
         return
     for one in facts.consumers:
         state = inputs.states.get(one.subscription.uid)
         if state is not None and state.ready == "True":
             continue
-        why = state.message if state is not None else "No worker has reported on it."
+        why = state.message if state is not None else "No worker has reported its state."
         yield Finding(
             f"not-ready:{one.id}",
             "not-ready",
@@ -317,7 +317,7 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
                 f"{name(one.first)} of {name(one.via)}, then {name(one.second)}, {one.hops} channels later."
                 for one in some
             ),
-            "Fine if it is intended. If the subscriber counts or bills, give the later subscription its own URI.",
+            "Ignore this if it is intended. If the subscriber counts or bills, give the later subscription another URI.",
             tuple(edge_id(Flow.DELIVERS, id_, target) for id_ in objects),
         )
 
@@ -396,5 +396,5 @@ def _cuts(walks: GraphAnswers) -> Iterator[Finding]:
                 f"{channels} channels are connected to the others only by {name(id_)}",
                 (id_,),
                 (f"Without it {vertices} vertices, {channels} channels among them, are disconnected from the rest.",),
-                "Make it highly available, or separate what does not need to share it.",
+                "Make it highly available, or separate what does not need it.",
             )

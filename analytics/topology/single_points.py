@@ -33,7 +33,7 @@ def alone(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             "One worker does everything",
             (),
             (f"Kafka has {inputs.brokers} brokers. While this worker is down, nothing is accepted or delivered.",),
-            "Run a second worker, on another machine.",
+            "Run a second worker on another machine.",
         )
     served = {consumer.channel for consumer in facts.consumers}
     narrow = [id_ for id_ in own if id_ in served and facts.channels[id_].partitions == 1]
@@ -45,6 +45,7 @@ def alone(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             f"One worker of {inputs.workers} delivers all events of {listed(narrow)}",
             tuple(narrow[:LISTED_MAX]),
             (f"{len(narrow)} topics have one partition, which has one owner for each subscription.",),
-            "Fine if one worker is enough; another takes over when it stops. Otherwise raise spec.numPartitions (of "
-            "a Broker: default.topic.partitions). Events of one key may then pass each other once.",
+            "Ignore this if one worker is enough; another worker takes over when it stops. Otherwise raise "
+            "spec.numPartitions (of "
+            "a Broker: default.topic.partitions). Events with the same key may then change their order once.",
         )

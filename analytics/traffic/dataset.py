@@ -179,7 +179,9 @@ class Dataset:
         """Make this the newest commit, in one step."""
         path = f"{self.root}/{COMMITS}/{commit.run:010}.json"
         if any(other >= path and other.endswith(".json") for other in self._list(COMMITS)):
-            raise PenstockError(f"Another job has written to {self.folder} meanwhile.", "Run one job at a time.")
+            raise PenstockError(
+                f"Another job has written to {self.folder} while this job ran.", "Run only one job at a time."
+            )
         staging = f"{self.root}/{COMMITS}/.{uuid.uuid4().hex}"
         self.fs.create_dir(f"{self.root}/{COMMITS}")
         with self.fs.open_output_stream(staging) as file:
@@ -230,18 +232,18 @@ class Dataset:
         if last is None:
             if others:
                 raise BrokenTablesError(
-                    f"{self.folder} has something that is not of traffic tables: {others[0]}.",
+                    f"{self.folder} has files that do not belong to traffic tables: {others[0]}.",
                     "Use an empty or a new folder: --folder DIR.",
                 )
             return Commit(instance, cluster)
         if (last.instance, last.cluster) != (instance, cluster):
             raise UsageError(
-                f"The tables in {self.folder} were counted on another Kafka or for another instance ({last.instance}).",
+                f"The tables in {self.folder} belong to another Kafka or another instance ({last.instance}).",
                 "Use another folder: --folder DIR.",
             )
         if last.is_span or is_span:
             raise UsageError(
-                f"{self.folder} has the count of a time range already, which no run adds to."
+                f"{self.folder} already has the count of a time range, and no run adds to it."
                 if last.is_span
                 else f"{self.folder} has the tables of a job without --since.",
                 "Use another folder: --folder DIR.",
@@ -259,7 +261,7 @@ class Dataset:
             others = self._others()
             if others:
                 raise UsageError(
-                    f"{self.folder} has something that is not of traffic tables: {others[0]}.",
+                    f"{self.folder} has files that do not belong to traffic tables: {others[0]}.",
                     "Nothing was deleted. Use another folder: --folder DIR.",
                 )
             there = set(self._list(""))
@@ -297,7 +299,7 @@ class Dataset:
         """Of a store that does not answer or does not let this user read."""
         return PenstockError(
             f"The folder {self.folder} cannot be read ({os_reason(problem)[:SHOWN_CHARS]}).",
-            "See that its store answers, and that this user may read there.",
+            "Check that its store answers, and that this user may read the folder.",
         )
 
 
@@ -337,7 +339,7 @@ def hold(folder: Folder) -> Iterator[None]:
         handle = _locked(lock)
     except BlockingIOError:
         raise PenstockError(
-            f"Another job is writing to {folder}.", "Wait for it, stop it, or use another --folder DIR."
+            f"Another job is writing to {folder}.", "Wait for that job, stop it, or use another folder: --folder DIR."
         ) from None
     except OSError as problem:
         raise _not_writable(folder, problem) from problem

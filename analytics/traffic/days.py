@@ -61,8 +61,9 @@ def write_days(
     counted = _events(dataset, dataset.full(name for names in days.values() for name in names))
     if counted != expected:
         raise PenstockError(
-            f"Spark was to write {expected:,} events to {dataset.folder}, and {counted:,} are there. None was counted.",
-            "Start again. If Spark's workers run on other machines, use a folder that all of them reach, such as "
+            f"Spark should have written {expected:,} events to {dataset.folder}, but {counted:,} are there. None was "
+            "counted.",
+            "Run the job again. If Spark's workers run on other machines, use a folder that all of them reach, such as "
             "s3a://BUCKET/traffic.",
         )
     return untouched | days

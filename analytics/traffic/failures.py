@@ -35,28 +35,32 @@ def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> Pens
     text = f"{type(problem).__name__}: {problem}"
     if _DISK.search(text):
         return PenstockError(
-            f"The disk of {folder} or of Spark's temporary files is full.", "Free some space and start again."
+            f"The disk of {folder} or of Spark's temporary files is full.", "Free some space, and run the job again."
         )
     if isinstance(problem, ConnectionError):  # the only connection of this process is the one to the JVM
         return _spark_away()
     if (isinstance(problem, OSError) and not isinstance(problem, TimeoutError)) or _DENIED.search(text):
         return PenstockError(f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Fix the permissions.")
     if _TOPIC_GONE.search(text):
-        return PenstockError("A topic was deleted while it was read.", "Start again: it counts the topics that exist.")
+        return PenstockError(
+            "A topic was deleted while the job read it.", "Run the job again: it counts the topics that exist."
+        )
     if _NOT_ALLOWED.search(text):
-        return PenstockError("Kafka does not allow reading.", "Give this user READ and DESCRIBE on the topics.")
+        return PenstockError(
+            "Kafka does not allow this user to read.", "Give this user READ and DESCRIBE on the topics."
+        )
     if isinstance(problem, TimeoutError) or _KAFKA_AWAY.search(text):
         return NotReadyError(
             f"Kafka at {bootstrap} stopped answering.",
-            "Start again when it does: nothing is lost and nothing counts twice.",
+            "Run the job again when Kafka answers. Nothing is lost, and nothing counts twice.",
         )
     if _LOST.search(text):
         return _spark_away()
-    return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: nothing counts twice.")
+    return PenstockError(f"The job failed: {_last_cause(text)}", "Run the job again: nothing counts twice.")
 
 
 def _spark_away() -> PenstockError:
-    return PenstockError("Spark became unavailable during the job.", "Start again: nothing counts twice.")
+    return PenstockError("Spark became unavailable during the job.", "Run the job again: nothing counts twice.")
 
 
 def _last_cause(text: str) -> str:

@@ -295,4 +295,7 @@ def _unreadable(topic: str, partition: int, offset: int, value: bytes | None) ->
         why = ""  # only Spark cannot read it
     except BadDeltaError as problem:
         why = f" {problem}"
-    return f"Record {offset} in partition {partition} of topic {topic} is not a valid delta and is not counted.{why}"
+    return (
+        f"Record {offset} in partition {partition} of topic {topic} is not a valid traffic delta and is not "
+        f"counted.{why}"
+    )

@@ -43,7 +43,7 @@ def _migrated(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic
     about = json.loads((folder / OLD_TABLES).read_bytes())
     if (about["instance"], about["cluster"]) != (last.instance, last.cluster):
         raise UsageError(
-            f"The tables in {folder} were counted on another Kafka or for another instance ({about['instance']}).",
+            f"The tables in {folder} belong to another Kafka or another instance ({about['instance']}).",
             "Use another folder: --folder DIR.",
         )
     files: list[Path] = []

@@ -116,10 +116,10 @@ def _read(
 ) -> T:
     """What `take` makes of the windows, which come day by day; with `whole` see `read_sums`."""
     if size not in (MINUTE_S, HOUR_S, DAY_S):
-        raise UsageError(f"There are windows of {MINUTE_S}, {HOUR_S} and {DAY_S} seconds, not of {size}.")
+        raise UsageError(f"There are windows of {MINUTE_S}, {HOUR_S} and {DAY_S} seconds, but not of {size}.")
     dataset = Dataset(folder)
     if dataset.last() is None:
-        raise PenstockError(f"There are no traffic tables in {folder}.", "Create them: penstock job traffic.")
+        raise PenstockError(f"There are no traffic tables in {folder}.", "Create them with `penstock job traffic`.")
     span = (since, until)
     try:
         return with_window_files(folder, lambda files: take(_days(dataset, files, size, span, whole)), *span)

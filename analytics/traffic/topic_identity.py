@@ -120,7 +120,8 @@ _REPLACED = (
     " the old topic that were not counted are lost."
 )
 _SHORTER = (
-    "Topic {topic} ends before the last offset read, so it was created again: it is read from its start. What was"
+    "Topic {topic} ends before the last offset that was read, so it was created again, and is read from its start. "
+    "What was"
     " counted is kept; the records of the old topic that were not counted are lost."
 )
 _TRUNCATED = (

@@ -104,7 +104,7 @@ def test_sums_are_the_ledgers(spark: SparkSession, kafka: EmbeddedKafka, sent: S
     }
     assert sum(window.late for window in read_windows(folder)) == 50
     [note] = summary.notes
-    assert f"of topic {sent.traffic_topic} is not a valid delta and is not counted. A traffic record" in note
+    assert f"of topic {sent.traffic_topic} is not a valid traffic delta and is not counted. A traffic record" in note
 
     assert TrafficJob(spark, plan).run().records == 0
     minutes, hours, days = (read_windows(folder, size) for size in (60, 3600, 86_400))

@@ -24,10 +24,10 @@ def choose(wish: EngineChoice, edges: int, why_not: str) -> tuple[EngineChoice, 
     if wish is not EngineChoice.AUTO:
         return wish, ""
     if edges <= LOCAL_EDGES_MAX:
-        return EngineChoice.LOCAL, f"The local engine walked {edges} edges: it is used up to {LOCAL_EDGES_MAX}."
+        return EngineChoice.LOCAL, f"The local engine walked {edges} edges; it is used for up to {LOCAL_EDGES_MAX}."
     if why_not:
         return EngineChoice.LOCAL, f"The local engine walked {edges} edges, because GraphFrames cannot: {why_not}"
     return (
         EngineChoice.GRAPHFRAMES,
-        f"GraphFrames walked {edges} edges: the local engine is used up to {LOCAL_EDGES_MAX}.",
+        f"GraphFrames walked {edges} edges; the local engine is used for up to {LOCAL_EDGES_MAX}.",
     )

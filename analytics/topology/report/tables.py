@@ -17,7 +17,9 @@ from analytics.topology.report import words
 from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
 
 ROWS_MAX = 300
-_VERTICES_NOTE = "Lag: events that are stored and not settled yet. The map's panel shows what does not fit into a cell."
+_VERTICES_NOTE = (
+    "Lag: events that are stored and not settled yet. The panel of the map shows values that do not fit into a cell."
+)
 
 Sortable = str | float
 
@@ -210,8 +212,8 @@ def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
             )
         )
     note = (
-        "What came to each channel, and the subscriptions whose filters take all of it, or may take some. Sent by: to "
-        "any channel, the busiest first."
+        "What came to each channel, and the subscriptions whose filters accept all or some of these events. 'Sent by' "
+        "counts all channels, the busiest first."
     )
     return [Table("types", "Event types", note, columns, tuple(rows), len(carries))]
 
@@ -304,5 +306,5 @@ def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[
         )
         for one in topology.islands[:ROWS_MAX]
     )
-    note = "Parts of the topology that no connection joins."
+    note = "Parts of the topology that are not connected to each other."
     return [Table("islands", "Islands", note, columns, rows, len(topology.islands))]

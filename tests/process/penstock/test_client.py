@@ -93,9 +93,9 @@ def test_an_event_is_sent_until_it_is_stored(ingress: _Server, way: str) -> None
 @pytest.mark.parametrize(
     ("status", "fix"),
     [
-        (400, "Fix the event."),
+        (400, "Correct the event."),
         (401, "token=..."),
-        (403, "token that is for"),
+        (403, "token that may send to"),
         (404, "`penstock status`"),
         (413, "less data"),
     ],
@@ -176,7 +176,9 @@ def test_a_certificate_is_trusted_by_its_ca_only(ingress: _Server, tmp_path: Pat
     context.load_cert_chain(authority.sign("server").in_one())
     ingress.socket = context.wrap_socket(ingress.socket, server_side=True)
     url = ingress.url.replace("http:", "https:")
-    with pytest.raises(UsageError, match=r"The certificate of 127\.0\.0\.1:\d+ is not trusted .* Name its CA: ca="):
+    with pytest.raises(
+        UsageError, match=r"The certificate of 127\.0\.0\.1:\d+ is not trusted .* Name the CA of the certificate: ca="
+    ):
         _send(Client(url), way, type="t", source="/s")
     assert _send(Client(url, ca=authority.certificate), way, type="t", source="/s").tries == 1
 

@@ -38,7 +38,7 @@ def test_what_is_not_valid_is_named() -> None:
     on(name="audit")(print)
     with pytest.raises(UsageError, match="Two handlers have the name audit"):
         on(name="audit")(print)
-    with pytest.raises(UsageError, match="@on has no parentheses"):
+    with pytest.raises(UsageError, match="@on was used without parentheses"):
         on(lambda event: None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="'three' is not a valid number of retries"):
         on(name="third", retry="three")  # type: ignore[arg-type]

@@ -158,7 +158,7 @@ def test_under_spark_submit_its_own_jars_count(monkeypatch: pytest.MonkeyPatch) 
     ("said", "says", "kind"),
     [
         ("JAVA_HOME is not set", "needs Java 17.*Install a JDK", PenstockError),
-        ("Error: UnsupportedClassVersionError: x has been compiled", "the one on the PATH is older", PenstockError),
+        ("Error: UnsupportedClassVersionError: x has been compiled", "the java on the PATH is older", PenstockError),
         ("All masters are unresponsive! Giving up.", "No Spark master answers at spark://h:1", NotReadyError),
         ("Could not parse Master URL: 'x'", "is not a valid address of a Spark master", PenstockError),
         ("insufficient memory for the Java Runtime", "not enough memory.*--driver-memory", PenstockError),

@@ -113,8 +113,8 @@ def test_a_type_that_every_filter_excludes_is_found() -> None:
     finding = findings(built(shop()))["untaken-type:type:order.Paid"]
 
     assert (finding.severity, finding.objects) == (Severity.INFO, ("type:order.Paid", "broker:test/audit"))
-    assert finding.title == "No subscription of test/audit takes events of the type order.Paid"
-    assert finding.evidence == ("5 events came to test/audit, where every filter excludes the type.",)
+    assert finding.title == "No subscription of test/audit accepts events of the type order.Paid"
+    assert finding.evidence == ("5 events came to test/audit, where every filter excludes this type.",)
 
 
 def test_a_filter_that_nothing_passed_is_found() -> None:
@@ -122,7 +122,7 @@ def test_a_filter_that_nothing_passed_is_found() -> None:
 
     assert finding.objects == ("trigger:test/vip", "broker:test/main")
     assert finding.evidence == (
-        "It judged 50 events in the window. None passed.",
+        "It evaluated 50 events in the window. None passed.",
         """Its filter: {"cesql":"tier = 'vip'"}""",
         "Types that came to test/main: order.paid, order.created.",
     )

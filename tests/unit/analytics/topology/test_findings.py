@@ -82,8 +82,8 @@ def test_replies_of_triggers_go_back_into_their_broker() -> None:
     assert chain.objects == ("broker:test/main", "trigger:test/all", "trigger:test/some")
     assert chain.evidence == (
         "2 triggers; replies go back into the broker.",
-        "Without a filter, so each reply comes to it, its own too: test/all.",
-        "With a filter, so a reply comes to it if it passes: test/some.",
+        "Triggers without a filter, which get all replies: test/all.",
+        "Triggers with a filter, which get the replies that pass: test/some.",
     )
     assert set(chain.edges) <= {one.id for one in topology.edges}
     assert not [one for one in topology.findings if one.rule in ("self-reply", "reply-loop", "unbalanced", "surplus")]

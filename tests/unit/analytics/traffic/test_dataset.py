@@ -107,7 +107,7 @@ def test_what_is_asked_for_is_found(tmp_path: Path) -> None:
     assert read_sums(tmp_path, since=HOUR, until=HOUR + 120)[1] == (HOUR, HOUR + 120)
     assert read_sums(tmp_path, since=HOUR + DAY_S) == ([], None)
     assert (count_rows(tmp_path), count_rows(tmp_path, since=HOUR - DAY_S)) == (4, 3)
-    with pytest.raises(UsageError, match="60, 3600 and 86400 seconds, not of 61"):
+    with pytest.raises(UsageError, match="60, 3600 and 86400 seconds, but not of 61"):
         read_windows(tmp_path, 61)
     with pytest.raises(PenstockError, match=r"no traffic tables.*penstock job traffic"):
         read_windows(tmp_path / "elsewhere")

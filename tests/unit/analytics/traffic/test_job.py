@@ -49,10 +49,10 @@ def test_what_was_seen_survives_json_and_is_forgotten_in_time() -> None:
     [
         ("Timeout of 30000ms expired before the position", "Kafka at b:1 stopped answering.*nothing counts twice", 3),
         ("Caused by: o.a.k.UnknownTopicOrPartitionException: x", "A topic was deleted", 1),
-        ("org.apache.kafka.common.errors.TopicAuthorizationException: no", "does not allow reading.*READ", 1),
+        ("org.apache.kafka.common.errors.TopicAuthorizationException: no", "does not allow this user to read.*READ", 1),
         ("java.io.IOException: No space left on device", "The disk of .* is full", 1),
         ("java.io.FileNotFoundException: /x (Permission denied)", "cannot be written.*permissions", 1),
-        ("SparkContext was shut down", "Spark became unavailable.*Start again", 1),
+        ("SparkContext was shut down", "Spark became unavailable.*Run the job again", 1),
         ("a.b.OddException: first\nCaused by: c.d.InnerError: the reason", "The job failed: InnerError: the reason", 1),
     ],
 )

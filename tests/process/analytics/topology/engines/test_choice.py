@@ -19,7 +19,7 @@ CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-sp
     ("wish", "edges", "why_not", "chosen", "says"),
     [
         (AUTO, 34, "", LOCAL, "The local engine walked 34 edges"),
-        (AUTO, LOCAL_EDGES_MAX, "", LOCAL, "it is used up to 10000000"),
+        (AUTO, LOCAL_EDGES_MAX, "", LOCAL, "it is used for up to 10000000"),
         (AUTO, LOCAL_EDGES_MAX + 1, "", GRAPHFRAMES, "GraphFrames walked 10000001 edges"),
         (AUTO, LOCAL_EDGES_MAX + 1, "No jars.", LOCAL, "because GraphFrames cannot: No jars."),
         (LOCAL, 9 * LOCAL_EDGES_MAX, "", LOCAL, ""),

@@ -14,5 +14,5 @@ def exponential_s(n: int, first_s: float, longest_s: float) -> float:
 
 
 def doubling_s(first_s: float, longest_s: float) -> Iterator[float]:
-    """All waits, one after the other, without end. To begin with the first one again, make another iterator."""
+    """Yields all waits, one after the other, without end. To begin with the first wait again, make another iterator."""
     return (exponential_s(n, first_s, longest_s) for n in count())

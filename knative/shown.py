@@ -43,7 +43,7 @@ def _escape_unprintable(text: str) -> str:
 
 
 def short(text: str, limit: int = 28) -> str:
-    """For a box of the map: a URI without its scheme, cut in the middle, as both ends distinguish it."""
+    """Shortens a URI for a box of the map: without its scheme, and cut in the middle, as both ends distinguish it."""
     text = _URI.sub("", visible(text)).rstrip("/") or visible(text)
     if len(text) <= limit:
         return text

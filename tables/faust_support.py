@@ -181,7 +181,8 @@ def _runs(thread: Any) -> bool:
 
 
 async def _end_thread(thread: Any) -> None:
-    """Until it has ended. Faust does not stop a thread that has begun but has not started its service yet."""
+    """Waits until the thread has ended. Faust does not stop a thread that has begun but has not started its service
+    yet."""
     while _runs(thread):
         if thread._started.is_set() and not thread._stopped.is_set():
             await thread.stop()

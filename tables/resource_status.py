@@ -80,7 +80,8 @@ class ResourceStatus:
 
 
 def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStatus]:
-    """One for each subscription, then for each channel, then for what the controller rejects and was never served.
+    """Yields a status for each subscription, then for each channel, then for what the controller rejects and was never
+    served.
 
     A resource is ready if neither controller nor workers object.
     """

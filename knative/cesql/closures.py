@@ -347,7 +347,7 @@ def _divide(left: int, right: int) -> int:
 
 
 def _remainder(left: int, right: int) -> int:
-    """With the sign of the left operand; Python's `%` has that of the right one."""
+    """The remainder has the sign of the left operand; that of Python's `%` has the sign of the right operand."""
     if right == 0:
         raise Fault(ErrorKind.MATH, "remainder of a division by zero", 0)
     return abs(left) % abs(right) * (-1 if left < 0 else 1)

@@ -43,7 +43,8 @@ class Expression:
 
     @property
     def metered(self) -> Callable[[Metered], Value]:
-        """Like `closure`, for attributes that count what is handled. Raises LimitExceeded when that is too much."""
+        """Compiles like `closure`, for attributes that count what is handled. Raises LimitExceeded when that is too
+        much."""
         if self._metered is None:  # few expressions ever need it
             self._metered = _metered(self._node)
         return self._metered

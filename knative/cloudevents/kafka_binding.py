@@ -99,7 +99,7 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
 
 
 def to_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
-    """The same in structured mode: the event is one JSON object. Raises Unreadable for the same records."""
+    """Makes the request in structured mode: the event is one JSON object. Raises Unreadable for the same records."""
     if _is_structured(headers):
         headers, value = _from_structured(headers, value)
     to_request(prefix, headers, None)  # checks them

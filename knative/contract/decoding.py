@@ -31,7 +31,7 @@ class DecodeError(ValueError):
     """A record of a topic is not valid. The message names the field: whoever reads what is around it says `within`."""
 
     def within(self, name: str) -> DecodeError:
-        """The same error, of a part of `name`."""
+        """Returns the same error for a part of `name`."""
         text = str(self)
         return DecodeError(f"{name}{text}" if text[:1] in (" ", "[") else f"{name}.{text}")
 

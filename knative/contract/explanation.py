@@ -30,7 +30,7 @@ class Explanation:
 
 
 def as_json(one: Explanation) -> dict[str, object]:
-    """One value with everything."""
+    """Returns the explanation as one JSON value."""
     return {
         "trigger": one.trigger,
         "matches": one.passes,
@@ -53,7 +53,8 @@ def as_json(one: Explanation) -> dict[str, object]:
 
 
 def explain_event(label: str, wanted: Filter, order: DeliveryOrder, content: bytes, name: str) -> Explanation:
-    """Of an event as a person has written it: `knative/cloudevents/event_file`. Raises UsageError if it is not one."""
+    """Explains an event as a person has written it: `knative/cloudevents/event_file`. Raises UsageError if it is not
+    one."""
     headers, key, value = read_event(content, name)
     return explain_record(label, wanted, order, headers, key, value)
 
@@ -61,7 +62,7 @@ def explain_event(label: str, wanted: Filter, order: DeliveryOrder, content: byt
 def explain_record(
     label: str, wanted: Filter, order: DeliveryOrder, headers: Headers, key: bytes | None, value: bytes | None
 ) -> Explanation:
-    """Of a stored event."""
+    """Explains a stored event."""
     attributes = attributes_of(headers, value) or {}
     compiled = compile_filter(wanted)
     return Explanation(
@@ -90,7 +91,7 @@ def reason(one: Explanation) -> str:
 
 
 def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> list[str]:
-    """One line for each part: whether it passes (`=` for a value), what it is, and what the event has there.
+    """Returns one line for each part: whether it passes (`=` for a value), what it is, and what the event has there.
     Numbers and strings of an expression have no line of their own."""
     return [
         f"{_INDENT * part.depth}{marks[part.passes]} {part.text}"

@@ -170,7 +170,7 @@ class Unsupported:
 
     @property
     def label(self) -> str:
-        """As of a subscription."""
+        """The label, as of a subscription."""
         return f"{self.namespace}/{unique_name(self.kind, self.name)}"
 
     @property

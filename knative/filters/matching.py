@@ -65,8 +65,9 @@ def _ignored(why: str, attributes: Mapping[str, str]) -> None:
 
 
 def compile_filter(filter_: Filter, exceeded: Exceeded = _ignored) -> CompiledFilter | None:
-    """None for ALL_EVENTS. `exceeded` is called with the reason, and the attributes of the event, when a filter would
-    need more than `knative/cesql/limits` allows; the event does not pass then, whatever is around the expression.
+    """Compiles a filter; None for ALL_EVENTS. `exceeded` is called with the reason, and the attributes of the event,
+    when a filter would need more than `knative/cesql/limits` allows; the event does not pass then, whatever is around
+    the expression.
 
     Raises CesqlSyntaxError for an invalid expression; a checked filter has none.
     """
@@ -105,7 +106,7 @@ def compile_filter(filter_: Filter, exceeded: Exceeded = _ignored) -> CompiledFi
 
 
 def _one_expression(closure: Callable[[Any], cesql.Value], counting: Matcher) -> Matcher:
-    """As in `compile_filter`, with one call less for the filters that are only an expression."""
+    """Compiles like `compile_filter`, with one call less for filters that are only an expression."""
 
     def matches(attributes: Mapping[str, str]) -> bool:
         try:
@@ -147,8 +148,8 @@ def _parts(leaf: Filter, expressions: Mapping[str, cesql.Expression]) -> int:
 
 
 def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, decides: bool = True) -> Iterator[Part]:
-    """Each part of a filter with what it says of an event with these attributes, the whole first. `decides`: whether
-    the decision about the event is in this filter."""
+    """Returns each part of a filter with its result for an event with these attributes, the whole first. `decides`:
+    whether the decision about the event is in this filter."""
     passes, exceeded = _judged(filter_, attributes)
     match filter_:
         case All() | Any_() | Not():

@@ -88,7 +88,7 @@ class ObjectReader:
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str) -> str:
-        """One of `choices`."""
+        """Reads one of `choices`."""
         value = self.text(key, default)
         if value not in choices:
             self.problem(key, f"{quoted(value)} is not a valid value", f"write {' or '.join(filter(None, choices))}")

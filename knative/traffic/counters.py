@@ -48,7 +48,7 @@ class Row(Counts):
         return counts
 
     def durations(self) -> LatencySketch:
-        """All durations as a sketch."""
+        """Returns all durations as a sketch."""
         latency_sketch.merge(self.sketch, latency_sketch.of(self.plain))
         self.plain.clear()
         return self.sketch

@@ -135,7 +135,7 @@ def unreachable(bootstrap: str, why: str, hint: str = _START_OR_NAME) -> KafkaUn
 
 
 def leave_out(*kinds: type[KafkaFailed]) -> Callable[[object, KafkaFailed], None]:
-    """For a request with several answers: those that failed in one of these ways are left out, other errors raised."""
+    """Leaves out the answers of a request that failed in one of these ways, and raises other errors."""
 
     def check(_: object, problem: KafkaFailed) -> None:
         if not isinstance(problem, kinds):

@@ -101,8 +101,8 @@ class GroupLock:
     # -- thread (the consumer's callbacks run in it, within poll)
 
     def _ask(self, consumer: Consumer) -> None:
-        """One commit for all waiting calls of `confirm`. Asynchronous, because an unavailable Kafka must not stop the
-        polls."""
+        """Sends one commit for all waiting calls of `confirm`. It is asynchronous, because an unavailable Kafka must
+        not stop the polls."""
         if not self._questions:
             return
         while self._questions:

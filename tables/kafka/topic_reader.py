@@ -167,7 +167,7 @@ class TopicReader:
         return any(low < later.get(number, (high,))[0] for number, (low, high) in self._ranges.items())
 
     def ranges_since(self, timestamp_ms: int) -> dict[int, tuple[int, int]]:
-        """As `ranges`, from this time on, without partitions whose records are all older."""
+        """Returns the same as `ranges`, from this time on, without partitions whose records are all older."""
         return {number: (offset, self._ranges[number][1]) for number, offset in self._starts_at(timestamp_ms).items()}
 
     def _starts_at(self, timestamp_ms: int) -> dict[int, int]:
@@ -179,7 +179,7 @@ class TopicReader:
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
     def at(self, partition: int, offset: int) -> StoredRecord | None:
-        """One record; None when there is none at this offset (any more)."""
+        """Reads one record; None if this offset has no record."""
         low, high = self._ranges.get(partition, (0, 0))
         if not low <= offset < high:
             return None

@@ -139,7 +139,7 @@ class TrafficRows:
             del self._rows[place]
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
-        """As of `HeldRows`, now."""
+        """Returns the lines of `HeldRows` as of now."""
         return HeldRows(self._rows, self._clock()).lines(size, last, namespace, channels)
 
     def held(self, size: int, last: int) -> HeldRows:

@@ -174,7 +174,7 @@ class Acts(Protocol):
         """Events from a time or from PARTITION/OFFSET on."""
 
     async def event(self, topic: str, partition: int, offset: int) -> StoredEvent | None:
-        """One event; None: it is not there (any more)."""
+        """Reads one event; None if the topic does not have it."""
 
     async def passages(self, event: StoredEvent, channel: Channel) -> Sequence[Passage]:
         """What became of an event of the channel, for each of its subscriptions."""
@@ -189,7 +189,7 @@ class Acts(Protocol):
         """Dead letters."""
 
     async def letter(self, ref: str) -> Letter | None:
-        """One dead letter; None: it is not there (any more)."""
+        """Reads one dead letter; None if the topic does not have it."""
 
     async def redrive(self, choice: LetterChoice, rate: str, limit: str, who: str) -> None:
         """Start to deliver the chosen letters again."""
@@ -207,7 +207,7 @@ class Acts(Protocol):
         """The newest acts of people, the newest first."""
 
     def tasks(self) -> Sequence[Task]:
-        """What was started here, the newest first."""
+        """Returns what was started here, the newest first."""
 
     async def stop_task(self, id_: str, who: str) -> None:
         """Have it end early."""

@@ -26,7 +26,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """By name; read once, when the first page is asked for."""
+    """Returns the assets by name; they are read once, when the first page is asked for."""
     files = [path for folder in ("assets", "vendor") for path in sorted((_HERE / folder).iterdir())]
     files += [*topology_map.VENDORED, topology_map.STYLE]
     contents = {path: path.read_bytes() for path in files if path.suffix in _TYPES}
@@ -42,7 +42,7 @@ def assets() -> dict[str, Asset]:
 
 @cache
 def digest() -> str:
-    """Of all files together."""
+    """Returns the digest of all files together."""
     whole = hashlib.sha256()
     for name, asset in assets().items():
         whole.update(f"{name}\0{len(asset.content)}\0".encode() + asset.content)

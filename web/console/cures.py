@@ -28,7 +28,7 @@ _CURES = {
 
 
 def cure_of(condition: Condition) -> str | None:
-    """None: all is well, or the message has the cure itself."""
+    """Returns what to do; None if all is well, or if the message says it."""
     if condition.status is ConditionStatus.TRUE and not condition.reason:
         return None
     return _CURES.get(condition.reason)

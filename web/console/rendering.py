@@ -20,7 +20,7 @@ WHOLE, LIVE = "layout.html", "live.html"  #: what a template extends: the whole 
 
 @cache
 def environment() -> Environment:
-    """Of all templates."""
+    """Returns the environment of all templates."""
     found = Environment(
         loader=FileSystemLoader([_HERE / "templates", TEMPLATES]),
         autoescape=True,

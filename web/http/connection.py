@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         self._linger()
 
     def close_if_idle(self) -> None:
-        """For a drain: close the connection unless a request is in progress."""
+        """Close the connection unless a request is in progress. A drain calls this."""
         if self.state is READING and self._reader.state is _IDLE and not self._rest:
             self._close()
 

@@ -308,5 +308,5 @@ class Web(base.Web):
         return await request.read()
 
     async def wsgi(self) -> Any:
-        """Not supported. Raises PenstockError."""
+        """WSGI is not supported: raises PenstockError."""
         raise PenstockError("The web driver httptools:// does not support WSGI.")

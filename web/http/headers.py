@@ -136,7 +136,7 @@ def check_host(value: bytes) -> bytes:
 
 
 def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    """For a head that is not all ASCII: raises HttpRejection if a value is not UTF-8."""
+    """Checks a head that is not all ASCII: raises HttpRejection if a value is not UTF-8."""
     for name, value in pairs:
         try:
             value.decode()
@@ -150,7 +150,7 @@ def strip(pairs: Iterable[tuple[bytes, bytes]]) -> Pairs:
 
 
 def without_upgrade(method: bytes, url: bytes, version: str, pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """The same head without `Upgrade`, for a parser that would otherwise stop at this header."""
+    """Returns the same head without `Upgrade`, for a parser that would otherwise stop at this header."""
     lines = [b"%s %s HTTP/%s" % (method, url, version.encode())]
     lines += [name + b": " + value for name, value in pairs if name.lower() != b"upgrade"]
     return b"\r\n".join(lines) + b"\r\n\r\n"

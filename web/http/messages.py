@@ -38,7 +38,7 @@ def encode(status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b
 
 
 def with_close(wire: bytes) -> bytes:
-    """The same answer with `connection: close`."""
+    """Returns the same answer with `connection: close`."""
     first, _, rest = wire.partition(b"\r\n")
     return first + b"\r\n" + CLOSE + rest
 
@@ -113,7 +113,7 @@ class Response(base.Response):
 
     @property
     def keep_alive(self) -> bool | None:
-        """None: the connection decides."""
+        """Whether to keep the connection open; None: the connection decides."""
         return None
 
     @property

@@ -52,7 +52,7 @@ class NotFound:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Not known yet; the client should try again."""
+    """The channel is not known yet; the client should try again."""
 
     reason: str
 

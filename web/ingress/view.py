@@ -163,13 +163,13 @@ class IngressView(View):
         web.on_refused = self.ingress.observe.request
 
     def get_methods(self) -> set[str]:
-        """All methods that Faust knows: this view also answers requests that are not POST."""
+        """Returns all methods that Faust knows: this view also answers requests that are not POST."""
         return {name.upper() for name in self.methods}
 
     # -- callbacks -----------------------------------------------------------------------------------------------------
 
     def post_raw(self, conn: Connection, info: Mapping[str, str], request: RawRequest) -> None:
-        """One event, without a Task and without a Future."""
+        """Answers one event, without a Task and without a Future."""
         ingress = self.ingress
         target, host, body, keep = request.target, request.host, request.body, request.keep
         if ingress.admission is not None:

@@ -48,7 +48,7 @@ class GroupAdmin:
         on_error: Callable[[str, KafkaFailed], None] = _RAISE,
         limit_s: float | None = None,
     ) -> dict[str, GroupInfo]:
-        """The same for several groups, asked at once, without those that do not exist."""
+        """Describes several groups at once; leaves out groups that do not exist."""
         limit_s = self._limit_s if limit_s is None else limit_s
         answers = self._at_once(groups, lambda client, group, within: client.describe(group, within), limit_s)
         found = {}
@@ -80,7 +80,7 @@ class GroupAdmin:
         groups: Mapping[str, Iterable[TopicAndPartition] | None],
         on_error: OnPartition = _RAISE,
     ) -> dict[str, dict[TopicAndPartition, GroupOffset]]:
-        """The same for several groups, asked at once: group -> partition -> what it has committed."""
+        """Reads several groups at once: group -> partition -> what it has committed."""
         wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
         asked = [group for group, partitions in wanted.items() if partitions != []]
         answers = self._at_once(
@@ -98,7 +98,7 @@ class GroupAdmin:
     def committed_or_why(
         self, groups: Mapping[str, Collection[TopicAndPartition]]
     ) -> dict[str, dict[TopicAndPartition, GroupOffset] | KafkaFailed]:
-        """The same; of a group of which it is not known, the first error instead."""
+        """Reads the same, with the first error in place of a group that cannot be read."""
 
         async def ask(client: GroupClient, group: str, within: float) -> dict[TopicAndPartition, GroupOffset]:
             found, problems = await client.fetch_partitions(group, groups[group], within)
@@ -152,6 +152,6 @@ class GroupAdmin:
 
 
 def _close_soon(client: GroupClient) -> None:
-    """Without a close, its connections and its task for metadata would stay as long as the process."""
+    """Closes the client: its connections and its task for metadata would stay as long as the process."""
     loop = background_loop()
     call_soon(loop, lambda: loop.create_task(client.close()))

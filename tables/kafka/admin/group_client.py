@@ -38,7 +38,7 @@ class _Checked:
         self._may_send = may_send
 
     def prepare(self, versions: Any) -> Any:
-        """Called by aiokafka, which calls `encode` of what this returns and writes the result to the socket."""
+        """aiokafka calls this, then `encode` of what it returns, and writes the result to the socket."""
         prepared = self._request.prepare(versions)
         encoded = prepared.encode()
 
@@ -186,7 +186,7 @@ def _read_again(problem: KafkaException) -> bool:
 
 
 def _change_again(problem: KafkaException) -> bool:
-    """Not if the request may have been carried out."""
+    """Whether to send a change again: not if the request may have been carried out."""
     return (isinstance(problem, NotReached) and _read_again(problem)) or problem.args[0].code() in MOVED
 
 

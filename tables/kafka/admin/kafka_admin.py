@@ -78,8 +78,8 @@ class KafkaAdmin:
     # -- the cluster
 
     def probe(self, limit_s: float | None = None) -> ClusterInfo:
-        """Like `cluster`, but a Kafka that refuses connections is found out at once: the client would try until its
-        time limit. Only for a Kafka that may not run, because brokers may move away from their first addresses."""
+        """Does the same as `cluster`, but notices a Kafka that refuses connections at once: the client would try until
+        its time limit. Only for a Kafka that may not run, because brokers may move away from their first addresses."""
         refused = refusal(self.bootstrap)
         if refused:
             raise unreachable(self.bootstrap, refused)

@@ -26,7 +26,7 @@ class PunctualClient(AIOKafkaClient):  # type: ignore[misc]  # has no types
         self._punctual: WeakSet[Any] = WeakSet()
 
     async def _get_conn(self, *place: Any, **options: Any) -> Any:
-        """Called before each request; returns the same connection as long as it is open."""
+        """aiokafka calls this before each request; it returns the same connection as long as that is open."""
         connection = await super()._get_conn(*place, **options)
         if connection is not None and connection not in self._punctual:
             at = connection._writer.get_extra_info("socket")

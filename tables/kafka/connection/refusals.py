@@ -31,7 +31,7 @@ class Refusals:
         self._last = ""
 
     def callback(self, error: KafkaError) -> None:
-        """For `error_cb`."""
+        """The client calls this as `error_cb`."""
         self._last = refused(error.code(), error.str()) or self._last
 
     def reported(self, client: Any) -> str:
@@ -71,5 +71,5 @@ def refused(code: int, text: str) -> str:
 
 
 def _short(text: str) -> str:
-    """Without the address, and without how long it took."""
+    """Returns the text without the address, and without how long it took."""
     return re.sub(r"^\S+://\S+: | \(after .*", "", text)

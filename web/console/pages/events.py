@@ -65,7 +65,7 @@ class Look:
 
 
 def channels_of(state: State) -> list[Channel]:
-    """Those whose topics can be read, by title."""
+    """Returns the channels whose topics can be read, by title."""
     channels = [status.channel for status in state.resources if status.channel is not None]
     return sorted(channels, key=lambda channel: (channel.namespace, channel.name, channel.kind))
 

@@ -14,7 +14,7 @@ from web.console.state import State
 
 
 def subscriptions_of(state: State) -> list[Subscription]:
-    """Those that have offsets."""
+    """Returns the subscriptions that have offsets."""
     records = [status.subscription for status in state.resources if status.subscription is not None]
     return sorted(records, key=lambda record: (record.namespace, record.name, record.kind))
 

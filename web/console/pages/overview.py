@@ -58,7 +58,7 @@ def overview(ask: Ask) -> Values:
 
 
 def select(resources: Iterable[ResourceStatus], query: Mapping[str, str]) -> list[ResourceStatus]:
-    """Those of a namespace whose name, channel or message contains the text."""
+    """Selects the rows of a namespace whose name, channel or message contains the text."""
     namespace, text = query.get("namespace", ""), query.get("q", "").strip().casefold()
     return [
         status

@@ -124,7 +124,7 @@ def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[Partitio
 def partitions_of(
     subscription: Subscription, details: SubscriberDetails | None, lag: Known[Sequence[PartitionLag]] | None
 ) -> list[Partition]:
-    """All partitions in order."""
+    """Returns all partitions in order."""
     owners = {number: worker for worker, numbers in (() if details is None else details.owners) for number in numbers}
     lags = {} if lag is None else {partition.partition: partition for partition in lag.value}
     return [Partition(number, owners.get(number), lags.get(number)) for number in range(subscription.partitions)]

@@ -87,7 +87,7 @@ def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[s
     except OSError as problem:
         raise PenstockError(
             f"The resources cannot be written to {copy}: {os_reason(problem)}.",
-            "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
+            "Choose another directory with --home DIR, or check the permissions and the free space of this directory.",
         ) from problem
     return chosen.kept
 

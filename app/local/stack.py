@@ -207,9 +207,8 @@ class Stack:
         }
         busy = {option: use for option, use in options.items() if use[0] and not is_free(use[0])}
         if busy:
-            named = ", ".join(f"{port} (for {what})" for port, what in busy.values())
             raise PenstockError(
-                f"Already in use on {LOOPBACK}: port {named}.",
+                " ".join(f"Port {port} on {LOOPBACK} (for {what}) is already in use." for port, what in busy.values()),
                 "Stop the program that uses it, or choose other ports: --any-port, or "
                 f"{' '.join(f'{o} N' for o in busy)}.",
             )
@@ -225,7 +224,8 @@ class Stack:
         except OSError as problem:
             raise PenstockError(
                 f"Logs and statuses cannot be written to {self.config.home}: {os_reason(problem)}.",
-                "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
+                "Choose another directory with --home DIR, or check the permissions and the free space of this "
+                "directory.",
             ) from problem
 
     def _start_kafka(self, end: float) -> None:

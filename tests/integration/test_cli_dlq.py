@@ -166,7 +166,7 @@ def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber)
     looked.publish(gone.uid, None)
     done = looked.penstock("dlq", "redrive", "--yes", "--all")
     assert done.returncode == 1
-    assert "no subscription ns/gone any more" in done.stdout
+    assert "the subscription ns/gone no longer exists" in done.stdout
     looked.subscribe("gone", subscriber.url("/gone"))
     command = looked.command("dlq", "redrive", "--yes", "--subscription", "ns/gone")
     env = looked.environment({"PENSTOCK_EGRESS_ALLOW_LOOPBACK": "no"})

@@ -85,7 +85,7 @@ def test_data_survives_restarts(tmp_path: Path) -> None:
 
 def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """The sentence names the port and how to choose another."""
-    with pytest.raises(PenstockError, match=f"Port {kafka.port} .* is used by another program.*--port") as caught:
+    with pytest.raises(PenstockError, match=f"Port {kafka.port} .* is already in use.*--port") as caught:
         EmbeddedKafka(tmp_path, port=kafka.port, jars_root=_JARS).start()
     assert caught.value.exit_code == 1
     assert not (tmp_path / "storage").exists()

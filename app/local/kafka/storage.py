@@ -24,7 +24,7 @@ def make_folder(data_dir: Path) -> None:
 def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
     return PenstockError(
         f"The embedded Kafka cannot write to {data_dir}: {os_reason(problem)}.",
-        "Choose another directory (--data DIR), or check the permissions and the free space of this one.",
+        "Choose another directory (--data DIR), or check the permissions and the free space of this directory.",
     )
 
 

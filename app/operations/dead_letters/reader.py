@@ -53,7 +53,9 @@ def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLe
                 record = reader.at(partition, offset)
                 if record is None:
                     ref = f"{topic}/{partition}/{offset}"
-                    raise PenstockError(f"There is no letter {ref} (any more).", "See `penstock dlq list --each`.")
+                    raise PenstockError(
+                        f"There is no letter {ref}. Retention may have removed it.", "See `penstock dlq list --each`."
+                    )
                 yield DeadLetter(record)
 
 

@@ -11,7 +11,7 @@ from app.cli.output.steps import Steps
 from app.local.kafka import EmbeddedKafka
 from app.local.packaged import example
 from app.local.stack import Stack, StackConfig
-from knative.errors import UsageError
+from knative.errors import PenstockError, UsageError
 
 
 def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
@@ -26,6 +26,22 @@ def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="Another command runs a Kafka on"):
             Stack(config, Steps()).start()
     other.stop()
+
+
+def test_a_port_in_use_is_named_with_its_address_and_its_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        config = StackConfig(
+            home=tmp_path, resources=example("quickstart"), jars_root=tmp_path, kafka="127.0.0.1:9092",
+            http_port=port, admin_port=0, subscriber_port=0,
+        )  # fmt: skip
+        with pytest.raises(PenstockError) as raised:
+            Stack(config, Steps()).start()
+    assert str(raised.value) == (
+        f"Port {port} on 127.0.0.1 (for events) is already in use. Stop the program that uses it, or choose other "
+        "ports: "
+        "--any-port, or --http-port N."
+    )
 
 
 def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:

@@ -349,7 +349,7 @@ async def test_the_guard_is_asked_about_resolved_addresses() -> None:
             async with posting(server.url(host=host), guard=closed) as poster:
                 got = await poster.answer()
                 assert got.kind == "refused"
-                assert "127.0.0.1 is loopback" in str(got.error)
+                assert "127.0.0.1 is a loopback address" in str(got.error)
         async with posting(server.url(host="localhost"), guard=EgressConfig(deny=("::1/128",))) as poster:
             assert (await poster.answer()).status == 202, "one refused address of two"
     assert len(server.requests) == 1

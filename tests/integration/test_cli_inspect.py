@@ -73,7 +73,7 @@ def test_one_namespace(looked: Looked) -> None:
     for command in (["status"], ["lag"], ["dlq", "list"]):
         done = looked.penstock(*command, "-n", "nothing")
         assert (done.returncode, done.stdout) == (1, "")
-        assert "in namespace nothing; known: ns, other." in done.stderr
+        assert "The namespace nothing has no channels or subscriptions; known: ns, other." in done.stderr
     done = looked.penstock("status", "ns/ch", "-n", "other")
     assert done.returncode == 1
     assert "There is no channel or subscription ns/ch; known: other/ch." in done.stderr

@@ -119,7 +119,7 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
         await second.until(lambda: "bad.yaml" in _problems(second), "the problem")
         await second.until(lambda: "bad.yaml" in str(second.status.report), "its report")
         done = await asyncio.to_thread(looked.penstock, *both, "--yes")
-        assert (done.returncode, "while bad.yaml" in done.stderr) == (3, True), done.stderr
+        assert (done.returncode, "because bad.yaml" in done.stderr) == (3, True), done.stderr
         assert second.published("orders") is not None
         second.remove("bad")
         await second.until(lambda: "bad.yaml" not in str(second.status.report), "the end of the problem")

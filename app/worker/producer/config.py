@@ -36,7 +36,7 @@ class ProducerConfig:
     kafka: Mapping[str, Any]
     name: str  #: client id, and the label of its metrics
     timeout_s: float = 10.0
-    linger_ms: float = 2.0
+    linger_ms: float = 2.0  #: how long records gather under load; with 0 each is handed to the client at once
     message_bytes_max: int = 1_048_576 + 524_288
     queue_bytes_max: int = 128 * 1_048_576
     queue_records_max: int = 100_000
@@ -52,7 +52,7 @@ class ProducerConfig:
             "enable.idempotence": True,
             "partitioner": "murmur2_random",  # same partition for a key as Java producers
             "compression.type": self.compression,
-            "linger.ms": self.linger_ms,
+            "linger.ms": 0,  # records gather in `KafkaProducer`
             "delivery.timeout.ms": int((self.timeout_s + _CLIENT_TIMEOUT_S) * 1000),
             "request.timeout.ms": int(self.timeout_s * 1000),
             "message.max.bytes": self.message_bytes_max,

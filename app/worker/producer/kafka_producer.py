@@ -1,11 +1,12 @@
 """The Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements on the event loop.
 
-    few records out:   send() -> librdkafka's queue     poll thread: flush -> acks -> deque -> one wake-up of the loop
-    many:              send() -> librdkafka's queue     event loop: a tick every millisecond -> poll -> acks
+    few records out:   send() -> librdkafka             poll thread: flush -> acks -> deque -> one wake-up of the loop
+    many:              send() -> gathered -> librdkafka     event loop: a tick every millisecond -> poll -> acks
 
-Linger adapts. While few records are out, the poll thread waits in `flush`, which makes librdkafka send at once, so a
-single event does not wait. From a dozen on, records gather for up to `linger_ms`, and the event loop takes the
-acknowledgements itself: passing a few at a time between threads would cost two context switches each.
+Linger adapts. While few records are out, librdkafka gets each at once, and sends it at once. From a dozen on, records
+gather here for up to `linger_ms` and are handed over together, so that they share requests and wake librdkafka's thread
+once instead of once for each partition. Then the event loop also takes the acknowledgements itself: passing a few at a
+time between threads would cost two context switches each.
 
 A fatal error (an idempotent producer can have one) makes a client unusable: every waiting record fails as unavailable,
 and a new client replaces it; `app/worker/producer/client` has the states of a client. Any call can raise such an error:
@@ -42,7 +43,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.worker.producer.ages import Identity, StoredAgain, identity_of
-from app.worker.producer.client import ClientState, ProducerClient
+from app.worker.producer.client import ClientState, ProducerClient, purge_all
 from app.worker.producer.config import TOO_LARGE, ProducerConfig, failure, is_fatal
 from app.worker.producer.one_by_one import OneByOne
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
@@ -53,7 +54,8 @@ log = structlog.get_logger(__name__)
 
 _FEW = 12  # records out below which nothing lingers
 _PROBE_S = 1.0
-_TICK_S = 0.001
+_TICK_MS = 1.0
+_TICK_S = _TICK_MS / 1000
 _LEFT_ALONE_S = 0.1  # how long the poll thread waits between checks while the loop polls
 _QUIET_TICKS = 50  # ticks with few records out until the poll thread takes over again
 _RETIRING_POLL_S = 0.02
@@ -68,6 +70,8 @@ class Poller(Enum):
 
 
 _THREAD = Poller.THREAD
+#: The arguments of `send`, with the partition last.
+_Gathered = tuple[str, bytes | None, bytes | None, Headers, Stored, int]
 
 
 class KafkaProducer:
@@ -91,6 +95,9 @@ class KafkaProducer:
         self._outstanding = 0
         self._poller = Poller.THREAD
         self._quiet_ticks = 0  # ticks in a row with few records out
+        self._gathered: list[_Gathered] = []  # handed over together; none while the poll thread is the poller
+        self._gather_ticks = int(config.linger_ms / _TICK_MS)
+        self._ticks = 0  # since the last hand-over
         self._work = threading.Event()
         self._resting = False  # the poll thread sleeps until `_work` is set; only that thread changes it
         self._stopping = False
@@ -119,9 +126,10 @@ class KafkaProducer:
         self._work.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5.0)
+        self._hand_over()
         clients = [client for client in (self._client, *self._former) if client is not None]
         if self._outstanding:
-            _purge(clients)
+            purge_all(clients)
             self._drain_acks()
         await self._one_by_one.stop(max(0.0, end - loop.time()))
         self._client, self._former = None, []
@@ -144,6 +152,32 @@ class KafkaProducer:
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int = -1
     ) -> None:
         """See `Produce.send`."""
+        if self._poller is not _THREAD and self._gather_ticks:
+            self._gathered.append((topic, value, key, headers, done, partition))
+            self._outstanding += 1
+            return
+        self._produce(topic, value, key, headers, done, partition)
+        if self._outstanding >= _FEW and self._poller is _THREAD:
+            self._poller = Poller.LOOP
+            self._quiet_ticks = self._ticks = 0
+            self._later(_TICK_S, self._tick)
+        elif self._resting:
+            self._work.set()
+
+    def _hand_over(self) -> None:
+        """Pass the gathered records on. Never raises: an error of one caller must not affect the records after it."""
+        self._ticks = 0
+        gathered, self._gathered = self._gathered, []
+        self._outstanding -= len(gathered)
+        for record in gathered:
+            try:
+                self._produce(*record)
+            except Exception:
+                log.exception("the callback for a rejected record failed", topic=record[0])
+
+    def _produce(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int
+    ) -> None:
         client = self._client
         if client is None:
             done(ProduceFailure(ProduceProblem.UNAVAILABLE, "the producer is not started, or stopped"))
@@ -155,26 +189,22 @@ class KafkaProducer:
             client.produce(topic, value, key, partition, on_delivery=acknowledged, headers=pairs)
         except BufferError:
             done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
-            return
         except KafkaException as problem:
             error = problem.args[0]
             if is_fatal(error):
                 client.fail(error.str())
                 self._work.set()
             done(failure(error))
-            return
-        self._outstanding += 1
-        generation[0] += 1
-        if self._resting:
-            self._work.set()
-        elif self._outstanding >= _FEW and self._poller is _THREAD:
-            self._poller = Poller.LOOP
-            self._quiet_ticks = 0
-            self._later(_TICK_S, self._tick)
+        else:
+            self._outstanding += 1
+            generation[0] += 1
 
     def _tick(self) -> None:
-        """Take acknowledgements on the event loop under load: waking the loop from the poll thread for every few of
-        them costs more than everything else on their way back."""
+        """Hand records over, and take acknowledgements on the event loop under load: waking the loop from the poll
+        thread for every few of them costs more than everything else on their way back."""
+        self._ticks += 1
+        if self._ticks >= self._gather_ticks:
+            self._hand_over()
         try:
             acks = self._take_acks()
         except Exception as problem:  # ends the process, as it would in the poll thread
@@ -206,6 +236,7 @@ class KafkaProducer:
     def _end_ticks(self) -> None:
         """Let the poll thread take acknowledgements again."""
         self._poller = Poller.THREAD
+        self._hand_over()
         self._work.set()
 
     def _drain_acks(self) -> None:
@@ -365,13 +396,3 @@ class KafkaProducer:
         for client in self._former:
             client.wind_up(now_s)
         self._former = [client for client in self._former if client.state is not ClientState.CLOSED]
-
-
-def _purge(clients: list[ProducerClient]) -> None:
-    """Fail their remaining records. A function of its own, so that no local variable of `stop` keeps a client alive."""
-    for client in clients:
-        client.purge()
-        try:
-            client.kafka.poll(0)
-        except KafkaException as problem:  # the fatal error for which it was replaced, once more
-            log.debug("a former client of the producer is closed", reason=problem.args[0].str())

@@ -72,7 +72,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
-        with Chromium(folder / "browser") as browser:
+        with Chromium() as browser:
             for vertices in given.vertices:
                 print(json.dumps(measure(browser, folder, vertices, given.rounds)), flush=True)
 

@@ -124,7 +124,7 @@ def _topology_scene(lab: Lab, implementation: Implementation) -> Iterator[Callab
 def _report_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
     own(implementation)
     folder = lab.new_folder("report")
-    with Chromium(folder / "browser") as browser:
+    with Chromium() as browser:
 
         def once() -> Values:
             found = analytics_report.measure(browser, folder, lab.events(_VERTICES), 1)

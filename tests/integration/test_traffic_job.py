@@ -60,7 +60,7 @@ def sent(kafka: EmbeddedKafka, make_topic: Callable[..., str], topic_name: Calla
     )
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(one.traffic_topic, 3, 1, config={"retention.ms": "-1"})])[one.traffic_topic].result(
-        30
+        180
     )
     return one
 

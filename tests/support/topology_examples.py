@@ -1,11 +1,7 @@
-"""Topologies to render and to read: a small one with everything in it, and one of any size.
-
-Plain documents with made-up numbers.
-"""
+"""A small topology to render and to read, with everything in it: a plain document with made-up numbers."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 from analytics.topology.model.document import (
@@ -31,7 +27,7 @@ NOW_S = 1_790_000_000.0
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'{{7*7}}"  #: a source may be any text
 
 
-def edge(kind: Flow, source: str, target: str, rate: float | None = None, health: Health = Health.OK) -> Edge:
+def _edge(kind: Flow, source: str, target: str, rate: float | None = None, health: Health = Health.OK) -> Edge:
     """An edge with numbers that fit its rate over a minute."""
     if rate is None:
         return Edge(edge_id(kind, source, target), source, target, kind, health)
@@ -93,18 +89,18 @@ def _vertices() -> list[Vertex]:
 
 def _edges() -> list[Edge]:
     return [
-        edge(Flow.PUBLISHES, "source:/web", SHOP, 20.0),
-        edge(Flow.PUBLISHES, f"source:{HOSTILE}", SHOP, 0.1),
-        edge(Flow.SUBSCRIBES, SHOP, "subscription:shop/billing", 22.5),
-        edge(Flow.DELIVERS, "subscription:shop/billing", "uri:http://billing.shop", 22.4),
-        edge(Flow.REPLIES, "subscription:shop/billing", BILLS, 2.5),
-        edge(Flow.DEAD_LETTERS, "subscription:shop/billing", "uri:http://graveyard.shop/dead", 0.1),
-        edge(Flow.SUBSCRIBES, BILLS, "subscription:shop/echo", 2.5, Health.DEGRADED),
-        edge(Flow.DELIVERS, "subscription:shop/echo", "uri:http://echo.shop", 2.5, Health.DEGRADED),
-        edge(Flow.REPLIES, "subscription:shop/echo", SHOP, 2.4),
-        edge(Flow.DEAD_LETTERS, "subscription:shop/echo", "dlq:shop/orders", 0.1, Health.DEGRADED),
-        edge(Flow.SUBSCRIBES, "broker:shop/main", "trigger:shop/audit"),
-        edge(Flow.DELIVERS, "trigger:shop/audit", "uri:http://billing.shop"),
+        _edge(Flow.PUBLISHES, "source:/web", SHOP, 20.0),
+        _edge(Flow.PUBLISHES, f"source:{HOSTILE}", SHOP, 0.1),
+        _edge(Flow.SUBSCRIBES, SHOP, "subscription:shop/billing", 22.5),
+        _edge(Flow.DELIVERS, "subscription:shop/billing", "uri:http://billing.shop", 22.4),
+        _edge(Flow.REPLIES, "subscription:shop/billing", BILLS, 2.5),
+        _edge(Flow.DEAD_LETTERS, "subscription:shop/billing", "uri:http://graveyard.shop/dead", 0.1),
+        _edge(Flow.SUBSCRIBES, BILLS, "subscription:shop/echo", 2.5, Health.DEGRADED),
+        _edge(Flow.DELIVERS, "subscription:shop/echo", "uri:http://echo.shop", 2.5, Health.DEGRADED),
+        _edge(Flow.REPLIES, "subscription:shop/echo", SHOP, 2.4),
+        _edge(Flow.DEAD_LETTERS, "subscription:shop/echo", "dlq:shop/orders", 0.1, Health.DEGRADED),
+        _edge(Flow.SUBSCRIBES, "broker:shop/main", "trigger:shop/audit"),
+        _edge(Flow.DELIVERS, "trigger:shop/audit", "uri:http://billing.shop"),
     ]
 
 
@@ -165,45 +161,6 @@ def small() -> Topology:
                 Island(1, 12, 2, 22.6, ("broker:shop/main", BILLS, SHOP)),
                 Island(2, 1, 1, 0.0, ("channel:attic/forgotten",)),
             ),
-        )
-    )
-
-
-def large(subscriptions: int, namespaces: int = 20, seed: int = 1) -> Topology:
-    """About `2.2 * subscriptions` vertices and `3 * subscriptions` edges, no findings."""
-    chance = random.Random(seed)
-    vertices: list[Vertex] = []
-    edges: list[Edge] = []
-    for number in range(max(1, subscriptions // 5)):
-        namespace, name = f"team-{number % namespaces}", f"channel-{number}"
-        channel = _channel(f"channel:{namespace}/{name}", namespace, name, chance.choice((0.0, 1.0, 250.0)))
-        source = f"source:/{namespace}/{number}"
-        vertices += [channel, Vertex(source, Kind.SOURCE, "", source[7:], source[7:], Health.OK, island=1)]
-        edges.append(edge(Flow.PUBLISHES, source, channel.id, channel.rate))
-    channels = [one for one in vertices if one.kind is Kind.CHANNEL]
-    for number in range(subscriptions):
-        channel = channels[number % len(channels)]
-        health = chance.choices((Health.OK, Health.DEGRADED, Health.FAILED), (95, 4, 1))[0]
-        one = f"subscription:{channel.namespace}/s-{number}"
-        vertices.append(
-            Vertex(one, Kind.SUBSCRIPTION, channel.namespace, f"s-{number}", one[13:], health, lag=number % 7, island=1)
-        )
-        vertices.append(_uri(f"http://s-{number}.{channel.namespace}", Kind.SUBSCRIBER, health, channel.rate or 0.0))
-        edges.append(edge(Flow.SUBSCRIBES, channel.id, one, channel.rate, health))
-        edges.append(edge(Flow.DELIVERS, one, vertices[-1].id, channel.rate, health))
-        if number % 10 == 0:
-            edges.append(edge(Flow.REPLIES, one, chance.choice(channels).id, 0.5))
-    return with_totals(
-        Topology(
-            generated_at=NOW_S,
-            instance="penstock",
-            namespace="",
-            window=Window(NOW_S - 60, NOW_S),
-            tier=Tier.DELTAS,
-            engine="local",
-            method=("Made up.",),
-            vertices=tuple(sorted(vertices, key=lambda v: v.id)),
-            edges=tuple(sorted(edges, key=lambda e: e.id)),
         )
     )
 

@@ -24,7 +24,8 @@ from app.cli.topology import Shape, finish
 from app.operations.topology.reading import TopologyQuery
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta
-from tests.support.topology_examples import HOSTILE, large, small
+from tests.support.topologies import large
+from tests.support.topology_examples import HOSTILE, small
 
 
 def hostile() -> Topology:
@@ -44,7 +45,7 @@ def test_mermaid_has_every_vertex_and_nothing_that_could_be_markup() -> None:
 
 
 def test_a_large_mermaid_is_cut_and_says_so() -> None:
-    text = mermaid(large(1000))
+    text = mermaid(large(2_000))
     assert text.count("-->") + text.count(".->") == MERMAID_EDGES_MAX
     assert f"%% the {MERMAID_EDGES_MAX} busiest of " in text
 

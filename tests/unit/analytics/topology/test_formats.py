@@ -29,7 +29,7 @@ from analytics.topology.model.document import Topology
 from tests.support import topologies
 from tests.support.planted_faults import World
 from tests.support.profiles import examples
-from tests.support.topology_examples import large, small
+from tests.support.topology_examples import small
 
 SCHEMAS = Path(__file__).parents[3] / "data" / "schemas"
 
@@ -52,7 +52,7 @@ SAMPLES: dict[str, Callable[[], Topology]] = {
     "small": small,
     "hostile": topologies.hostile,
     "namesakes": namesakes,
-    "large": lambda: large(300),
+    "large": lambda: topologies.large(600),
     "partial": lambda: replace(small(), partial=True),
 }
 BACKSTAGE = {

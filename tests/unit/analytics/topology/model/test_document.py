@@ -8,11 +8,12 @@ import orjson
 import pytest
 
 from analytics.topology.model.document import UnreadableTopology, from_json, to_json
-from tests.support.topology_examples import large, small
+from tests.support.topologies import large
+from tests.support.topology_examples import small
 
 
 def test_a_document_survives_its_file() -> None:
-    for topology in (small(), large(50)):
+    for topology in (small(), large(120)):
         assert from_json(to_json(topology)) == topology
 
 

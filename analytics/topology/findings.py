@@ -317,8 +317,7 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
                 f"{name(one.first)} of {name(one.via)}, then {name(one.second)}, {one.hops} channels later."
                 for one in some
             ),
-            "Ignore this if it is intended. If the subscriber counts or bills, give the later subscription another "
-            "URI.",
+            "Ignore this if intended. If the subscriber counts or bills, give the later subscription another URI.",
             tuple(edge_id(Flow.DELIVERS, id_, target) for id_ in objects),
         )
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from app.local.kafka import EmbeddedKafka
 from app.operations.manifests import crd_file
 from knative.resources.kinds import OURS
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import install
+from tests.support.kube.penstock import PenstockInCluster
 from tests.support.prepared import preload
 
 preload("controller.cluster")  # for resources of a cluster: takes a second
@@ -40,3 +43,9 @@ def make_namespace(kube: KubeCluster) -> Callable[[], str]:
         return name
 
     return make
+
+
+@pytest.fixture
+def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
+    """An installation in a namespace of its own, with events in the shared Kafka."""
+    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from app.local.kafka import EmbeddedKafka
-from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
@@ -16,11 +13,6 @@ from tests.system.sending import post
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def trigger(penstock: PenstockInCluster, name: str, broker: str, uri: str, **filters: str) -> None:

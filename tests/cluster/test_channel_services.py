@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.local.kafka import EmbeddedKafka
 from tests.support.kube.client import resource_path
-from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import PenstockInCluster
 from tests.system.sending import PLAIN, exchange, request
 
@@ -17,11 +14,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 HOST = "penstock-ingress.penstock.svc.cluster.local"
 TAKEN = ("True", "ServiceNotWritten")
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def path(penstock: PenstockInCluster, channel: str) -> str:

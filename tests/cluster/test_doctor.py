@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 Rows = dict[str, list[tuple[str, str]]]
 
 
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
-
-
 def _doctor(penstock: PenstockInCluster, env: Mapping[str, str] | None = None) -> tuple[int, Rows]:
     """The exit code, and check -> (level, what was found)."""
     with penstock.command("doctor", "-o", "json", env=env) as command:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
-from app.local.kafka import EmbeddedKafka
 from app.operations.contract_snapshot import read_contract
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from tests.support.kube.client import KubeClient, resource_path
@@ -21,11 +19,6 @@ from tests.support.processes import Worker
 from tests.system.sending import exchange, request
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def said(found: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.local.kafka import EmbeddedKafka
-from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
@@ -17,11 +14,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 BROKERS = 300
 NAMESPACES = 50
 INGRESS = {"PENSTOCK_INGRESS_URL": "http://ingress.test"}
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def _lease(penstock: PenstockInCluster) -> tuple[str, int]:

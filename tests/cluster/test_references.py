@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.local.kafka import EmbeddedKafka
 from tests.support.kube.client import path_of, resource_path
-from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import OPEN_SCHEMA, definition, rbac
 from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
@@ -23,11 +20,6 @@ SEQUENCE = definition(FLOWS, "Sequence", OPEN_SCHEMA, subresources={"status": {}
 SINK = {"ref": {"apiVersion": CHANNELS, "kind": "KafkaChannel", "name": "failed"}}
 MISSING = ("False", "DeadLetterSinkNotResolved")
 RESOLVED = ("True", "")
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def test_a_dead_letter_sink_that_comes_late(penstock: PenstockInCluster) -> None:

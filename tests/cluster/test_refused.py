@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.local.kafka import EmbeddedKafka
-from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import controller_rules
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, LIMIT_S, PenstockInCluster
 from tests.support.processes import Worker, get
@@ -20,11 +17,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 FINALIZER = ("False", "FinalizerForbidden")
 _TROUBLES = re.compile(r'^penstock_api_server_troubles{what="(\w+)"} (\S+)$', re.MULTILINE)
 INGRESS = {"PENSTOCK_INGRESS_URL": "http://ingress.test"}
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def _may_not(penstock: PenstockInCluster, *resources: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 #: Core's kind, as far as it matters here: that it is there.
 CHANNEL_KIND = definition("messaging.knative.dev/v1", "Channel", {"type": "object"})
-
-
-@pytest.fixture
-def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
-    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
 
 
 def entry(uid: str, name: str, uri: str, generation: int = 1) -> dict[str, Any]:

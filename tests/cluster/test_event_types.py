@@ -9,6 +9,7 @@ import pytest
 
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
+from app.local.kafka import EmbeddedKafka
 from app.operations.contract_snapshot import read_contract
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from tests.support.kube.client import KubeClient, resource_path

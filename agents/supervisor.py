@@ -172,7 +172,7 @@ class Supervisor:
             self._context.fatal(problem)
 
     async def _apply(self, wanted: dict[str, Subscription]) -> None:
-        stopped = {uid: one for uid, one in wanted.items() if one.stopped}
+        stopped = {uid: subscription for uid, subscription in wanted.items() if subscription.stopped}
         if stopped != self._stopped:
             before, self._stopped = self._stopped, stopped
             self._have_changed(before, stopped)

@@ -75,14 +75,14 @@ def _positive(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    names = "\n".join(f"  {one.name:24} {one.about}" for one in MEASURES)
+    names = "\n".join(f"  {measure.name:24} {measure.about}" for measure in MEASURES)
     found = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure Penstock: CPU, rates, memory, delays, and what is lost or repeated.",
         epilog=f"measures:\n{names}\n\nHow to read the figures, and what an implementation is: benchmarks/README.md",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    choices = [one.name for one in MEASURES]
+    choices = [measure.name for measure in MEASURES]
     found.add_argument(
         "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be repeated"
     )
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     given = parser().parse_args(arguments)
     console = wide_console()
-    measures = [one for one in MEASURES if not given.only or one.name in given.only]
+    measures = [measure for measure in MEASURES if not given.only or measure.name in given.only]
     implementations = [given.implementation, *([given.beside] if given.beside else [])]
     rounds = given.rounds or (1 if given.quick else ROUNDS)
     started_s = time.monotonic()
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted; no file was written")
         return 130
-    return conclude(given.output, [one.name for one in implementations], found, say, console)
+    return conclude(given.output, [implementation.name for implementation in implementations], found, say, console)
 
 
 if __name__ == "__main__":

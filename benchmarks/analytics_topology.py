@@ -67,7 +67,7 @@ def inputs_of(edges: int, seed: int = 1) -> Inputs:
         now=NOW_S,
         channels=channels,
         subscriptions=subscriptions,
-        states={one.uid: ready for one in subscriptions},
+        states={subscription.uid: ready for subscription in subscriptions},
         traffic=[*accepted, *_settled(subscriptions, sent)],
         arrivals=arrivals,
         window=Window(NOW_S - 600, NOW_S),
@@ -135,14 +135,14 @@ def _settled(subscriptions: list[Subscription], sent: dict[str, int]) -> Iterato
 def fleet_of(pairs: int, contract: Inputs, spark: SparkSession | None) -> Inputs:
     """So many pairs of a source and a channel of the contract."""
     sums = _by_spark(spark, pairs, contract) if spark is not None else _by_tables(pairs, contract)
-    settled = [one for one in contract.traffic if not one.accepted]
+    settled = [traffic for traffic in contract.traffic if not traffic.accepted]
     return replace(contract, traffic=[*sums[0], *settled], arrivals=sums[1])
 
 
 def _by_tables(pairs: int, contract: Inputs) -> Sums:
     summing = Summing()
-    namespaces = pa.array([one.namespace for one in contract.channels])
-    names = pa.array([one.name for one in contract.channels])
+    namespaces = pa.array([channel.namespace for channel in contract.channels])
+    names = pa.array([channel.name for channel in contract.channels])
     sources = pa.array([f"/fleet/vehicle/{number}" for number in range(_SOURCES)])
     types = pa.array([f"fleet.vehicle.{number}" for number in range(3)])
     for begin in range(0, pairs, _BATCH):

@@ -190,7 +190,9 @@ def main() -> None:
             found = json.loads(done.stdout.splitlines()[-1])
         from analytics.traffic.read import read_windows
 
-        counted = {(one.start, one.type, one.source): one.counts.events for one in read_windows(root / "tables")}
+        counted = {
+            (window.start, window.type, window.source): window.counts.events for window in read_windows(root / "tables")
+        }
     print(f"{wish.records:,} records of {len(BODY)} bytes, {wish.partitions} partitions, load {os.getloadavg()[0]:.1f}")
     print(f"plain consumer  {plain_per_s:>9,.0f}/s  {plain_us:5.1f} us CPU per record")
     print(

@@ -155,11 +155,11 @@ def _changes(
 def _requests(kube: KubeCluster, penstock: PenstockInCluster) -> list[Request]:
     """Of the controller, without those that it makes in any case: its Lease."""
     user = service_account(penstock.namespace, "controller")
-    return [one for one in kube.requests() if one.user == user and one.resource != "leases"]
+    return [request for request in kube.requests() if request.user == user and request.resource != "leases"]
 
 
 def _writes(kube: KubeCluster, penstock: PenstockInCluster) -> list[Request]:
-    return [one for one in _requests(kube, penstock) if one.verb not in ("get", "list", "watch")]
+    return [request for request in _requests(kube, penstock) if request.verb not in ("get", "list", "watch")]
 
 
 def _is_quiet(kube: KubeCluster, penstock: PenstockInCluster) -> bool:

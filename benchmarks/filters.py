@@ -51,8 +51,8 @@ def _us(call: Callable[[object], object], arguments: Sequence[object], events: i
     rounds = max(1, events // len(arguments))
     began_s = time.process_time()
     for _ in range(rounds):
-        for one in arguments:
-            call(one)
+        for argument in arguments:
+            call(argument)
     return (time.process_time() - began_s) / (rounds * len(arguments)) * 1e6
 
 

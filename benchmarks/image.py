@@ -32,8 +32,8 @@ _KAFKA_LIMIT_S = 180.0
 def measure(folder: Path) -> list[Figure]:
     """Build the image and start workers from it, one after the other. Raises Failed."""
     resources, own = folder / "resources", folder / "image"
-    for one in (resources, own):
-        one.mkdir()
+    for path in (resources, own):
+        path.mkdir()
     image = Image("worker", own)
     kafka = EmbeddedKafka(folder / "kafka", port=0, jars_root=REPOSITORY / ".penstock" / "kafka")
     kafka.start(_KAFKA_LIMIT_S)

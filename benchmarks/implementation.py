@@ -87,7 +87,7 @@ class Assignment:
         """As variables; the subscriptions are in a file."""
         file = self.folder / "subscriptions.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps([asdict(one) for one in self.subscriptions], indent=1))
+        file.write_text(json.dumps([asdict(subscription) for subscription in self.subscriptions], indent=1))
         variables = {
             "BENCH_KAFKA": self.kafka,
             "BENCH_TOPIC": self.topic,

@@ -41,7 +41,7 @@ def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: s
 
 def failures(figures: Sequence[Figure], name: str) -> list[str]:
     """A sentence for each row that could not be measured."""
-    return [f"{name}: {one.row.name} was not measured: {one.error}" for one in figures if one.error]
+    return [f"{name}: {figure.row.name} was not measured: {figure.error}" for figure in figures if figure.error]
 
 
 def _target(figure: Figure) -> str:

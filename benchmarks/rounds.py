@@ -75,7 +75,7 @@ def run(
         runners: list[_Runner] = []
         try:
             with ExitStack() as stack:
-                runners = [_Runner(measure, lab, one, stack, say) for one in implementations]
+                runners = [_Runner(measure, lab, implementation, stack, say) for implementation in implementations]
                 for number in range(1 if measure.once and not asked else rounds):
                     for runner in runners if number % 2 == 0 else reversed(runners):
                         runner.round()

@@ -26,10 +26,12 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     elected: list[LeaseElection] = []
 
     def has_lease() -> bool:
-        return any(one.has_lease for one in elected)
+        return any(lease_election.has_lease for lease_election in elected)
 
     def problem() -> str:
-        return next((f"{one.problem}; {ASK_DOCTOR}" for one in elected if one.problem), "")
+        return next(
+            (f"{lease_election.problem}; {ASK_DOCTOR}" for lease_election in elected if lease_election.problem), ""
+        )
 
     traffic = Traffic(config.kafka, kafka_names.traffic_topic(config.instance)) if config.traffic else None
     source = ClusterSource(
@@ -52,7 +54,11 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     sink = ClusterStatus(api, live, has_lease, me)
 
     def troubles() -> list[Trouble]:
-        return [*(trouble for one in elected for trouble in one.troubles()), *source.troubles(), *sink.troubles()]
+        return [
+            *(trouble for lease_election in elected for trouble in lease_election.troubles()),
+            *source.troubles(),
+            *sink.troubles(),
+        ]
 
     # The Lease alone fences what is written to the API server; what else needs the lock in Kafka is not done without.
     return Place(source, sink, elect, api.open, api.close, has_lease, problem, troubles)

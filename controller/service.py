@@ -327,17 +327,19 @@ class Controller:
         given_up: tuple[Removal, ...] = ()
         for action in decided:
             if isinstance(action, RecordCreations):
-                others = {uid: one for uid, one in state.creations.items() if uid not in world.creations}
-                state = replace(state, creations={**others, **{one.uid: one for one in action.creations}})
+                others = {uid: removal for uid, removal in state.creations.items() if uid not in world.creations}
+                state = replace(
+                    state, creations={**others, **{creation.uid: creation for creation in action.creations}}
+                )
                 given_up = action.given_up
         await self._state.write(state)
-        for one in given_up:
+        for removal in given_up:
             log.warning(
                 "a resource is gone without having been deleted; its topics are kept, delete them if they are not "
                 "needed",
-                kind=one.kind,
-                resource=one.label,
-                topics=", ".join(one.topics),
+                kind=removal.kind,
+                resource=removal.label,
+                topics=", ".join(removal.topics),
             )
 
     def _find_foreign(self, term: Term) -> None:

@@ -92,10 +92,10 @@ class Term:
         secrets = False
         for name in self.workers.keys() | workers.keys():
             before, after = self.workers.get(name), workers.get(name)
-            rows, others = (one.subscriptions if one is not None else {} for one in (before, after))
+            rows, others = (status.subscriptions if status is not None else {} for status in (before, after))
             if (name in fresh) is not (name in self.fresh):
                 self.dirty |= rows.keys() | others.keys()
-                secrets |= any(one is not None and bool(one.secrets) for one in (before, after))
+                secrets |= any(status is not None and bool(status.secrets) for status in (before, after))
             elif rows is not others:
                 self.dirty |= changed(rows, others)
             secrets |= (before.secrets if before is not None else {}) != (after.secrets if after is not None else {})

@@ -64,7 +64,7 @@ class Found:
     @property
     def errors(self) -> tuple[FileProblem, ...]:
         """The problems that keep a resource from being served as its author intended."""
-        return tuple(one for one in self.problems if one.suspected_typo or not one.ignored)
+        return tuple(problem for problem in self.problems if problem.suspected_typo or not problem.ignored)
 
 
 def validate(config: ControllerConfig) -> Found:
@@ -74,13 +74,16 @@ def validate(config: ControllerConfig) -> Found:
     snapshot = directory.scan()
     objects = Identities().assign(snapshot, (), ())
     world = World(objects=objects, observed=_there_already(objects), now=time.time())
-    written = {one.key: one for one in snapshot.objects}
+    written = {object_.key: object_ for object_ in snapshot.objects}
     problems = [*snapshot.problems, *_other_classes(snapshot.objects), *_of_nothing(snapshot.objects)]
     # Brokers have addresses only where an ingress is; which one is not a matter of the files.
     for action in _settle(world, replace(config, ingress_url=config.ingress_url or "http://ingress")):
         if isinstance(action, WriteStatus):
             problems += _refused(action, written[action.kind, action.namespace, action.name])
-    return Found(snapshot.objects, tuple(sorted(problems, key=lambda one: (one.file, one.line, one.field))))
+    return Found(
+        snapshot.objects,
+        tuple(sorted(problems, key=lambda file_problem: (file_problem.file, file_problem.line, file_problem.field))),
+    )
 
 
 def _other_classes(objects: Iterable[Written]) -> list[FileProblem]:
@@ -115,8 +118,10 @@ def _of_nothing(objects: Iterable[Written]) -> list[FileProblem]:
 
 def _there_already(objects: Iterable[AnyObject]) -> ObservedKafka:
     """The topics that brokers name instead of having one created."""
-    brokers = (one.resource for one in objects if isinstance(one.resource, Broker))
-    return ObservedKafka(topics={one.external_topic: ObservedTopic(1, 1) for one in brokers if one.external_topic})
+    brokers = (object_.resource for object_ in objects if isinstance(object_.resource, Broker))
+    return ObservedKafka(
+        topics={broker.external_topic: ObservedTopic(1, 1) for broker in brokers if broker.external_topic}
+    )
 
 
 def _settle(world: World, config: ControllerConfig) -> list[Action]:
@@ -142,8 +147,8 @@ def _granted(world: World, step: Action) -> World:
     if isinstance(step, PublishChannel):
         return replace(world, channels={**world.channels, step.channel.uid: step.channel})
     if isinstance(step, PublishSubscription):
-        one = step.subscription
-        return replace(world, subscriptions={**world.subscriptions, one.uid: one})
+        subscription = step.subscription
+        return replace(world, subscriptions={**world.subscriptions, subscription.uid: subscription})
     if isinstance(step, RememberSeek) and step.seek.is_over:
         return replace(world, seeks={**world.seeks, step.seek.id: step.seek})
     return world  # other actions change or remove existing things, and here everything is new

@@ -105,7 +105,7 @@ class View:
             or asked
             or active(self._executor.seeks.values())
             or self._status.requests
-            or any(one is not None and isinstance(one.resource, ResetOffset) for one in resets)
+            or any(reset is not None and isinstance(reset.resource, ResetOffset) for reset in resets)
         )
 
     def take_apart(self, term: Term) -> None:

@@ -60,7 +60,10 @@ class ContractTable:
     @property
     def unsupported_text(self) -> str:
         """The subscriptions that this version cannot serve, with reasons; "" = none."""
-        return "; ".join(f"{one.kind} {one.label} {one.reason}" for _, one in sorted(self.unsupported.items()))
+        return "; ".join(
+            f"{unsupported.kind} {unsupported.label} {unsupported.reason}"
+            for _, unsupported in sorted(self.unsupported.items())
+        )
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the topic has been read to its end, and after each later change."""

@@ -48,30 +48,30 @@ def details(
     )
     reported = [(worker.worker, worker.stats.get(uid, _NOTHING)) for worker in fresh]
     heads = sorted(
-        ((worker, head) for worker, one in reported for head in one.heads),
+        ((worker, head) for worker, stats in reported for head in stats.heads),
         key=lambda pair: (-pair[1].attempts, pair[1].partition, pair[1].offset),
     )
-    errors = [(worker, one.last_error) for worker, one in reported if one.last_error is not None]
+    errors = [(worker, stats.last_error) for worker, stats in reported if stats.last_error is not None]
     return SubscriberDetails(
         status=status,
         subscription=subscription,
         owners=tuple((w.worker, w.subscriptions[uid].partitions) for w in fresh if w.subscriptions[uid].partitions),
-        in_flight=sum(one.in_flight for _, one in reported),
-        retrying=sum(one.retrying for _, one in reported),
-        lag=sum(one.lag for _, one in reported),
-        lag_s=_lag_s([one for _, one in reported], now),
-        delivered_per_s=sum(one.delivered_per_s for _, one in reported),
+        in_flight=sum(stats.in_flight for _, stats in reported),
+        retrying=sum(stats.retrying for _, stats in reported),
+        lag=sum(stats.lag for _, stats in reported),
+        lag_s=_lag_s([stats for _, stats in reported], now),
+        delivered_per_s=sum(stats.delivered_per_s for _, stats in reported),
         heads=tuple(heads[:FAILING_MAX]),
         next_attempt=min((head.next_attempt for _, head in heads if head.next_attempt), default=None),
         last_error=max(errors, key=lambda pair: pair[1].time, default=None),
-        throttled=tuple(worker for worker, one in reported if one.throttled),
+        throttled=tuple(worker for worker, stats in reported if stats.throttled),
         as_of=min((worker.time for worker in fresh), default=None),
     )
 
 
 def _lag_s(stats: list[SubscriptionStats], now: float) -> float | None:
-    oldest = min((one.oldest for one in stats if one.oldest), default=None)
+    oldest = min((stat.oldest for stat in stats if stat.oldest), default=None)
     if oldest is not None:
         return max(0.0, now - oldest)
     # With lag, but without an event in memory, the age is not known.
-    return None if any(one.lag for one in stats) else 0.0
+    return None if any(stat.lag for stat in stats) else 0.0

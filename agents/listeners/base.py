@@ -111,7 +111,7 @@ class Hooks:
 def _overridden(listeners: Sequence[DeliveryListener], name: str) -> list[Any]:
     """The bound methods of this name, without those of the base class."""
     base = getattr(DeliveryListener, name)
-    return [getattr(one, name) for one in listeners if getattr(type(one), name) is not base]
+    return [getattr(listener, name) for listener in listeners if getattr(type(listener), name) is not base]
 
 
 def _each(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:

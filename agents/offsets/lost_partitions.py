@@ -35,8 +35,8 @@ def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged
         if offset < start or offset in settled:
             continue
         sides: tuple[OffsetMetadata | OffsetTracker, ...] = (kept, known)
-        attempts[offset] = made = max(one.attempts.get(offset, 0) for one in sides)
-        times = [one.due[offset] for one in sides if one.attempts.get(offset) == made and offset in one.due]
+        attempts[offset] = made = max(side.attempts.get(offset, 0) for side in sides)
+        times = [side.due[offset] for side in sides if side.attempts.get(offset) == made and offset in side.due]
         if times:
             due[offset] = max(times)
     merged = OffsetMetadata(settled, attempts, due)

@@ -107,12 +107,12 @@ class Throttle:
         self.left: float = _STARTS
         self.others = False  #: set it when a subscription that is not failing has something to start
 
-    def wait(self, one: Throttled) -> None:
+    def wait(self, throttled: Throttled) -> None:
         """Queue a scheduler that has more to start than it may now; one of the next ticks calls it."""
-        if one.throttled:
+        if throttled.throttled:
             return
-        one.throttled = True
-        self._waiting.append(one)
+        throttled.throttled = True
+        self._waiting.append(throttled)
         if not self._ticking:
             self._tick_again()
 
@@ -143,11 +143,11 @@ class Throttle:
         waiting, self._waiting = self._waiting, deque()
         share = max(1.0, budget // len(waiting))
         while waiting and budget >= 1.0:
-            one = waiting.popleft()
-            one.throttled = False
+            throttled = waiting.popleft()
+            throttled.throttled = False
             self.left = granted = min(share, budget)
             try:
-                one.start_ready()
+                throttled.start_ready()
             except Exception as problem:  # the loop only logs what a timer raises
                 self._fatal(problem)
             budget -= granted - self.left

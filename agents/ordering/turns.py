@@ -68,14 +68,14 @@ class Turns:
         self._of_a_turn = _STARTS
         self.left: float = _STARTS
 
-    def wait(self, one: Pumping) -> None:
+    def wait(self, pumping: Pumping) -> None:
         """Queue a scheduler that has more to start than it may now; the next turn calls it."""
-        if one.waits:
+        if pumping.waits:
             return
-        one.waits = True
+        pumping.waits = True
         if not self._waiting and self._turned is None:
             self._soon(self._turn)
-        self._waiting.append(one)
+        self._waiting.append(pumping)
 
     def _turn(self) -> None:
         now = self._clock()
@@ -84,11 +84,11 @@ class Turns:
         waiting, self._waiting = self._waiting, deque()
         self._turned = now if waiting else None
         share = max(1, self._of_a_turn // max(1, len(waiting)))
-        for one in waiting:
-            one.waits = False
+        for pumping in waiting:
+            pumping.waits = False
             self.left = share
             try:
-                one.start_ready()
+                pumping.start_ready()
             except Exception as problem:  # the loop only logs what a callback raises
                 self._fatal(problem)
         self.left = 0 if self._waiting else self._of_a_turn  # 0 while some want more: the others have to queue too

@@ -139,7 +139,7 @@ class CatchUp:
             if messages:
                 heard = now
                 # What is left of an earlier turn belongs to other positions.
-                mine = [one for one in messages if one.partition() == number or one.partition() is None]
+                mine = [message for message in messages if message.partition() == number or message.partition() is None]
                 found = decode(mine, {number: head})
                 if found.out_of_range:
                     self._out_of_range(consumer, thread, number, head.tracker.fetched)

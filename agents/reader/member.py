@@ -299,10 +299,10 @@ class Member:
             return silent and bool(left)
 
     async def _commit_now(self, states: list[PartitionState]) -> set[int]:
-        one, losses = self.subscription, self._losses
+        subscription, losses = self.subscription, self._losses
         # They are not in `states` any more, or never were. After a loss, a confirmation is one for other partitions.
         return await self._group_offsets.commit_now(
-            one.group, offsets(states), lambda: self._may_commit and self._losses == losses, one.label
+            subscription.group, offsets(states), lambda: self._may_commit and self._losses == losses, subscription.label
         )
 
     async def lose(self, numbers: Sequence[int], drain_s: float) -> None:

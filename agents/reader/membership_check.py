@@ -62,7 +62,7 @@ class MembershipCheck:
     def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """The callback of the client."""
         asked, self._asked = self._asked, 0.0
-        problem = error or next((one.error for one in partitions if one.error is not None), None)
+        problem = error or next((partition.error for partition in partitions if partition.error is not None), None)
         if problem is None:
             self._confirmed(asked)
         else:

@@ -37,16 +37,17 @@ class ReplacedTopics:
     def judge(self, subscriptions: Collection[Subscription], ids: Mapping[str, str]) -> dict[str, str]:
         """uid -> reason, where this answer (topic -> id) shows the same mismatch as the one before."""
         mismatched = {
-            one.uid: found
-            for one in subscriptions
-            if one.topic_id and (found := ids.get(one.topic, "")) and found != one.topic_id
+            subscription.uid: found
+            for subscription in subscriptions
+            if subscription.topic_id and (found := ids.get(subscription.topic, "")) and found != subscription.topic_id
         }
         confirmed = {uid for uid, found in mismatched.items() if self._mismatched.get(uid) == found}
         self._mismatched = mismatched
         return {
-            one.uid: f"topic {one.topic} was deleted and created again (id {one.topic_id}, now {mismatched[one.uid]})"
-            for one in subscriptions
-            if one.uid in confirmed
+            subscription.uid: f"topic {subscription.topic} was deleted and created again (id "
+            f"{subscription.topic_id}, now {mismatched[subscription.uid]})"
+            for subscription in subscriptions
+            if subscription.uid in confirmed
         }
 
 
@@ -86,7 +87,7 @@ class TopicIdentity:
         try:
             while True:
                 await asyncio.sleep(SELDOM_S)
-                asked = {one.topic for one in self._subscriptions() if one.topic_id}
+                asked = {subscription.topic for subscription in self._subscriptions() if subscription.topic_id}
                 if asked:
                     ids = await _ids(self._admin, asked)
                     for uid, why in suspicions.judge(self._subscriptions(), ids).items():
@@ -102,7 +103,7 @@ async def _ids(admin: KafkaAdmin, topics: Collection[str]) -> dict[str, str]:
     except TimeoutError:
         log.debug("the ids of the topics are not known", reason="Kafka does not answer")
         return {}
-    return {name: one.id for name, one in found.items()}
+    return {name: topic_info.id for name, topic_info in found.items()}
 
 
 def _not_known(topic: str, problem: KafkaFailed) -> None:

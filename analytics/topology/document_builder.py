@@ -48,11 +48,11 @@ class DocumentBuilder:
 
     def build(self) -> tuple[tuple[Vertex, ...], tuple[Edge, ...]]:
         """Both sorted by id."""
-        edges = sorted(self._edges(), key=lambda one: one.id)
+        edges = sorted(self._edges(), key=lambda edge: edge.id)
         for edge in edges:
             if edge.kind in _URI_KINDS:
                 self._into[edge.target].append(edge)
-        return tuple(sorted(self._vertices(), key=lambda one: one.id)), tuple(edges)
+        return tuple(sorted(self._vertices(), key=lambda vertex: vertex.id)), tuple(edges)
 
     def counted(self) -> tuple[Iterator[Vertex], Iterator[Edge]]:
         """What totals count, one after the other: channels and subscriptions, and what these deliver."""
@@ -77,16 +77,16 @@ class DocumentBuilder:
         for consumer in facts.consumers:
             yield from self._of_consumer(consumer)
 
-    def _of_consumer(self, one: SubscriptionFacts) -> Iterator[Edge]:
-        state = self._inputs.states.get(one.subscription.uid, _NOTHING)
-        total = self._facts.settled.get(one.id, _UNCOUNTED)
+    def _of_consumer(self, facts: SubscriptionFacts) -> Iterator[Edge]:
+        state = self._inputs.states.get(facts.subscription.uid, _NOTHING)
+        total = self._facts.settled.get(facts.id, _UNCOUNTED)
         health = self._health(state, total)[0]
         size = total.counts.bytes / total.counts.events if total.counts.events else 0.0
         now = state.delivered_per_s if self._inputs.tier is Tier.STATUS and state is not _NOTHING else None
         yield Edge(
-            edge_id(Flow.SUBSCRIBES, one.channel, one.id),
-            one.channel,
-            one.id,
+            edge_id(Flow.SUBSCRIBES, facts.channel, facts.id),
+            facts.channel,
+            facts.id,
             Flow.SUBSCRIBES,
             health,
             self._count(total.counts.events),
@@ -96,9 +96,9 @@ class DocumentBuilder:
         )
         failures = total.counts.retried + total.counts.dead
         yield Edge(
-            edge_id(Flow.DELIVERS, one.id, one.target),
-            one.id,
-            one.target,
+            edge_id(Flow.DELIVERS, facts.id, facts.target),
+            facts.id,
+            facts.target,
             Flow.DELIVERS,
             Health.FAILED if failures and not total.counts.delivered else health,
             self._count(total.counts.delivered),
@@ -108,15 +108,15 @@ class DocumentBuilder:
             latency_p50_s=latency_sketch.quantile(total.latency, 0.5) if total.latency else None,
             latency_p99_s=latency_sketch.quantile(total.latency, 0.99) if total.latency else None,
         )
-        if one.reply:
-            yield Edge(edge_id(Flow.REPLIES, one.id, one.reply), one.id, one.reply, Flow.REPLIES, health)
-        if one.returns and one.returns != one.reply:
-            yield Edge(edge_id(Flow.REPLIES, one.id, one.returns), one.id, one.returns, Flow.REPLIES, health)
-        if one.dead:
+        if facts.reply:
+            yield Edge(edge_id(Flow.REPLIES, facts.id, facts.reply), facts.id, facts.reply, Flow.REPLIES, health)
+        if facts.returns and facts.returns != facts.reply:
+            yield Edge(edge_id(Flow.REPLIES, facts.id, facts.returns), facts.id, facts.returns, Flow.REPLIES, health)
+        if facts.dead:
             yield Edge(
-                edge_id(Flow.DEAD_LETTERS, one.id, one.dead),
-                one.id,
-                one.dead,
+                edge_id(Flow.DEAD_LETTERS, facts.id, facts.dead),
+                facts.id,
+                facts.dead,
                 Flow.DEAD_LETTERS,
                 self._counted_health(total.counts.dead, Health.DEGRADED),
                 self._count(total.counts.dead),
@@ -181,7 +181,7 @@ class DocumentBuilder:
 
     def _lost(self) -> Iterator[Vertex]:
         """Channels that subscriptions name and that are not in the contract."""
-        for id_ in sorted({one.channel for one in self._facts.consumers} - self._facts.channels.keys()):
+        for id_ in sorted({consumer.channel for consumer in self._facts.consumers} - self._facts.channels.keys()):
             namespace, _, name = id_.partition(":")[2].partition("/")
             why = "this channel is not in the contract"
             yield Vertex(
@@ -195,10 +195,10 @@ class DocumentBuilder:
                 island=self._island_of[id_],
             )
 
-    def _consumer(self, one: SubscriptionFacts) -> Vertex:
-        subscription = one.subscription
+    def _consumer(self, facts: SubscriptionFacts) -> Vertex:
+        subscription = facts.subscription
         state = self._inputs.states.get(subscription.uid, _NOTHING)
-        total = self._facts.settled.get(one.id, _UNCOUNTED)
+        total = self._facts.settled.get(facts.id, _UNCOUNTED)
         health, message = self._health(state, total)
         policy = subscription.delivery
         detail: dict[str, Scalar] = {
@@ -212,13 +212,13 @@ class DocumentBuilder:
             "in_flight": state.in_flight,
             "retrying": state.retrying,
         }
-        if one.filtered:
+        if facts.filtered:
             detail["filter"] = orjson.dumps(to_json(subscription.filter)).decode()
         if self._seconds > 0:
             detail.update((name, getattr(total.counts, name)) for name in OF_SUBSCRIPTIONS)
         return Vertex(
-            one.id,
-            Kind.TRIGGER if one.id.startswith("trigger:") else Kind.SUBSCRIPTION,
+            facts.id,
+            Kind.TRIGGER if facts.id.startswith("trigger:") else Kind.SUBSCRIPTION,
             subscription.namespace,
             subscription.name,
             subscription.label,
@@ -227,7 +227,7 @@ class DocumentBuilder:
             rate=self._rate(total.counts.events),
             bytes_rate=self._rate(total.counts.bytes),
             lag=state.lag,
-            island=self._island_of[one.id],
+            island=self._island_of[facts.id],
             detail=detail,
         )
 
@@ -256,7 +256,7 @@ class DocumentBuilder:
     def _destination(self, id_: str) -> Vertex:
         """A URI, or the DLQ topic of a channel."""
         edges = self._into[id_]
-        events, size = sum(one.events or 0 for one in edges), sum(one.bytes_rate or 0.0 for one in edges)
+        events, size = sum(edge.events or 0 for edge in edges), sum(edge.bytes_rate or 0.0 for edge in edges)
         rate = self._rate(events)
         kind, _, rest = id_.partition(":")
         if kind == "dlq":
@@ -269,9 +269,9 @@ class DocumentBuilder:
             island = self._island_of[id_]
             label = f"{namespace}/{name}.dlq"
             return Vertex(id_, Kind.DLQ, namespace, name, label, health, message, (), rate, size, None, island, detail)
-        roles = tuple(role for flow, role in _URI_KINDS.items() if any(one.kind is flow for one in edges))
-        health = _worst([one.health for one in edges if one.kind is not Flow.DEAD_LETTERS])
-        failures = sum(one.failures or 0 for one in edges if one.kind is Flow.DELIVERS)
+        roles = tuple(role for flow, role in _URI_KINDS.items() if any(edge.kind is flow for edge in edges))
+        health = _worst([edge.health for edge in edges if edge.kind is not Flow.DEAD_LETTERS])
+        failures = sum(edge.failures or 0 for edge in edges if edge.kind is Flow.DELIVERS)
         message = f"{failures} attempts failed" if failures else ""
         if roles == (Kind.DEAD_LETTER_SINK,):
             health, message = self._counted_health(events, Health.DEGRADED), ""

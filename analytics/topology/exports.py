@@ -57,15 +57,15 @@ def mermaid(topology: Topology) -> str:
     edges: Sequence[Edge] = topology.edges
     lines = ["flowchart LR", *([f"  %% {A_PART}"] if topology.partial else [])]
     if len(edges) > MERMAID_EDGES_MAX:
-        edges = sorted(edges, key=lambda one: (-(one.rate or 0.0), one.id))[:MERMAID_EDGES_MAX]
+        edges = sorted(edges, key=lambda edge: (-(edge.rate or 0.0), edge.id))[:MERMAID_EDGES_MAX]
         lines.append(f"  %% the {MERMAID_EDGES_MAX} busiest of {len(topology.edges)} connections")
-    shown = {one.source for one in edges} | {one.target for one in edges}
+    shown = {edge.source for edge in edges} | {edge.target for edge in edges}
     whole = len(edges) == len(topology.edges)
-    names = {one.id: f"v{number}" for number, one in enumerate(topology.vertices) if whole or one.id in shown}
-    for one in topology.vertices:
-        if one.id in names:
-            left, right, _ = _SHAPES.get(one.kind, _BOX)
-            lines.append(f'  {names[one.id]}{left}"{_mermaid_text(one.label)}"{right}')
+    names = {vertex.id: f"v{number}" for number, vertex in enumerate(topology.vertices) if whole or vertex.id in shown}
+    for vertex in topology.vertices:
+        if vertex.id in names:
+            left, right, _ = _SHAPES.get(vertex.kind, _BOX)
+            lines.append(f'  {names[vertex.id]}{left}"{_mermaid_text(vertex.label)}"{right}')
     for edge in edges:
         arrow = _ARROWS.get(edge.kind, "-- {} -->").format(f'"{edge.kind}{_rate(edge)}"')
         lines.append(f"  {names[edge.source]} {arrow} {names[edge.target]}")
@@ -82,10 +82,10 @@ def dot(topology: Topology) -> str:
     topology = without_types(topology)
     lines = ["digraph topology {", *([f"  comment={_dot_text(A_PART)};"] if topology.partial else [])]
     lines += ["  rankdir=LR;", '  node [fontname="sans-serif"];']
-    for one in topology.vertices:
-        shape = _SHAPES.get(one.kind, _BOX)[2]
-        colour = f", color={_COLOURS[one.health]}" if one.health in _COLOURS else ""
-        lines.append(f"  {_dot_text(one.id)} [label={_dot_text(plain(one.label))}, shape={shape}{colour}];")
+    for vertex in topology.vertices:
+        shape = _SHAPES.get(vertex.kind, _BOX)[2]
+        colour = f", color={_COLOURS[vertex.health]}" if vertex.health in _COLOURS else ""
+        lines.append(f"  {_dot_text(vertex.id)} [label={_dot_text(plain(vertex.label))}, shape={shape}{colour}];")
     for edge in topology.edges:
         style = ", style=dashed" if edge.kind in _ARROWS else ""
         colour = f", color={_COLOURS[edge.health]}" if edge.health in _COLOURS else ""

@@ -71,7 +71,9 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
                 found.append(finding)
     cut = sorted((rule, count) for rule, count in counts.items() if count > FINDINGS_MAX)
     more = [f"{count} findings of the rule {rule}; the first {FINDINGS_MAX} are shown." for rule, count in cut]
-    return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.rule, one.id))), more
+    return tuple(
+        sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.rule, finding.id))
+    ), more
 
 
 def _concerns(finding: Finding, namespace: str) -> bool:
@@ -119,10 +121,10 @@ def _chains(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     """A broker's replies come to all of its triggers. That a chain of them came back is known only once one was as long
     as is allowed."""
     ended = defaultdict(list)
-    for one in facts.consumers:
-        state = inputs.states.get(one.subscription.uid)
-        if one.returns and state is not None and REPLY_LOOP in state.last_error:
-            ended[one.returns].append((one.id, state.last_error))
+    for consumer in facts.consumers:
+        state = inputs.states.get(consumer.subscription.uid)
+        if consumer.returns and state is not None and REPLY_LOOP in state.last_error:
+            ended[consumer.returns].append((consumer.id, state.last_error))
     for chain in facts.joins.chains:
         came_back = sorted(ended.get(chain.broker, ()))
         objects = list(dict.fromkeys([*(id_ for id_, _ in came_back), *chain.unfiltered, *chain.filtered]))
@@ -187,26 +189,26 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             "Start a worker: penstock worker, or penstock up.",
         )
         return
-    for one in facts.consumers:
-        state = inputs.states.get(one.subscription.uid)
+    for consumer in facts.consumers:
+        state = inputs.states.get(consumer.subscription.uid)
         if state is not None and state.ready == "True":
             continue
         why = state.message if state is not None else "No worker has reported its state."
         yield Finding(
-            f"not-ready:{one.id}",
+            f"not-ready:{consumer.id}",
             "not-ready",
             Severity.CRITICAL,
-            f"{name(one.id)} is not ready",
-            (one.id, one.channel),
+            f"{name(consumer.id)} is not ready",
+            (consumer.id, consumer.channel),
             (why or "Ready is Unknown.",),
             "See `penstock status` and the workers' logs. This is normal shortly after a start or a change.",
         )
 
 
 def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
-    consumers = {one.id: one for one in facts.consumers}
-    for one in facts.joins.imbalances:
-        settled, channel = facts.settled.get(one.consumer), consumers[one.consumer].channel
+    consumers = {consumer.id: consumer for consumer in facts.consumers}
+    for imbalance in facts.joins.imbalances:
+        settled, channel = facts.settled.get(imbalance.consumer), consumers[imbalance.consumer].channel
         total = settled.counts if settled is not None else None
         parts = (
             f"{total.delivered} delivered, {total.filtered} filtered, {total.dead} dead-lettered, "
@@ -215,18 +217,18 @@ def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             else "nothing settled"
         )
         evidence = (
-            f"{one.accepted} events were accepted in {name(channel)} within {inputs.window.seconds:.0f} s.",
-            f"{name(one.consumer)}: {parts}, {one.lag} waiting.",
-            f"The tolerance is {slack(max(one.accepted, one.settled), inputs.window.seconds):.0f} events.",
+            f"{imbalance.accepted} events were accepted in {name(channel)} within {inputs.window.seconds:.0f} s.",
+            f"{name(imbalance.consumer)}: {parts}, {imbalance.lag} waiting.",
+            f"The tolerance is {slack(max(imbalance.accepted, imbalance.settled), inputs.window.seconds):.0f} events.",
         )
-        missing = one.accepted - one.settled - one.lag
-        objects, edges = (one.consumer, channel), (edge_id(Flow.SUBSCRIBES, channel, one.consumer),)
+        missing = imbalance.accepted - imbalance.settled - imbalance.lag
+        objects, edges = (imbalance.consumer, channel), (edge_id(Flow.SUBSCRIBES, channel, imbalance.consumer),)
         if missing > 0:
             yield Finding(
-                f"unbalanced:{one.consumer}",
+                f"unbalanced:{imbalance.consumer}",
                 "unbalanced",
                 Severity.WARNING,
-                f"{missing} events of {name(channel)} are neither settled by {name(one.consumer)} nor waiting",
+                f"{missing} events of {name(channel)} are neither settled by {name(imbalance.consumer)} nor waiting",
                 objects,
                 evidence,
                 "Normal if the subscription is younger than the window and starts with the latest event. Otherwise "
@@ -235,10 +237,10 @@ def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             )
         else:
             yield Finding(
-                f"surplus:{one.consumer}",
+                f"surplus:{imbalance.consumer}",
                 "surplus",
                 Severity.INFO,
-                f"{name(one.consumer)} settled more events than {name(channel)} accepted",
+                f"{name(imbalance.consumer)} settled more events than {name(channel)} accepted",
                 objects,
                 evidence,
                 "Normal while a backlog is processed, after a redrive of dead letters, and if programs write to the "
@@ -248,15 +250,13 @@ def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
 
 
 def _dropping(facts: Facts) -> Iterator[Finding]:
-    consumers = {one.id: one for one in facts.consumers}
+    consumers = {consumer.id: consumer for consumer in facts.consumers}
     for id_ in facts.joins.ignoring:
         total = facts.settled.get(id_)
         sink = consumers[id_].subscription.delivery.dead_letter_sink
         evidence = ["penstock.dev/exhausted is ignore: an event whose retries are used up is dropped."]
         if sink is not None:
-            evidence = [
-                f"penstock.dev/exhausted is ignore: an event that the sink {sink.shown} does not accept is dropped."
-            ]
+            evidence = [f"penstock.dev/exhausted is ignore: an event that {sink.shown} does not accept is dropped."]
         if total is not None and total.counts.ignored:
             evidence.append(f"{total.counts.ignored} events were dropped in the window.")
         yield Finding(
@@ -279,11 +279,10 @@ def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
     for channel, target, ids in facts.joins.doubles:
         lines[target].append(f"{listed(ids)} subscribe to {name(channel)}.")
         involved[target].update(dict.fromkeys((channel, *ids)))
-    for one in walks.double_deliveries.same:
-        lines[one.destination].append(
-            f"{name(one.first)} and {name(one.second)} both get the events of {name(one.via)}."
-        )
-        involved[one.destination].update(dict.fromkeys((one.via, one.first, one.second)))
+    for double in walks.double_deliveries.same:
+        both = f"{name(double.first)} and {name(double.second)}"
+        lines[double.destination].append(f"{both} both get the events of {name(double.via)}.")
+        involved[double.destination].update(dict.fromkeys((double.via, double.first, double.second)))
     for target in sorted(lines):
         yield Finding(
             f"double-delivery:{target}",
@@ -303,10 +302,10 @@ def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
 
 def _twice(walks: GraphAnswers) -> Iterator[Finding]:
     groups: dict[str, list[DoubleDelivery]] = defaultdict(list)
-    for one in walks.double_deliveries.child:
-        groups[one.destination].append(one)
+    for double in walks.double_deliveries.child:
+        groups[double.destination].append(double)
     for target, some in sorted(groups.items()):
-        objects = dict.fromkeys(id_ for one in some for id_ in (one.first, one.second))
+        objects = dict.fromkeys(id_ for double in some for id_ in (double.first, double.second))
         yield Finding(
             f"twice-on-path:{target}",
             "twice-on-path",
@@ -314,8 +313,8 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
             f"{name(target)} gets events and also the replies to them",
             (target, *objects),
             tuple(
-                f"{name(one.first)} of {name(one.via)}, then {name(one.second)}, {one.hops} channels later."
-                for one in some
+                f"{name(double.first)} of {name(double.via)}, then {name(double.second)}, {double.hops} channels later."
+                for double in some
             ),
             "Ignore this if intended. If the subscriber counts or bills, give the later subscription another URI.",
             tuple(edge_id(Flow.DELIVERS, id_, target) for id_ in objects),
@@ -323,26 +322,26 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
 
 
 def _failing(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
-    for one in facts.consumers:
-        settled = facts.settled.get(one.id)
+    for consumer in facts.consumers:
+        settled = facts.settled.get(consumer.id)
         if settled is None or not settled.counts.dead + settled.counts.ignored:
             continue
         total = settled.counts
-        state = inputs.states.get(one.subscription.uid)
+        state = inputs.states.get(consumer.subscription.uid)
         error = [f"Last error: {state.last_error}."] if state is not None and state.last_error else []
         yield Finding(
-            f"dead-lettering:{one.id}",
+            f"dead-lettering:{consumer.id}",
             "dead-lettering",
             Severity.WARNING,
-            f"{name(one.target)} rejects events of {name(one.id)}",
-            tuple(id_ for id_ in (one.id, one.target, one.dead) if id_),
+            f"{name(consumer.target)} rejects events of {name(consumer.id)}",
+            tuple(id_ for id_ in (consumer.id, consumer.target, consumer.dead) if id_),
             (
                 f"{total.dead + total.ignored} of {total.events} events failed permanently, {total.delivered} were "
                 f"delivered, {total.retried} attempts were repeated.",
                 *error,
             ),
             "See `penstock dlq list`, fix the subscriber, then run `penstock dlq redrive`.",
-            (edge_id(Flow.DELIVERS, one.id, one.target),),
+            (edge_id(Flow.DELIVERS, consumer.id, consumer.target),),
         )
 
 
@@ -373,14 +372,14 @@ def _orphans(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
 
 
 def _lost(facts: Facts) -> Iterator[Finding]:
-    for one in facts.consumers:
-        if one.channel not in facts.channels:
+    for consumer in facts.consumers:
+        if consumer.channel not in facts.channels:
             yield Finding(
-                f"lost-channel:{one.id}",
+                f"lost-channel:{consumer.id}",
                 "lost-channel",
                 Severity.WARNING,
-                f"{name(one.id)} subscribes to {name(one.channel)}, which does not exist",
-                (one.id, one.channel),
+                f"{name(consumer.id)} subscribes to {name(consumer.channel)}, which does not exist",
+                (consumer.id, consumer.channel),
                 ("The contract has the subscription but not its channel.",),
                 "Add the channel, or delete the subscription. This is normal shortly after a change.",
             )

@@ -246,18 +246,18 @@ def _reached(
     rows = (
         Reached(
             id_,
-            one.kind,
-            one.label,
+            vertex.kind,
+            vertex.label,
             hops,
             edge.kind,
-            one.health,
-            *((edge.rate, edge.bytes_rate) if edge.kind is Flow.SENDS else (one.rate, one.bytes_rate)),
-            one.lag,
-            filter_ if isinstance(filter_ := one.detail.get("filter"), str) else None,
+            vertex.health,
+            *((edge.rate, edge.bytes_rate) if edge.kind is Flow.SENDS else (vertex.rate, vertex.bytes_rate)),
+            vertex.lag,
+            filter_ if isinstance(filter_ := vertex.detail.get("filter"), str) else None,
             certain.get(id_),
         )
         for id_, (hops, edge) in _walk(start, steps, end).items()
-        if (one := of.get(id_)) is not None
+        if (vertex := of.get(id_)) is not None
     )
     return tuple(sorted(rows, key=lambda row: (row.hops, -(row.rate or 0.0), row.id)))
 

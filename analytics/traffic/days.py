@@ -51,7 +51,7 @@ def write_days(
     attempt = f"{commit.run}-{uuid.uuid4().hex[:8]}"
     parts = [new] if new is not None else []
     parts += [read_files(spark, dataset, old)] if old else []
-    written = days_of(reduce(lambda one, other: one.unionByName(other), parts), ages, attempt)
+    written = days_of(reduce(lambda data_frame, other: data_frame.unionByName(other), parts), ages, attempt)
     target = f"{dataset.uri}/{WINDOWS}"
     writer = written.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").option("compression", "zstd")
     with sized(spark, size + sum(_rows(dataset, path) for path in old)):

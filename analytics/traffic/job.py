@@ -242,7 +242,12 @@ class TrafficJob:
             # The sums are here, so what follows reads nothing of Kafka again, also if an executor is lost.
             rows = ROWS.empty_table()
             if parts:
-                rows = reduce(lambda one, other: one.unionByName(other), parts).select(ROWS.names).toArrow().cast(ROWS)
+                rows = (
+                    reduce(lambda data_frame, other: data_frame.unionByName(other), parts)
+                    .select(ROWS.names)
+                    .toArrow()
+                    .cast(ROWS)
+                )
         # After all of the batch was read and before it is written, so that no commit mixes a topic with the one that
         # replaced it.
         if after.ids and changed(after.ids, self._plan.describe(sorted(after.ids), False)):

@@ -105,7 +105,11 @@ def positions(done: Offsets, ranges: Ranges) -> Offsets:
 
 def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[str]:
     """The topics whose id differs from the expected one; topics without an id, then or now, are left out."""
-    return [topic for topic, one in sorted(now.items()) if one.id and expected.get(topic) and expected[topic] != one.id]
+    return [
+        topic
+        for topic, topic_now in sorted(now.items())
+        if topic_now.id and expected.get(topic) and expected[topic] != topic_now.id
+    ]
 
 
 def _cut(read: Mapping[int, int], found: TopicNow) -> bool:

@@ -131,10 +131,10 @@ def _unaccepted(places: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[n
 
 def table_of(windows: Sequence[Window]) -> pa.Table:
     """The windows as a table of `SCHEMA`."""
-    columns = {name: [getattr(one, name) for one in windows] for name in (*KEYS, "late")}
-    columns.update((column(name), [getattr(one.counts, name) for one in windows]) for name in NAMES)
+    columns = {name: [getattr(window, name) for window in windows] for name in (*KEYS, "late")}
+    columns.update((column(name), [getattr(window.counts, name) for window in windows]) for name in NAMES)
     columns["latency"] = [
-        [{"bucket": bucket, "count": count} for bucket, count in sorted(one.latency.items())] for one in windows
+        [{"bucket": bucket, "count": count} for bucket, count in sorted(window.latency.items())] for window in windows
     ]
     return pa.table(columns, schema=SCHEMA)
 

@@ -129,7 +129,7 @@ class Group(Helpful, TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands.update((one.name, Listed(one)) for one in self.entries)
+        self.commands.update((entry.name, Listed(entry)) for entry in self.entries)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As Typer's: called when a command runs or its options are completed, so the command is imported here."""

@@ -62,10 +62,10 @@ def export(
     else:
         written = write(done.documents, to, force=force)
         note(f"Objects in {to}: {len(done.documents)}. Files written: {written}; the others are unchanged.")
-    for one in done.left_out:
-        note(f"not exported: {one}")
+    for left_out in done.left_out:
+        note(f"not exported: {left_out}")
     if not done.documents:
         note("There is nothing to export.")
-    if not all(one.others for one in done.left_out):
+    if not all(left_out.others for left_out in done.left_out):
         note("Add these objects by hand before a controller serves the files: it stops serving what is in no file.")
         raise typer.Exit(4)

@@ -150,7 +150,7 @@ def _workers(
     statuses: Sequence[WorkerStatus], subscriptions: Sequence[Subscription], now_s: float
 ) -> dict[tuple[str, int], str]:
     """(group, partition) -> the worker that reports that it owns it."""
-    groups = {one.uid: one.group for one in subscriptions}
+    groups = {subscription.uid: subscription.group for subscription in subscriptions}
     return {
         (groups[uid], partition): status.worker
         for status in statuses

@@ -83,7 +83,10 @@ def remove(
     client, instance = kafka_client(kafka), load_settings().instance
     contract = read_contract(client, instance)
     doomed = choose(contract, resources or removable_names(contract))
-    rows = [{"resource": one.resource, "group": one.group, "topics": ", ".join(one.topics)} for one in doomed]
+    rows = [
+        {"resource": removal_target.resource, "group": removal_target.group, "topics": ", ".join(removal_target.topics)}
+        for removal_target in doomed
+    ]
     if dry_run or not doomed:
         if output is Format.JSON:
             print_json({"removed": [], "would_remove": rows})
@@ -106,8 +109,8 @@ def remove(
     if output is Format.JSON:
         print_json({"removed": rows})
         return
-    for one in doomed:
-        print(f"Removed {one.resource}.")
+    for removal_target in doomed:
+        print(f"Removed {removal_target.resource}.")
 
 
 def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
@@ -115,7 +118,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     report = contract.report
     if report is None:
         raise NotReadyError("No controller has reported yet.", "Start a worker of role all.")
-    records = {one.title: one for one in contract.records}
+    records = {record.title: record for record in contract.records}
     removable = removable_names(contract)
     names = list(dict.fromkeys(map(read_name, wishes)))
     for name in names:
@@ -149,13 +152,18 @@ def read_name(text: str) -> str:
 
 
 def _check_readers(contract: Contract, uids: set[str]) -> None:
-    readers = [one for one in contract.subscriptions if one.channel_uid in uids and one.uid not in uids]
+    readers = [
+        subscription
+        for subscription in contract.subscriptions
+        if subscription.channel_uid in uids and subscription.uid not in uids
+    ]
     if readers:
         of_broker = readers[0].kind == TRIGGER
         raise PenstockError(
             f"The {'broker still has triggers' if of_broker else 'channel still has subscriptions'}: "
-            f"{', '.join(f'{one.namespace}/{one.name}' for one in readers)}.",
-            f"Remove these too: add {' '.join(f'{one.kind}/{one.namespace}/{one.name}' for one in readers)}.",
+            f"{', '.join(f'{reader.namespace}/{reader.name}' for reader in readers)}.",
+            "Remove these too: add "
+            f"{' '.join(f'{reader.kind}/{reader.namespace}/{reader.name}' for reader in readers)}.",
         )
 
 
@@ -166,13 +174,17 @@ def _doomed(name: str, record: Channel | Subscription) -> RemovalTarget:
 
 
 def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
-    store_requests(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
+    store_requests(
+        client, instance, [encode_request(RemovalRequest(removal_target.uid, time.time())) for removal_target in doomed]
+    )
 
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     """Withdraw the requests, so that nothing is removed after this command has ended."""
     try:
-        store_requests(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
+        store_requests(
+            client, instance, [(REQUEST_KEY + removal_target.uid.encode(), None) for removal_target in doomed]
+        )
     except NotReadyError as problem:
         raise NotReadyError(
             f"The removal was not completed, and the request could not be withdrawn: {problem}",
@@ -196,9 +208,9 @@ def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
 
 def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> list[str]:
     contract = read_contract(client, instance)
-    served = {one.uid for one in contract.records}
-    records = [one.resource for one in doomed if one.uid in served]
-    wanted = {topic for one in doomed for topic in one.topics}
+    served = {record.uid for record in contract.records}
+    records = [removal_target.resource for removal_target in doomed if removal_target.uid in served]
+    wanted = {topic for removal_target in doomed for topic in removal_target.topics}
     if records or not wanted:
         return records
     there = KafkaAdmin(client).cluster().topics

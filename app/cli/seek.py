@@ -86,20 +86,20 @@ def seek(
     settings = load_settings()
     at = Installation(kafka_client(kafka), settings.instance, silent_s(settings))
     contract = read_contract(at.client, at.instance)
-    one = _choose(contract, name)
+    subscription = _choose(contract, name)
     if dry_run:
-        _show(one, to, planned_moves(at, one, position), output, moved=False)
+        _show(subscription, to, planned_moves(at, subscription, position), output, moved=False)
         return
     if asks(yes, "A seek"):
         if output is Format.TABLE:
-            print_table(_COLUMNS, _rows(planned_moves(at, one, position)), _EMPTY)
+            print_table(_COLUMNS, _rows(planned_moves(at, subscription, position)), _EMPTY)
         confirm("Move these offsets?")
     if controller_runs(at):
-        moves = _by_controller(at, one, to, limit_s)
+        moves = _by_controller(at, subscription, to, limit_s)
     else:
-        moves = seek_directly(at, contract, one, position)
+        moves = seek_directly(at, contract, subscription, position)
         note("No controller and no worker runs: the offsets were moved directly.")
-    _show(one, to, moves, output, moved=True)
+    _show(subscription, to, moves, output, moved=True)
 
 
 def _say(steps: Steps, phase: str) -> None:
@@ -110,16 +110,16 @@ def _say(steps: Steps, phase: str) -> None:
 def _choose(contract: Contract, name: str) -> Subscription:
     found = choose_subscriptions(contract, name)
     if len(found) > 1:
-        both = " or ".join(one.title for one in found)
+        both = " or ".join(subscription.title for subscription in found)
         raise UsageError(f"A subscription and a trigger have the name {name}.", f"Write {both}.")
     return found[0]
 
 
-def _by_controller(at: Installation, one: Subscription, to: str, limit_s: float) -> tuple[Move, ...]:
+def _by_controller(at: Installation, subscription: Subscription, to: str, limit_s: float) -> tuple[Move, ...]:
     try:
         with Steps() as steps:
             steps.begin("seek", "Waiting for the controller ...")
-            done = seek_by_controller(at, one, to, limit_s, lambda phase: _say(steps, phase))
+            done = seek_by_controller(at, subscription, to, limit_s, lambda phase: _say(steps, phase))
     except KeyboardInterrupt:
         note(
             "Interrupted. The request is withdrawn. If the controller has begun to move the offsets, it still "
@@ -131,8 +131,8 @@ def _by_controller(at: Installation, one: Subscription, to: str, limit_s: float)
     return done.moves
 
 
-def _show(one: Subscription, to: str, moves: Sequence[Move], output: Format, *, moved: bool) -> None:
-    name = one.title
+def _show(subscription: Subscription, to: str, moves: Sequence[Move], output: Format, *, moved: bool) -> None:
+    name = subscription.title
     if output is Format.JSON:
         rows = [{"partition": move.partition, "old": _old(move), "new": move.new} for move in moves]
         print_json({"subscription": name, "to": to, "moved": moved, "partitions": rows})

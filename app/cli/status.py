@@ -260,16 +260,16 @@ def rows(contract: Contract, now_s: float) -> Rows:
     return shown
 
 
-def _channel_row(kind: str, label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
+def _channel_row(kind: str, label: str, channel: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
     return {
         _TABLES[kind][:-1]: label,
-        "uid": one and one.uid,
-        "generation": one and one.generation,
-        "topic": one and one.topic,
-        "dlq_topic": one and one.dlq_topic,
-        "partitions": one and one.partitions,
-        "hosts": list(one.hosts) if one else [],
-        "path": one and one.path,
+        "uid": channel and channel.uid,
+        "generation": channel and channel.generation,
+        "topic": channel and channel.topic,
+        "dlq_topic": channel and channel.dlq_topic,
+        "partitions": channel and channel.partitions,
+        "hosts": list(channel.hosts) if channel else [],
+        "path": channel and channel.path,
         **readiness,
     }
 
@@ -277,21 +277,21 @@ def _channel_row(kind: str, label: str, one: Channel | None, readiness: dict[str
 def _subscription_row(
     kind: str,
     label: str,
-    one: Subscription | None,
+    subscription: Subscription | None,
     readiness: dict[str, object],
     found: SubscriberDetails | None,
 ) -> dict[str, object]:
     return {
         _TABLES[kind][:-1]: label,
-        "uid": one and one.uid,
-        "generation": one and one.generation,
-        "broker" if kind == TRIGGER else "channel": one and one.channel,
-        "subscriber": one and one.subscriber.shown,
-        "order": one and str(one.order),
-        **({"filter": one and filters.to_json(one.filter)} if kind == TRIGGER else {}),
-        "dead_letters": one and describe_dead_letters(one),
-        "delivery": one and describe_delivery(one),
-        "group": one and one.group,
+        "uid": subscription and subscription.uid,
+        "generation": subscription and subscription.generation,
+        "broker" if kind == TRIGGER else "channel": subscription and subscription.channel,
+        "subscriber": subscription and subscription.subscriber.shown,
+        "order": subscription and str(subscription.order),
+        **({"filter": subscription and filters.to_json(subscription.filter)} if kind == TRIGGER else {}),
+        "dead_letters": subscription and describe_dead_letters(subscription),
+        "delivery": subscription and describe_delivery(subscription),
+        "group": subscription and subscription.group,
         **readiness,
         **_progress(found),
     }

@@ -318,4 +318,4 @@ _TEXTS: Mapping[Shape, Callable[[Topology], str]] = {
 def bad_enough(found: Topology, level: Level) -> bool:
     """Whether a finding is of this severity or worse."""
     worst = SEVERITIES[: SEVERITIES.index(Severity(level.value)) + 1]
-    return any(one.severity in worst for one in found.findings)
+    return any(finding.severity in worst for finding in found.findings)

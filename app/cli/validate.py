@@ -48,7 +48,7 @@ def validate(
     settings = load_settings()
     found = check(controller_config(settings, {}, folder))
     if found.problems or output in (View.JSON, View.YAML):
-        _LISTING.show([_row(one, found) for one in found.problems], output)
+        _LISTING.show([_row(problem, found) for problem in found.problems], output)
     if output in (View.TABLE, View.WIDE):
         note(summary(found))
     if found.errors or (strict and found.problems):
@@ -58,18 +58,18 @@ def validate(
 def summary(found: Found) -> str:
     """One sentence."""
     warnings = len(found.problems) - len(found.errors)
-    kinds = [one.resource.kind for one in found.objects]
+    kinds = [object_.resource.kind for object_ in found.objects]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds))) or "no object"
     return f"{counts}: {count(len(found.errors), 'error')}, {count(warnings, 'warning')}."
 
 
-def _row(one: FileProblem, found: Found) -> dict[str, object]:
+def _row(file_problem: FileProblem, found: Found) -> dict[str, object]:
     return {
-        "place": f"{one.file}:{one.line}" if one.line else one.file,
-        "file": one.file,
-        "line": one.line or None,
-        "field": one.field,
-        "level": "error" if one in found.errors else "warning",
-        "object": one.object,
-        "problem": f"{one.what}; {one.hint}" if one.hint else one.what,
+        "place": f"{file_problem.file}:{file_problem.line}" if file_problem.line else file_problem.file,
+        "file": file_problem.file,
+        "line": file_problem.line or None,
+        "field": file_problem.field,
+        "level": "error" if file_problem in found.errors else "warning",
+        "object": file_problem.object,
+        "problem": f"{file_problem.what}; {file_problem.hint}" if file_problem.hint else file_problem.what,
     }

@@ -104,13 +104,19 @@ def counted(resources: Sequence[Resource]) -> str:
 def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
     """Each channel and broker (namespace/name) -> how many subscriptions or triggers it will have. A broker with the
     name of a channel is left out: the page of subscribers shows the channel."""
-    wanted = [f"{one.namespace}/{one.channel}" for one in resources if isinstance(one, Subscription)]
-    triggers = [f"{one.namespace}/{one.broker}" for one in resources if isinstance(one, Trigger)]
-    brokers = [
-        f"{one.namespace}/{one.name}" for one in resources if isinstance(one, Broker) and one.class_ == KAFKA_CLASS
+    wanted = [
+        f"{resource.namespace}/{resource.channel}" for resource in resources if isinstance(resource, Subscription)
     ]
-    channels = [f"{one.namespace}/{one.name}" for one in resources if isinstance(one, KafkaChannel)]
-    return {broker: triggers.count(broker) for broker in brokers} | {one: wanted.count(one) for one in channels}
+    triggers = [f"{resource.namespace}/{resource.broker}" for resource in resources if isinstance(resource, Trigger)]
+    brokers = [
+        f"{resource.namespace}/{resource.name}"
+        for resource in resources
+        if isinstance(resource, Broker) and resource.class_ == KAFKA_CLASS
+    ]
+    channels = [f"{resource.namespace}/{resource.name}" for resource in resources if isinstance(resource, KafkaChannel)]
+    return {broker: triggers.count(broker) for broker in brokers} | {
+        channel: wanted.count(channel) for channel in channels
+    }
 
 
 def former_address(state: Path, resources: Sequence[Resource]) -> str:
@@ -119,12 +125,12 @@ def former_address(state: Path, resources: Sequence[Resource]) -> str:
     A worker serves what is in Kafka at once. The controller reads the files a moment later; it may wait for the lock of
     the former one until then. `state`: the directory of the statuses.
     """
-    for one in resources:
-        if not isinstance(one, Subscription | Trigger) or one.subscriber.ref is not None:
+    for resource in resources:
+        if not isinstance(resource, Subscription | Trigger) or resource.subscriber.ref is not None:
             continue
-        uri = _address(state, one)
-        if uri is not None and urlsplit(uri).netloc != urlsplit(one.subscriber.uri).netloc:
-            return f"{one.kind} {one.namespace}/{one.name} is still delivered to {urlsplit(uri).netloc}"
+        uri = _address(state, resource)
+        if uri is not None and urlsplit(uri).netloc != urlsplit(resource.subscriber.uri).netloc:
+            return f"{resource.kind} {resource.namespace}/{resource.name} is still delivered to {urlsplit(uri).netloc}"
     return ""
 
 

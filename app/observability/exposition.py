@@ -78,7 +78,9 @@ def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> I
 def produce_times(times: Mapping[str, Histogram]) -> Metric:
     """By topic."""
     text = "Time from sending a record to Kafka until it was acknowledged"
-    return _histogram("penstock_produce_seconds", text, ("topic",), [((key,), one) for key, one in list(times.items())])
+    return _histogram(
+        "penstock_produce_seconds", text, ("topic",), [((key,), histogram) for key, histogram in list(times.items())]
+    )
 
 
 def stored_again(counts: Mapping[str, int]) -> Metric:
@@ -100,13 +102,17 @@ def settled(rows: Rows) -> Metric:
 def delivery_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
     """By subscription."""
     text = "Time from sending an event to its subscriber until the answer, for each attempt"
-    return _histogram("penstock_delivery_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
+    return _histogram(
+        "penstock_delivery_seconds", text, _SUBSCRIPTION, [((label,), histogram) for label, histogram in rows]
+    )
 
 
 def end_to_end_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
     """By subscription."""
     text = "Time from storing an event in Kafka until it was settled"
-    return _histogram("penstock_end_to_end_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
+    return _histogram(
+        "penstock_end_to_end_seconds", text, _SUBSCRIPTION, [((label,), histogram) for label, histogram in rows]
+    )
 
 
 def filter_limits_exceeded(rows: Rows) -> Metric:
@@ -205,17 +211,38 @@ _GAUGES = (
 def snapshots(found: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
     """Gauges and counters of all subscriptions in this process."""
     for name, text, field in _GAUGES:
-        yield _gauge(name, text, _SUBSCRIPTION, [((one.subscription,), getattr(one, field)) for one in found])
+        yield _gauge(
+            name,
+            text,
+            _SUBSCRIPTION,
+            [
+                ((subscription_snapshot.subscription,), getattr(subscription_snapshot, field))
+                for subscription_snapshot in found
+            ],
+        )
     yield _gauge(
         "penstock_oldest_event_timestamp_seconds",
         "Unix time at which the oldest unsettled event in memory was stored",
         _SUBSCRIPTION,
-        [((one.subscription,), one.oldest) for one in found if one.oldest],
+        [
+            ((subscription_snapshot.subscription,), subscription_snapshot.oldest)
+            for subscription_snapshot in found
+            if subscription_snapshot.oldest
+        ],
     )
-    commits = [((one.subscription, "ok"), one.commits) for one in found]
-    commits += [((one.subscription, "failed"), one.commits_failed) for one in found]
+    commits = [
+        ((subscription_snapshot.subscription, "ok"), subscription_snapshot.commits) for subscription_snapshot in found
+    ]
+    commits += [
+        ((subscription_snapshot.subscription, "failed"), subscription_snapshot.commits_failed)
+        for subscription_snapshot in found
+    ]
     yield _counter("penstock_commits", "Commits of offsets", ("subscription", "result"), commits)
-    moves = [((one.subscription, kind), count) for one in found for kind, count in one.rebalances]
+    moves = [
+        ((subscription_snapshot.subscription, kind), count)
+        for subscription_snapshot in found
+        for kind, count in subscription_snapshot.rebalances
+    ]
     text = "Rebalances in which partitions were assigned, revoked or lost"
     yield _counter("penstock_rebalances", text, ("subscription", "kind"), moves)
 
@@ -238,6 +265,6 @@ def _histogram(
     name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Histogram]]
 ) -> Metric:
     family = HistogramMetricFamily(name, text, labels=labels)
-    for values, one in sorted(rows, key=lambda row: row[0]):
-        family.add_metric(values, cumulative(list(one.counts)), one.total_s)
+    for values, histogram in sorted(rows, key=lambda row: row[0]):
+        family.add_metric(values, cumulative(list(histogram.counts)), histogram.total_s)
     return family

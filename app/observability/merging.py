@@ -36,8 +36,13 @@ _GROWING = ("eventing_kafka_consumed_msg_count", "eventing_kafka_produced_msg_co
 def families(metrics: Iterable[Metric]) -> list[Family]:
     """In the form in which processes tell each other."""
     return [
-        (one.name, one.documentation, one.type, [(each.name, dict(each.labels), each.value) for each in one.samples])
-        for one in metrics
+        (
+            metric.name,
+            metric.documentation,
+            metric.type,
+            [(each.name, dict(each.labels), each.value) for each in metric.samples],
+        )
+        for metric in metrics
     ]
 
 

@@ -113,14 +113,18 @@ def in_namespace(contract: Contract, namespace: str) -> Contract:
         return contract
     report = contract.report
     problems = report.problems if report is not None else ()
-    known = {one.namespace for one in (*contract.records, *problems)}
+    known = {record.namespace for record in (*contract.records, *problems)}
     check_known(namespace, known - {""})
     if report is not None:
-        report = replace(report, problems=tuple(one for one in problems if one.namespace in (namespace, "")))
+        report = replace(
+            report, problems=tuple(problem for problem in problems if problem.namespace in (namespace, ""))
+        )
     return replace(
         contract,
-        channels=tuple(one for one in contract.channels if one.namespace == namespace),
-        subscriptions=tuple(one for one in contract.subscriptions if one.namespace == namespace),
+        channels=tuple(channel for channel in contract.channels if channel.namespace == namespace),
+        subscriptions=tuple(
+            subscription for subscription in contract.subscriptions if subscription.namespace == namespace
+        ),
         report=report,
     )
 
@@ -145,14 +149,14 @@ def _too_new(instance: str, problem: Exception) -> PenstockError:
 def choose_channel(contract: Contract, wish: str) -> Channel:
     """The channel or broker NAMESPACE/NAME, or KIND/NAMESPACE/NAME. Raises PenstockError with the known ones if there
     is none, and UsageError if both have this name."""
-    found = [one for one in contract.channels if is_named(one, wish)]
+    found = [channel for channel in contract.channels if is_named(channel, wish)]
     if len(found) > 1:
-        both = " or ".join(sorted((one.title for one in found), reverse=True))
+        both = " or ".join(sorted((channel.title for channel in found), reverse=True))
         raise UsageError(f"A channel and a broker have the name {wish}.", f"Write {both}.")
     if found:
         return found[0]
     names = [f"{channel.namespace}/{channel.name}" for channel in contract.channels]
-    what = "channel or broker" if any(one.kind == BROKER for one in contract.channels) else "channel"
+    what = "channel or broker" if any(channel.kind == BROKER for channel in contract.channels) else "channel"
     raise unknown(what, wish, names)
 
 
@@ -168,11 +172,11 @@ def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") 
     uid = choose_channel(contract, channel).uid if channel else ""
     named = contract.subscriptions
     if wish:
-        labelled = tuple(one for one in named if one.label == wish)
-        named = labelled or tuple(one for one in named if is_named(one, wish))
+        labelled = tuple(subscription for subscription in named if subscription.label == wish)
+        named = labelled or tuple(subscription for subscription in named if is_named(subscription, wish))
         if not named:
             raise no_subscription(contract, wish)
-    return tuple(one for one in named if uid in ("", one.channel_uid))
+    return tuple(subscription for subscription in named if uid in ("", subscription.channel_uid))
 
 
 def removable_names(contract: Contract) -> list[str]:
@@ -193,19 +197,23 @@ def is_named(one: Channel | Subscription, wish: str) -> bool:
 
 def label_of(contract: Contract, wish: str) -> str:
     """The label of the subscription or trigger `wish`, as dead letters name it; `wish` if there is none."""
-    found = [one.label for one in contract.subscriptions if is_named(one, wish)]
+    found = [subscription.label for subscription in contract.subscriptions if is_named(subscription, wish)]
     return wish if wish in found or not found else found[0]
 
 
 def has_subscription(contract: Contract, wish: str) -> bool:
     """Whether the contract has this subscription or Trigger (label or NAMESPACE/NAME)."""
-    return any(is_named(one, wish) for one in contract.subscriptions)
+    return any(is_named(subscription, wish) for subscription in contract.subscriptions)
 
 
 def no_subscription(contract: Contract, wish: str) -> PenstockError:
     """The error for an unknown subscription; it lists the known ones."""
     names = [f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions]
-    what = "subscription or trigger" if any(one.kind == TRIGGER for one in contract.subscriptions) else "subscription"
+    what = (
+        "subscription or trigger"
+        if any(subscription.kind == TRIGGER for subscription in contract.subscriptions)
+        else "subscription"
+    )
     return unknown(what, wish, names)
 
 

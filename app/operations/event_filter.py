@@ -31,7 +31,7 @@ class EventFilter:
         if not self.expressions:
             return True
         attributes = attributes_of(record.headers, record.value)
-        return attributes is not None and all(one.matches(attributes) for one in self.expressions)
+        return attributes is not None and all(expression.matches(attributes) for expression in self.expressions)
 
     def __bool__(self) -> bool:
         return bool(self.attributes or self.expressions)

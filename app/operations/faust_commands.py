@@ -34,8 +34,12 @@ def _agents() -> None:
     settings = load_settings()
     contract = read_contract(kafka_client(settings), settings.instance)
     rows = [
-        (kafka_names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.shown}")
-        for one in contract.subscriptions
+        (
+            kafka_names.agent_name(subscription.namespace, subscription.name, subscription.uid),
+            subscription.topic,
+            f"delivers to {subscription.subscriber.shown}",
+        )
+        for subscription in contract.subscriptions
     ]
     if settings.traffic:
         rows.append((AGENT, TrafficConfig(settings.instance).topic, "sums up traffic in windows"))

@@ -40,11 +40,16 @@ def read_group_offsets(
     if not subscriptions:
         return []
     admin = admin or KafkaAdmin(kafka, ANSWER_S)
-    partitions = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
+    partitions = sorted(
+        {(subscription.topic, number) for subscription in subscriptions for number in range(subscription.partitions)}
+    )
     try:
         # The log ends come last: commits in between make the lag slightly too large. The other order can make it
         # negative.
-        wanted = {one.group: [(one.topic, number) for number in range(one.partitions)] for one in subscriptions}
+        wanted = {
+            subscription.group: [(subscription.topic, number) for number in range(subscription.partitions)]
+            for subscription in subscriptions
+        }
         committed = admin.groups.committed_by(wanted, _left_out)
         starts = admin.first_offsets(partitions, _left_out)
         ends = admin.end_offsets(partitions, _left_out)
@@ -53,10 +58,16 @@ def read_group_offsets(
             f"Kafka at {admin.bootstrap} did not return the offsets of the subscriptions ({problem.why}).", "Try again."
         ) from problem
     return [
-        _position(one, number, committed[one.group].get((one.topic, number)), starts[partition], ends[partition])
-        for one in subscriptions
-        for number in range(one.partitions)
-        if (partition := (one.topic, number)) in starts and partition in ends
+        _position(
+            subscription,
+            number,
+            committed[subscription.group].get((subscription.topic, number)),
+            starts[partition],
+            ends[partition],
+        )
+        for subscription in subscriptions
+        for number in range(subscription.partitions)
+        if (partition := (subscription.topic, number)) in starts and partition in ends
     ]
 
 
@@ -67,12 +78,23 @@ def _left_out(_: object, problem: KafkaFailed) -> None:
         raise problem
 
 
-def _position(one: Subscription, number: int, committed: Committed | None, start: int, end: int) -> GroupOffset:
+def _position(
+    subscription: Subscription, number: int, committed: Committed | None, start: int, end: int
+) -> GroupOffset:
     offset = committed.offset if committed is not None else None
     known = NO_METADATA if committed is None else read(committed.offset, committed.metadata)
-    channel = f"{one.namespace}/{one.unique_channel}"
+    channel = f"{subscription.namespace}/{subscription.unique_channel}"
     return GroupOffset(
-        one.label, channel, one.group, one.topic, number, offset, start, end, known.settled, known.attempts
+        subscription.label,
+        channel,
+        subscription.group,
+        subscription.topic,
+        number,
+        offset,
+        start,
+        end,
+        known.settled,
+        known.attempts,
     )
 
 

@@ -71,7 +71,7 @@ def render(folder: Path, images: Sequence[dict[str, str]] = ()) -> str:
 def files(image: str, kafka: str) -> dict[str, str]:
     """Every file of a release by its name. Raises UsageError."""
     images = [replaced(IMAGE, image), replaced(KAFKA, kafka)]
-    folders = {"crds-knative": CRDS / "knative", **{one.name: one for one in sorted(OVERLAYS.iterdir())}}
+    folders = {"crds-knative": CRDS / "knative", **{path.name: path for path in sorted(OVERLAYS.iterdir())}}
     found = {}
     for name, folder in folders.items():
         text = render(folder, images)

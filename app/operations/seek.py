@@ -83,12 +83,14 @@ def read_position(text: str, option: str) -> SeekPosition:
     return position
 
 
-def planned_moves(at: Installation, one: Subscription, to: SeekPosition) -> tuple[Move, ...]:
+def planned_moves(at: Installation, subscription: Subscription, to: SeekPosition) -> tuple[Move, ...]:
     """The present offset of each partition, and the one that a seek would move it to now. Raises NotReadyError."""
     try:
         # The contract may not have partitions yet that were added to the topic.
-        partitions = max(one.partitions, len(at.admin.describe_topics([one.topic])[one.topic].partitions))
-        return at.offsets.moves(one.group, one.topic, partitions, to)
+        partitions = max(
+            subscription.partitions, len(at.admin.describe_topics([subscription.topic])[subscription.topic].partitions)
+        )
+        return at.offsets.moves(subscription.group, subscription.topic, partitions, to)
     except KafkaFailed as problem:
         raise NotReadyError(f"Kafka did not return the offsets ({problem}).", "Try again.") from problem
 
@@ -111,18 +113,22 @@ def check_controller_runs(at: Installation) -> None:
 # -- nothing runs
 
 
-def seek_directly(at: Installation, contract: Contract, one: Subscription, to: SeekPosition) -> tuple[Move, ...]:
+def seek_directly(
+    at: Installation, contract: Contract, subscription: Subscription, to: SeekPosition
+) -> tuple[Move, ...]:
     """Move the offsets without a controller, if no worker runs either. Raises NotReadyError, PenstockError."""
-    check_no_seek(at.seeks(), one)
-    _check_unused(at, contract, one)
-    moves = planned_moves(at, one, to)
+    check_no_seek(at.seeks(), subscription)
+    _check_unused(at, contract, subscription)
+    moves = planned_moves(at, subscription, to)
     at.forget(contract.workers)
     try:
-        at.offsets.move(one.group, one.topic, moves)  # Kafka refuses it if another program is a member
-        found = at.offsets.committed(one.group, one.topic, [move.partition for move in moves])
+        at.offsets.move(
+            subscription.group, subscription.topic, moves
+        )  # Kafka refuses it if another program is a member
+        found = at.offsets.committed(subscription.group, subscription.topic, [move.partition for move in moves])
     except KafkaFailed as problem:
         raise NotReadyError(f"The offsets were not moved ({problem}).", "Check `penstock lag`.") from problem
-    _check_unused(at, read_contract(at.client, at.instance), one, " meanwhile; check `penstock lag`")
+    _check_unused(at, read_contract(at.client, at.instance), subscription, " meanwhile; check `penstock lag`")
     if found != {move.partition: move.new for move in moves}:
         raise PenstockError(
             "The offsets were committed, but have changed since.", "Check `penstock lag`, and try again."
@@ -130,10 +136,10 @@ def seek_directly(at: Installation, contract: Contract, one: Subscription, to: S
     return moves
 
 
-def check_no_seek(seeks: Mapping[str, Seek], one: Subscription) -> None:
+def check_no_seek(seeks: Mapping[str, Seek], subscription: Subscription) -> None:
     """Raises NotReadyError if a seek of it is recorded that is not over."""
     for seek in active(seeks.values()):
-        if seek.uid == one.uid:
+        if seek.uid == subscription.uid:
             raise NotReadyError(
                 f"A seek to {seek.to} that {seek.asked_by} has asked for has not ended (phase: {seek.phase.value}). "
                 "The "
@@ -142,13 +148,13 @@ def check_no_seek(seeks: Mapping[str, Seek], one: Subscription) -> None:
             )
 
 
-def _check_unused(at: Installation, contract: Contract, one: Subscription, when: str = "") -> None:
+def _check_unused(at: Installation, contract: Contract, subscription: Subscription, when: str = "") -> None:
     now = time.time()
     live = sorted(worker.worker for worker in contract.workers if abs(now - worker.time) <= FRESH_S)
     if live:
         raise NotReadyError(f"Worker {live[0]} runs{when or ', but no controller'}.", f"To seek, {_START}.")
     # Workers join the group of the fan-out and never this one, so Kafka would take the commit.
-    for group in (one.group, fanout_group(at.instance, one.topic)):
+    for group in (subscription.group, fanout_group(at.instance, subscription.topic)):
         try:
             found = at.admin.groups.describe(group)
         except KafkaFailed as problem:
@@ -164,17 +170,19 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
 
 
 def seek_by_controller(
-    at: Installation, one: Subscription, to: str, limit_s: float, progress: Callable[[str], None]
+    at: Installation, subscription: Subscription, to: str, limit_s: float, progress: Callable[[str], None]
 ) -> Seek:
     """Ask the controller, and wait until the seek is over. `progress` gets each phase once. The request is withdrawn if
     that takes too long, at Ctrl-C, and when Kafka does not answer. Raises NotReadyError, PenstockError."""
-    request = SeekRequest(secrets.token_hex(8), one.kind, one.namespace, one.name, to, time.time())
+    request = SeekRequest(
+        secrets.token_hex(8), subscription.kind, subscription.namespace, subscription.name, to, time.time()
+    )
     try:
         at.ask(request)
         seek = _wait(at, request.id, limit_s, progress)
         if seek is not None and seek.is_over:
             return seek
-        waits = _waits(at, one, seek)
+        waits = _waits(at, subscription, seek)
     except (KeyboardInterrupt, PenstockError):
         _withdraw(at, request.id)
         raise
@@ -213,14 +221,14 @@ def _wait(
         time.sleep(SPARING_S)
 
 
-def _waits(at: Installation, one: Subscription, seek: Seek | None) -> str:
+def _waits(at: Installation, subscription: Subscription, seek: Seek | None) -> str:
     """What the seek waits for."""
     if seek is None:
         return ""
     found: list[str] = []
     if seek.phase in (SeekPhase.STOPPING, SeekPhase.MOVING):
         contract = read_contract(at.client, at.instance)
-        record = next((found for found in contract.subscriptions if found.uid == one.uid), one)
+        record = next((found for found in contract.subscriptions if found.uid == subscription.uid), subscription)
         found = waiting_for(seek, record, contract, time.time(), at.silent_s)
     return "; ".join(found) or f"the seek is in the phase {seek.phase.value}"
 

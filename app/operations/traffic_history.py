@@ -24,9 +24,11 @@ def read_history(
     if span is None:
         return [], (0, 0)
     lines = [
-        Line(one.namespace, one.channel, one.subscription, {span[0]: Window(counts=one.counts, latency=one.latency)})
-        for one in sums
-        if namespace in ("", one.namespace)
-        and (channel is None or (one.namespace, one.channel) == (channel.namespace, channel.unique_name))
+        Line(
+            sum_.namespace, sum_.channel, sum_.subscription, {span[0]: Window(counts=sum_.counts, latency=sum_.latency)}
+        )
+        for sum_ in sums
+        if namespace in ("", sum_.namespace)
+        and (channel is None or (sum_.namespace, sum_.channel) == (channel.namespace, channel.unique_name))
     ]
     return sorted(lines, key=lambda line: (line.namespace, line.channel, line.subscription)), span

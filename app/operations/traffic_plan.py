@@ -60,16 +60,22 @@ def plan_traffic(
     contract = read_contract(client, instance)
     chosen = [choose_channel(contract, wish) for wish in channels] or contract.channels
     cluster, there = topics_of(client)
-    gone = [one for one in chosen if one.topic not in there]
+    gone = [channel for channel in chosen if channel.topic not in there]
     if gone and channels:
         raise PenstockError(
             f"Channel {gone[0].namespace}/{gone[0].name} has no topic: {gone[0].topic} is not in Kafka.",
             "A controller creates the topic. See `penstock status`.",
         )
-    notes = [f"Channel {one.namespace}/{one.name} is skipped: there is no topic {one.topic}." for one in gone]
+    notes = [
+        f"Channel {channel.namespace}/{channel.name} is skipped: there is no topic {channel.topic}." for channel in gone
+    ]
 
     def read(chosen: Sequence[Channel], there: Collection[str]) -> tuple[dict[str, Owner], str]:
-        owners = {one.topic: (one.namespace, one.unique_name) for one in chosen if one.topic in there and records}
+        owners = {
+            channel.topic: (channel.namespace, channel.unique_name)
+            for channel in chosen
+            if channel.topic in there and records
+        }
         return owners, traffic_topic(instance) if traffic_topic(instance) in there else ""
 
     owners, deltas = read(chosen, there)
@@ -94,7 +100,7 @@ def plan_traffic(
         since_s=span[0],
         until_s=span[1],
         look=lambda: read(read_contract(client, instance).channels, topics_of(client)[1]),
-        channels=frozenset((one.namespace, one.unique_name) for one in chosen) if channels else None,
+        channels=frozenset((channel.namespace, channel.unique_name) for channel in chosen) if channels else None,
         say=say,
     )
     return Plan(plan, tuple(notes))

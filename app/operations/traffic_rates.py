@@ -36,16 +36,16 @@ def measure(
     """Arrivals of channels between two times, deliveries and lag of subscriptions now. Raises NotReadyError."""
     contract = read_contract(client, load_settings().instance)
     chosen = [choose_channel(contract, wish) for wish in channels] or list(contract.channels)
-    uids = {one.uid for one in chosen}
-    subscriptions = [one for one in contract.subscriptions if one.channel_uid in uids]
+    uids = {channel.uid for channel in chosen}
+    subscriptions = [subscription for subscription in contract.subscriptions if subscription.channel_uid in uids]
     now_s = time.time()
     span = (since_s if since_s is not None else (until_s or now_s) - SINCE_S, min(until_s or now_s, now_s))
     first, first_s = read_group_offsets(client, subscriptions), time.time()
-    rates = [_arrivals(client, one, span) for one in chosen]
+    rates = [_arrivals(client, channel, span) for channel in chosen]
     if subscriptions:
         time.sleep(max(0.0, sample_s - (time.time() - first_s)))
         second, second_s = read_group_offsets(client, subscriptions), time.time()
-        rates += [_deliveries(one, first, second, first_s, second_s) for one in subscriptions]
+        rates += [_deliveries(subscription, first, second, first_s, second_s) for subscription in subscriptions]
     return rates
 
 
@@ -68,12 +68,16 @@ def _by_partition(offsets: Mapping[TopicAndPartition, int]) -> dict[int, int]:
 
 
 def _deliveries(
-    one: Subscription, first: Sequence[GroupOffset], second: Sequence[GroupOffset], first_s: float, second_s: float
+    subscription: Subscription,
+    first: Sequence[GroupOffset],
+    second: Sequence[GroupOffset],
+    first_s: float,
+    second_s: float,
 ) -> Rate:
-    mine = [each for each in second if each.group == one.group]
+    mine = [each for each in second if each.group == subscription.group]
     ends = {each.partition: each.end for each in mine}
-    before = {each.partition: each.committed or each.start for each in first if each.group == one.group}
+    before = {each.partition: each.committed or each.start for each in first if each.group == subscription.group}
     after = {each.partition: each.committed or each.start for each in mine}
     behind = sum(events_behind(each) for each in mine)
-    owner = f"{one.namespace}/{one.channel}"
-    return Rate("settled", owner, one.name, first_s, second_s, difference(before, after, ends), behind)
+    owner = f"{subscription.namespace}/{subscription.channel}"
+    return Rate("settled", owner, subscription.name, first_s, second_s, difference(before, after, ends), behind)

@@ -37,7 +37,7 @@ class KafkaTopics:
 
         try:
             found = self._admin.describe_topics(topics, leave_out(KafkaNotFound))
-            answers = {name: self._bounds(one) if bounds else {} for name, one in found.items()}
+            answers = {name: self._bounds(topic_info) if bounds else {} for name, topic_info in found.items()}
         except KafkaFailed as problem:
             raise NotReadyError(
                 f"Kafka at {self._admin.bootstrap} does not describe its topics ({problem.why}).",

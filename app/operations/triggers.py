@@ -34,8 +34,15 @@ class TriggerView:
 
 def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
     """The Trigger NAME or NAMESPACE/NAME. Raises UsageError if there is none, or if several have the name."""
-    found = [one for one in contract.subscriptions if one.kind == TRIGGER]
-    return _chosen([TriggerView(one.namespace, one.name, one.filter, one.order) for one in found], wish, "")
+    found = [subscription for subscription in contract.subscriptions if subscription.kind == TRIGGER]
+    return _chosen(
+        [
+            TriggerView(subscription.namespace, subscription.name, subscription.filter, subscription.order)
+            for subscription in found
+        ],
+        wish,
+        "",
+    )
 
 
 def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerView:
@@ -44,13 +51,13 @@ def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerVie
     directory = Directory(folder)
     directory.check()
     snapshot = directory.scan()
-    resources = [one.resource for one in snapshot.objects]
-    brokers = {(one.namespace, one.name): one for one in resources if isinstance(one, Broker)}
+    resources = [object_.resource for object_ in snapshot.objects]
+    brokers = {(resource.namespace, resource.name): resource for resource in resources if isinstance(resource, Broker)}
     views = []
-    for one in resources:
-        if isinstance(one, Trigger) and namespace in ("", one.namespace):
-            spec = of_trigger(one, brokers.get((one.namespace, one.broker)))
-            views.append(TriggerView(one.namespace, one.name, spec.filter, spec.order))
+    for resource in resources:
+        if isinstance(resource, Trigger) and namespace in ("", resource.namespace):
+            spec = of_trigger(resource, brokers.get((resource.namespace, resource.broker)))
+            views.append(TriggerView(resource.namespace, resource.name, spec.filter, spec.order))
     if not _named(views, wish):
         _check_problems(snapshot, folder)
     return _chosen(views, wish, f" in {folder}")
@@ -70,12 +77,16 @@ def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerVi
     if len(found) == 1:
         return found[0]
     if found:
-        labels = ", ".join(one.label for one in found)
+        labels = ", ".join(trigger_view.label for trigger_view in found)
         raise UsageError(f"{len(found)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
-    names = sorted(one.label for one in triggers)
+    names = sorted(trigger.label for trigger in triggers)
     hint = meant(wish, names, "Write NAMESPACE/NAME.")
     raise UsageError(f"There is no trigger {wish}{where}; {known_names(names)}", hint)
 
 
 def _named(triggers: Sequence[TriggerView], wish: str) -> list[TriggerView]:
-    return [one for one in triggers if wish in (one.label, one.name) or wish.lower() == f"trigger/{one.label}".lower()]
+    return [
+        trigger
+        for trigger in triggers
+        if wish in (trigger.label, trigger.name) or wish.lower() == f"trigger/{trigger.label}".lower()
+    ]

@@ -286,8 +286,13 @@ class Lifecycle:
         troubles = parts.controller.troubles() if parts.controller is not None else []
         if troubles:
             fields["api_server"] = [
-                {"what": one.what, "object": one.object, "since": timefmt.in_seconds(one.since), "why": one.why}
-                for one in troubles[:20]
+                {
+                    "what": trouble.what,
+                    "object": trouble.object,
+                    "since": timefmt.in_seconds(trouble.since),
+                    "why": trouble.why,
+                }
+                for trouble in troubles[:20]
             ]
         # Other roles take events in or deliver them, and need no API server for that.
         stopped = parts.settings.role == "controller" and any(trouble.stops for trouble in troubles)
@@ -304,7 +309,7 @@ class Lifecycle:
         every = parts.contract.subscriptions.values()
         mine = [each for each in every if each.channel_uid == found.uid and not each.unlisted]
         workers = list(parts.status.workers.values())
-        return [subscriber_details(one, workers, now) for one in sorted(mine, key=lambda s: s.label)]
+        return [subscriber_details(subscription, workers, now) for subscription in sorted(mine, key=lambda s: s.label)]
 
     def _loop_lagged(self, seconds: float) -> None:
         if self.parts is not None:

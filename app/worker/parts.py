@@ -61,4 +61,4 @@ class Parts:
         from controller.model import TROUBLES
 
         troubles = [] if self.controller is None else self.controller.troubles()
-        return {what: sum(one.what == what for one in troubles) for what in TROUBLES}
+        return {what: sum(trouble.what == what for trouble in troubles) for what in TROUBLES}

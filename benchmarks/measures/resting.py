@@ -27,14 +27,14 @@ def _scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Va
     names = [f"rest-{number}" for number in range(_MANY)]
     with (
         Subscribers(lab.new_folder("sink")) as sink,
-        lab.stage(implementation, [Wanted(names[0], sink.url(names[0]))]) as one,
+        lab.stage(implementation, [Wanted(names[0], sink.url(names[0]))]) as stage,
         lab.stage(implementation, [Wanted(name, sink.url(name)) for name in names]) as many,
     ):
 
         def once() -> Values:
-            with one.receiver() as (process, _):
+            with stage.receiver() as (process, _):
                 receiver_mb, _ = _at_rest(lab, process)
-            with _ready(one, sink, names[:1]) as process:
+            with _ready(stage, sink, names[:1]) as process:
                 one_mb, _ = _at_rest(lab, process)
             with _ready(many, sink, names) as process:
                 start_s = process.cpu_s()

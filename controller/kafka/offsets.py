@@ -39,7 +39,7 @@ class Offsets:
         """The committed offset of each partition that has one."""
         where = [(topic, partition) for partition in partitions]
         found = self._with_retries(lambda: self._admin.groups.committed(group, where))
-        return {partition: one.offset for (_, partition), one in found.items()}
+        return {partition: group_offset.offset for (_, partition), group_offset in found.items()}
 
     def committed_by(
         self, wanted: Mapping[str, tuple[str, Iterable[int]]], on_error: Callable[[str, KafkaFailed], None]

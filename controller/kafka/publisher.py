@@ -61,8 +61,8 @@ async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
     done, late = await asyncio.wait(waiting, timeout=limit_s)
     if late:
         raise KafkaFailed(f"{what}: Kafka did not acknowledge the record within {limit_s:g} s")
-    for one in done:
-        failure = one.result()
+    for future in done:
+        failure = future.result()
         if failure is not None:
             raise KafkaFailed(f"{what}: {failure.message} ({failure.problem.value})")
 

@@ -20,7 +20,7 @@ def check_kubeconfig(paths: str, context: str = "") -> None:
         raise UsageError(f"There is no kubeconfig {paths}.", _WHICH)
     files = [_read(path) for path in found]
     names = [str(one["name"]) for content in files for one in _contexts(content)]
-    wanted = context or next((str(one["current-context"]) for one in files if one.get("current-context")), "")
+    wanted = context or next((str(file["current-context"]) for file in files if file.get("current-context")), "")
     if wanted in names:
         return
     what = f"no context {wanted!r}" if wanted else "no current context"

@@ -106,7 +106,7 @@ def plan_channel(
 
 def _creation(channel: Object[ChannelSpec], topic: str, actions: Iterable[Action]) -> Removal | None:
     resource = channel.resource
-    new = tuple(one.topic for one in actions if isinstance(one, CreateTopic))
+    new = tuple(action.topic for action in actions if isinstance(action, CreateTopic))
     if resource.keep_topic or not new:
         return None
     return Removal(channel.uid, resource.kind, f"{resource.namespace}/{resource.name}", topic, topics=new)
@@ -321,4 +321,4 @@ def _plan_hosts(
 
 def in_order_of_precedence(channels: list[Object[ChannelSpec]], world: World) -> list[Object[ChannelSpec]]:
     """Published channels first, then by name: a published channel keeps its names."""
-    return sorted(channels, key=lambda one: (one.uid not in world.channels, one.key))
+    return sorted(channels, key=lambda channel: (channel.uid not in world.channels, channel.key))

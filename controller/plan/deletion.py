@@ -47,7 +47,9 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
         elif not record.unlisted:
             actions.append(_unlist(record))
     keep = alive | world.retained | world.removals.keys()
-    lost = (one for one in _unpublished(world).values() if one.uid not in keep and world.decides(one.uid))
+    lost = (
+        removal for removal in _unpublished(world).values() if removal.uid not in keep and world.decides(removal.uid)
+    )
     actions += [Remember(replace(creation, since=world.now)) for creation in lost]
     used = {
         topic
@@ -55,7 +57,7 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
         if record.uid in alive or record.uid in world.retained
         for topic in (record.topic, record.dlq_topic)
     }
-    for removal in filter(lambda one: world.decides(one.uid), world.removals.values()):
+    for removal in filter(lambda removal: world.decides(removal.uid), world.removals.values()):
         actions.extend(_next_step(removal, world, alive, used, config))
     return actions
 
@@ -87,12 +89,12 @@ def record_creations(
     creations = dict(_unpublished(world))
     # Whether they were deleted or the API server has lost them, nobody knows: the topics stay, and a person decides.
     given_up = tuple(
-        one
-        for one in creations.values()
-        if world.now - world.vanished.get(one.uid, world.now) >= config.removal_limit_s
+        creation
+        for creation in creations.values()
+        if world.now - world.vanished.get(creation.uid, world.now) >= config.removal_limit_s
     )
-    for one in given_up:
-        del creations[one.uid]
+    for removal in given_up:
+        del creations[removal.uid]
     for channel in channels:
         spec, created = channel.resource, creations.get(channel.uid)
         if created is None or not (spec.keep_topic or spec.external):
@@ -101,17 +103,17 @@ def record_creations(
         creations[channel.uid] = replace(created, topics=left)
         if not left:
             del creations[channel.uid]
-    for one in new:
-        known = creations.get(one.uid, one)
-        topics = tuple(dict.fromkeys((*known.topics, *one.topics)))
-        creations[one.uid] = replace(one, topics=topics, since=known.since or world.now)
+    for removal in new:
+        known = creations.get(removal.uid, removal)
+        topics = tuple(dict.fromkeys((*known.topics, *removal.topics)))
+        creations[removal.uid] = replace(removal, topics=topics, since=known.since or world.now)
     return [] if creations == world.creations else [RecordCreations(tuple(creations.values()), given_up)]
 
 
 def _unpublished(world: World) -> Mapping[str, Removal]:
     """The creations that are still needed."""
     known = world.channels.keys() | world.subscriptions.keys() | world.removals.keys()
-    return {uid: one for uid, one in world.creations.items() if uid not in known}
+    return {uid: removal for uid, removal in world.creations.items() if uid not in known}
 
 
 def _removal(record: Channel | Subscription, now: float) -> Removal:

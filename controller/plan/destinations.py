@@ -49,13 +49,17 @@ class AddressResolver:
     def __init__(self, world: World, config: ControllerConfig) -> None:
         self._config = config
         self._cluster = world.cluster
-        self._expected = frozenset(one.key for one in world.objects if one.resource.kind in (CHANNEL, BROKER))
+        self._expected = frozenset(
+            object_.key for object_ in world.objects if object_.resource.kind in (CHANNEL, BROKER)
+        )
         self._others = {
-            one.key: one.resource
-            for one in world.objects
-            if isinstance(one.resource, Broker) and one.resource.class_ != KAFKA_CLASS and one.uid not in world.channels
+            object_.key: object_.resource
+            for object_ in world.objects
+            if isinstance(object_.resource, Broker)
+            and object_.resource.class_ != KAFKA_CLASS
+            and object_.uid not in world.channels
         }
-        alive = world.retained | {one.uid for one in world.objects}
+        alive = world.retained | {object_.uid for object_ in world.objects}
         self._published: Mapping[ChannelKey, records.Channel] = {
             (record.kind, record.namespace, record.name): record
             for record in world.channels.values()

@@ -35,7 +35,7 @@ def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], 
     """The status of a channel, Broker, Subscription or Trigger, or of a ResetOffset that is not over. `live`: its
     present one, and if that says all of it, there is none to write; `why`: Kafka is away."""
     current = live.get("observedGeneration") == generation
-    before = {one.type: one for one in conditions_of(live)}
+    before = {condition.type: condition for condition in conditions_of(live)}
     # A Broker has it only with a Secret of its own.
     types = [one for one in _PARTS[key[0]] if one in before or one != SECRET_READY]
     parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in types)
@@ -44,7 +44,9 @@ def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], 
         away = kafka_unavailable("Ready", why)
         body["subscribers"] = [{**row, "ready": away.status.value, "message": away.message} for row in rows]
     conditions = (ready(parts), *parts)
-    same = all(one.type in before and _said(one) == _said(before[one.type]) for one in conditions)
+    same = all(
+        condition.type in before and _said(condition) == _said(before[condition.type]) for condition in conditions
+    )
     if current and same and body.items() <= live.items():
         return None
     return WriteStatus(*key, uid, generation, conditions, body)

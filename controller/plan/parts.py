@@ -260,9 +260,9 @@ class Parts:
             objects=tuple(self.objects[uid] for uid in uids if uid in self.objects),
             channels=channels,
             subscriptions=subscriptions,
-            removals={uid: one for uid, one in whole.removals.items() if uid in uids},
-            creations={uid: one for uid, one in whole.creations.items() if uid in uids},
-            seeks={id_: one for id_, one in whole.seeks.items() if id_ in uids},
+            removals={uid: removal for uid, removal in whole.removals.items() if uid in uids},
+            creations={uid: removal for uid, removal in whole.creations.items() if uid in uids},
+            seeks={id_: seek for id_, seek in whole.seeks.items() if id_ in uids},
             only=frozenset(focus),
         )
 

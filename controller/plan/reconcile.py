@@ -64,9 +64,9 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
         if kafka_names.topic_problem(topic, config.instance) is None:
             topics.update((topic, kafka_names.dlq_topic(topic)))
     starts = [
-        (kafka_names.subscription_group(one.uid), topic_of[one.resource.channel_key])
-        for one in found.subscriptions
-        if one.uid not in world.subscriptions and one.resource.channel_key in topic_of
+        (kafka_names.subscription_group(subscription.uid), topic_of[subscription.resource.channel_key])
+        for subscription in found.subscriptions
+        if subscription.uid not in world.subscriptions and subscription.resource.channel_key in topic_of
     ]
     groups: set[str] = set()
     for removal in world.removals.values():
@@ -89,15 +89,19 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     object."""
     found = _sort(world, config)
     claims = first_claims(found.channels, world, config)
-    channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
+    channels = [
+        plan_channel(channel, world, config, claims) for channel in in_order_of_precedence(found.channels, world)
+    ]
     by_key = {plan.object.resource.key: plan for plan in channels}
     retained = frozenset(
-        (one.kind, one.namespace, one.name) for one in world.channels.values() if one.uid in world.retained
+        (channel.kind, channel.namespace, channel.name)
+        for channel in world.channels.values()
+        if channel.uid in world.retained
     )
     destinations = AddressResolver(world, config)
     subscriptions = [
-        plan_subscription(one, world, config, by_key, retained - by_key.keys(), destinations)
-        for one in found.subscriptions
+        plan_subscription(subscription, world, config, by_key, retained - by_key.keys(), destinations)
+        for subscription in found.subscriptions
     ]
     alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
     # Removals first: a name that is being removed must be free before its next owner's topics are created.
@@ -112,7 +116,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     actions += follow_secrets(channels, world, alive, _published_by(actions))
     publishing = _published_by(actions)
     wishes = [*map(wish_of, found.resets), *map(wish_of_request, world.seek_requests)]
-    expected = {one.key for one in (*world.objects, *found.subscriptions)}
+    expected = {object_.key for object_ in (*world.objects, *found.subscriptions)}
     expected |= world.cluster.expected if world.cluster is not None else set()
     seeks = plan_seeks(wishes, world, config, publishing, frozenset(expected))
     actions.extend(seeks.actions)
@@ -120,7 +124,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         channel_status(plan, subscriptions, world, destinations) for plan in channels if world.decides(plan.object.uid)
     ]
     if world.cluster is None:  # in a cluster, another implementation writes their status
-        statuses += [left_alone_status(*one) for one in found.others]
+        statuses += [left_alone_status(*other) for other in found.others]
     for plan in subscriptions:
         if plan.object.uid in found.written and world.decides(plan.object.uid):
             channel_plan = by_key.get(plan.object.resource.channel_key)
@@ -131,33 +135,35 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         statuses += [
             unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys
         ]
-    resets = (one for one in found.resets if world.decides(one.uid))
-    statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in resets]
+    resets = (reset for reset in found.resets if world.decides(reset.uid))
+    statuses += [seek_status(reset, world, seeks.waiting.get(reset.uid, "")) for reset in resets]
     return [*actions, *(note_unseen(status, world) for status in statuses)]
 
 
 def _published_by(actions: Iterable[Action]) -> frozenset[str]:
-    return frozenset(one.subscription.uid for one in actions if isinstance(one, PublishSubscription))
+    return frozenset(action.subscription.uid for action in actions if isinstance(action, PublishSubscription))
 
 
 def _sort(world: World, config: ControllerConfig) -> _Sorted:
     objects = sorted(world.objects, key=lambda one: one.key)
     config_maps = {
-        (one.resource.namespace, one.resource.name): one.resource
-        for one in objects
-        if isinstance(one.resource, ConfigMap)
+        (object_.resource.namespace, object_.resource.name): object_.resource
+        for object_ in objects
+        if isinstance(object_.resource, ConfigMap)
     }
     brokers = {
-        (one.resource.namespace, one.resource.name): one.resource for one in objects if isinstance(one.resource, Broker)
+        (object_.resource.namespace, object_.resource.name): object_.resource
+        for object_ in objects
+        if isinstance(object_.resource, Broker)
     }
     channels: list[Object[ChannelSpec]] = []
     subscriptions: list[Object[SubscriptionSpec]] = []
     others: list[tuple[Object[Broker] | Object[Trigger], Broker]] = []
     resets: list[Object[ResetOffset]] = []
     ignored: dict[tuple[str, str], Broker] = {}  # of other classes; objects are sorted: Triggers come after them
-    for one in objects:
-        identity, published = (one.uid, one.generation, one.spec_hash), world.channels.get(one.uid)
-        match one.resource:
+    for object_ in objects:
+        identity, published = (object_.uid, object_.generation, object_.spec_hash), world.channels.get(object_.uid)
+        match object_.resource:
             case KafkaChannel() as channel:
                 channels.append(Object(*identity, of_channel(channel, config)))
             case Broker() as broker if broker.class_ == KAFKA_CLASS or published is not None:
@@ -175,11 +181,11 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
             case Trigger() as trigger:
                 others.append((Object(*identity, trigger), ignored[trigger.namespace, trigger.broker]))
             # One that is over but not recorded belongs to another Kafka, or to a status topic that was lost.
-            case ResetOffset() as reset if one.uid in world.seeks or not reset.over:
+            case ResetOffset() as reset if object_.uid in world.seeks or not reset.over:
                 resets.append(Object(*identity, reset))
             case _:  # a ConfigMap, an EventType, or a ResetOffset that is over
                 pass
-    written = frozenset(one.uid for one in subscriptions)
+    written = frozenset(subscription.uid for subscription in subscriptions)
     seen = set(written)
     for owner in channels:
         for entry in entries(owner):

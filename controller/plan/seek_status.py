@@ -31,15 +31,15 @@ _BEING = {
 }
 
 
-def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> WriteStatus:
+def seek_status(reset_offset: Object[ResetOffset], world: World, waits_for: str) -> WriteStatus:
     """The status of a ResetOffset. `waits_for`: why it has not begun."""
-    seek = world.seeks.get(one.uid)
+    seek = world.seeks.get(reset_offset.uid)
     if seek is None:
         waiting = unknown("RefMapped", "Pending", waits_for or "it starts shortly")
         if world.unavailable:  # what is recorded may not have been read
             waiting = kafka_unavailable("RefMapped", world.unavailable)
         parts = (waiting, *(unknown(part, waiting.reason, "the seek has not started yet") for part in PARTS[1:]))
-        return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), {})
+        return WriteStatus(*reset_offset.key, reset_offset.uid, reset_offset.generation, (ready(parts), *parts), {})
     parts = _conditions(seek, world)
     found = ready(parts)
     if found.status is ConditionStatus.TRUE:
@@ -47,14 +47,14 @@ def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> Write
         found = replace(
             found, reason="OffsetsMoved", message=f"the offsets of {moved} of {len(seek.moves)} partitions were moved"
         )
-    wish = wish_of(one)
+    wish = wish_of(reset_offset)
     if (wish.kind, wish.name, wish.to) != (seek.kind, seek.name, seek.to):
         message = (
             f"spec cannot be changed: only the seek of {seek.kind} {seek.name} to {seek.to} is carried out. "
             "Undo the change, and create another ResetOffset for another seek"
         )
         found = false("Ready", "Immutable", message)
-    return WriteStatus(*one.key, one.uid, one.generation, (found, *parts), _body(seek))
+    return WriteStatus(*reset_offset.key, reset_offset.uid, reset_offset.generation, (found, *parts), _body(seek))
 
 
 def _body(seek: Seek) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _body(seek: Seek) -> dict[str, Any]:
     if seek.uid:
         body = {"topic": seek.topic, "group": seek.group}
     if seek.moves:
-        rows = [{"partition": one.partition, "oldOffset": one.old, "newOffset": one.new} for one in seek.moves]
+        rows = [{"partition": move.partition, "oldOffset": move.old, "newOffset": move.new} for move in seek.moves]
         body["partitions"] = rows
     return body
 

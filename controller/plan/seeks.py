@@ -69,17 +69,17 @@ class SeekPlan:
     waiting: dict[str, str]  #: id of the wish -> what it waits for
 
 
-def wish_of(one: Object[ResetOffset]) -> Wish:
+def wish_of(reset_offset: Object[ResetOffset]) -> Wish:
     """What a ResetOffset asks for."""
-    resource = one.resource
+    resource = reset_offset.resource
     reset = f"{resource.namespace}/{resource.name}"
     kind, namespace, name = resource.ref_kind, resource.namespace, resource.ref_name
-    return Wish(one.uid, reset, kind, namespace, name, str(resource.to), resource.created)
+    return Wish(reset_offset.uid, reset, kind, namespace, name, str(resource.to), resource.created)
 
 
-def wish_of_request(one: SeekRequest) -> Wish:
+def wish_of_request(seek_request: SeekRequest) -> Wish:
     """What a command asks for."""
-    return Wish(one.id, "", one.kind, one.namespace, one.name, one.to)
+    return Wish(seek_request.id, "", seek_request.kind, seek_request.namespace, seek_request.name, seek_request.to)
 
 
 def plan_seeks(
@@ -130,7 +130,9 @@ def _begin(
         message = f"{wish.to} is in the future; write a time in the past, or latest to skip all stored events"
         return _refused(seek, "TimeInFuture", message, world)
     label = f"{wish.kind} {wish.namespace}/{wish.name}"
-    record = next((one for one in world.subscriptions.values() if _ref(one) == seek.ref), None)
+    record = next(
+        (subscription for subscription in world.subscriptions.values() if _ref(subscription) == seek.ref), None
+    )
     if record is None or record.uid in world.removals:
         if seek.ref in expected:
             return f"{label} is not served yet"
@@ -253,9 +255,9 @@ def _unheard_members(record: records.Subscription, world: World) -> str:
     # A worker is a member as long as it serves one of the topic. One that serves none must not be counted: it would
     # stand for a member of which nothing is heard.
     others = [
-        one.uid
-        for one in world.subscriptions.values()
-        if one.topic == record.topic and one.uid != record.uid and not one.stopped
+        subscription.uid
+        for subscription in world.subscriptions.values()
+        if subscription.topic == record.topic and subscription.uid != record.uid and not subscription.stopped
     ]
     heard = sum(
         any(uid in worker.subscriptions and worker.subscriptions[uid].state not in _NOT_SERVED for uid in others)

@@ -133,26 +133,26 @@ class SubscriptionSpec:
         return "spec.broker" if self.kind == TRIGGER else "spec.channel.name"
 
 
-def of_channel(one: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
+def of_channel(channel: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
     """The spec of a KafkaChannel."""
     return ChannelSpec(
         kind=CHANNEL,
-        namespace=one.namespace,
-        name=one.name,
-        topic=kafka_names.channel_topic(config.topic_template, one.namespace, one.name),
-        partitions=one.partitions,
-        replication=one.replication,
-        retention_s=one.retention_s,
-        delivery=one.delivery,
-        subscribers=one.subscribers,
-        ghosts=one.ghosts,
-        hosts=one.hosts,
-        keep_topic=one.keep_topic,
+        namespace=channel.namespace,
+        name=channel.name,
+        topic=kafka_names.channel_topic(config.topic_template, channel.namespace, channel.name),
+        partitions=channel.partitions,
+        replication=channel.replication,
+        retention_s=channel.retention_s,
+        delivery=channel.delivery,
+        subscribers=channel.subscribers,
+        ghosts=channel.ghosts,
+        hosts=channel.hosts,
+        keep_topic=channel.keep_topic,
     )
 
 
 def of_broker(
-    one: Broker,
+    broker: Broker,
     config_maps: ConfigMaps,
     config: ControllerConfig,
     published: Channel | None,
@@ -161,11 +161,11 @@ def of_broker(
 ) -> ChannelSpec:
     """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
     `published` with something else that cannot be changed. `secrets`: those that cannot be used."""
-    found, problem = _broker_config(one, config_maps, cluster)
-    changed = _changed(one, published)
+    found, problem = _broker_config(broker, config_maps, cluster)
+    changed = _changed(broker, published)
     if changed:
         problem = _immutable(changed, "Broker")
-    secret, secret_problem = _secret(one, found, config, published, secrets)
+    secret, secret_problem = _secret(broker, found, config, published, secrets)
     servers = str(config.kafka.get("bootstrap.servers", ""))
     notes = []
     if found.bootstrap_servers and found.bootstrap_servers != servers:
@@ -181,18 +181,18 @@ def of_broker(
         )
     return ChannelSpec(
         kind=BROKER,
-        namespace=one.namespace,
-        name=one.name,
-        topic=one.external_topic or kafka_names.channel_topic(config.broker_template, one.namespace, one.name),
+        namespace=broker.namespace,
+        name=broker.name,
+        topic=broker.external_topic or kafka_names.channel_topic(config.broker_template, broker.namespace, broker.name),
         partitions=found.partitions,
         replication=found.replication,
         retention_s=RETENTION_S,
-        delivery=one.delivery,
-        hosts=one.hosts,
-        keep_topic=one.keep_topic,
-        external=bool(one.external_topic),
+        delivery=broker.delivery,
+        hosts=broker.hosts,
+        keep_topic=broker.keep_topic,
+        external=bool(broker.external_topic),
         topic_configs=found.topic_configs,
-        config_map="/".join(one.config or ()),
+        config_map="/".join(broker.config or ()),
         problem=problem,
         note="; ".join(notes),
         secret=secret,
@@ -207,14 +207,14 @@ def secrets_of(objects: Iterable[AnyObject]) -> set[str]:
 
 
 def _secret(
-    one: Broker,
+    broker: Broker,
     found: BrokerConfig,
     config: ControllerConfig,
     published: Channel | None,
     secrets: Mapping[str, SecretProblem],
 ) -> tuple[str, Condition | None]:
     """The Secret to use. A published Broker keeps the one that it has while the next cannot be used."""
-    if one.config is None or not found.secret or config.kafka_secrets is None:
+    if broker.config is None or not found.secret or config.kafka_secrets is None:
         return "", None
     secret, why = found.secret, secrets.get(found.secret)
     if why is None:
@@ -226,23 +226,23 @@ def _secret(
 
 
 def _broker_config(
-    one: Broker, config_maps: ConfigMaps, cluster: ClusterView | None
+    broker: Broker, config_maps: ConfigMaps, cluster: ClusterView | None
 ) -> tuple[BrokerConfig, Condition | None]:
-    if one.config is None:
+    if broker.config is None:
         return BrokerConfig(), None
-    config_map = config_maps.get(one.config)
-    label = "/".join(one.config)
+    config_map = config_maps.get(broker.config)
+    label = "/".join(broker.config)
     if config_map is None:
-        return BrokerConfig(), _no_config_map(one.config[0], label, cluster)
+        return BrokerConfig(), _no_config_map(broker.config[0], label, cluster)
     try:
         found = broker_config(config_map)
         if found.secret and not is_reference(found.secret):
             name = found.secret.partition("/")[2]
             raise ValueError(f"{SECRET_KEY} is {name[:64]!r}; write the name of a Secret of the same namespace")
-        if found.secret and one.external_topic and config_map.namespace != one.namespace:
+        if found.secret and broker.external_topic and config_map.namespace != broker.namespace:
             raise ValueError(
                 f"{SECRET_KEY} names a Secret of another namespace, which cannot be used for an external topic; use a "
-                f"ConfigMap of the namespace {one.namespace}"
+                f"ConfigMap of the namespace {broker.namespace}"
             )
     except ValueError as problem:
         return BrokerConfig(), false("TopicReady", "ConfigMapInvalid", f"ConfigMap {label}: {problem}")
@@ -259,14 +259,14 @@ def _no_config_map(namespace: str, label: str, cluster: ClusterView | None) -> C
     return false("TopicReady", "ConfigMapNotFound", message)
 
 
-def _changed(one: Broker, published: Channel | None) -> str:
+def _changed(broker: Broker, published: Channel | None) -> str:
     if published is None:
         return ""
-    if one.class_ != KAFKA_CLASS:
-        return f"the annotation {BROKER_CLASS} (was {KAFKA_CLASS}, is {one.class_ or 'missing'})"
-    if published.config_map != "/".join(one.config or ()):
+    if broker.class_ != KAFKA_CLASS:
+        return f"the annotation {BROKER_CLASS} (was {KAFKA_CLASS}, is {broker.class_ or 'missing'})"
+    if published.config_map != "/".join(broker.config or ()):
         return f"spec.config (was {published.config_map or 'missing'})"
-    if published.external != bool(one.external_topic) or one.external_topic not in ("", published.topic):
+    if published.external != bool(broker.external_topic) or broker.external_topic not in ("", published.topic):
         return f"the annotation {EXTERNAL_TOPIC} (the topic is {published.topic})"
     return ""
 
@@ -276,41 +276,41 @@ def _immutable(changed: str, kind: str) -> Condition:
     return false("TopicReady", "Immutable", message)
 
 
-def of_subscription(one: Subscription) -> SubscriptionSpec:
+def of_subscription(subscription: Subscription) -> SubscriptionSpec:
     """The spec of a Subscription."""
     return SubscriptionSpec(
         kind=SUBSCRIPTION,
-        namespace=one.namespace,
-        name=one.name,
-        channel=one.channel,
-        subscriber=one.subscriber,
-        reply=one.reply,
-        delivery=one.delivery,
-        order=one.order or DeliveryOrder.ORDERED,
-        concurrency=one.concurrency or CONCURRENCY,
-        own=_annotated(one),
-        start=one.start,
-        exhausted=one.exhausted,
+        namespace=subscription.namespace,
+        name=subscription.name,
+        channel=subscription.channel,
+        subscriber=subscription.subscriber,
+        reply=subscription.reply,
+        delivery=subscription.delivery,
+        order=subscription.order or DeliveryOrder.ORDERED,
+        concurrency=subscription.concurrency or CONCURRENCY,
+        own=_annotated(subscription),
+        start=subscription.start,
+        exhausted=subscription.exhausted,
     )
 
 
-def of_trigger(one: Trigger, broker: Broker | None) -> SubscriptionSpec:
+def of_trigger(trigger: Trigger, broker: Broker | None) -> SubscriptionSpec:
     """The spec of a Trigger. `broker`: for what the Trigger leaves open; None = there is none yet."""
     return SubscriptionSpec(
         kind=TRIGGER,
-        namespace=one.namespace,
-        name=one.name,
-        channel=one.broker,
-        subscriber=one.subscriber,
-        delivery=one.delivery,
-        order=one.order or (broker and broker.order) or DeliveryOrder.KEY_ORDERED,
-        concurrency=one.concurrency or (broker and broker.concurrency) or CONCURRENCY,
-        own=(own := _annotated(one)),
+        namespace=trigger.namespace,
+        name=trigger.name,
+        channel=trigger.broker,
+        subscriber=trigger.subscriber,
+        delivery=trigger.delivery,
+        order=trigger.order or (broker and broker.order) or DeliveryOrder.KEY_ORDERED,
+        concurrency=trigger.concurrency or (broker and broker.concurrency) or CONCURRENCY,
+        own=(own := _annotated(trigger)),
         inherited=tuple(name for name in _annotated(broker) if name not in own),
-        start=one.start,
-        exhausted=one.exhausted,
-        filter=one.filter,
-        dependency=one.dependency,
+        start=trigger.start,
+        exhausted=trigger.exhausted,
+        filter=trigger.filter,
+        dependency=trigger.dependency,
     )
 
 

@@ -35,18 +35,18 @@ def channel_status(
 ) -> WriteStatus:
     """`Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved;
     of a Broker the same without SubscribersReady, and with KafkaSecretReady if it has a Secret of its own."""
-    one = plan.object
+    channel = plan.object
     sink, sink_resolved = _dead_letter_sink(plan, destinations)
     parts = (*plan.conditions, *_kafka_secret(plan, world), sink_resolved)
     body = _channel_body(plan, sink, world, destinations)
     topics, _, addressable = plan.conditions
     notes = [topics]
-    if one.resource.kind == CHANNEL:
+    if channel.resource.kind == CHANNEL:
         rows, served_by = _subscribers(plan, subscriptions, world)
         parts = (*plan.conditions, served_by, sink_resolved)
         body["subscribers"] = rows
         notes += [served_by, addressable]
-    return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
+    return WriteStatus(*channel.key, channel.uid, channel.generation, (with_note(ready(parts), notes), *parts), body)
 
 
 def note_unseen(status: WriteStatus, world: World) -> WriteStatus:
@@ -108,12 +108,12 @@ def unlisted_status(record: Channel | Subscription) -> WriteStatus:
 def _subscribers(
     plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World
 ) -> tuple[list[dict[str, Any]], Condition]:
-    one = plan.object
+    channel = plan.object
     mine = sorted(
         (
             sub.record
             for sub in subscriptions
-            if sub.record is not None and sub.record.channel_uid == one.uid and not sub.remove
+            if sub.record is not None and sub.record.channel_uid == channel.uid and not sub.remove
         ),
         key=lambda record: (record.name, record.uid),
     )
@@ -127,7 +127,7 @@ def _subscribers(
         | ({"message": row.message} if row.message else {})
         for row in rows
     ]
-    return shown, _with_ghosts(_subscribers_ready(labels, rows), one.resource.ghosts)
+    return shown, _with_ghosts(_subscribers_ready(labels, rows), channel.resource.ghosts)
 
 
 def _waiting_entries(plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan]) -> list[SubscriptionPlan]:
@@ -152,7 +152,7 @@ def _with_ghosts(found: Condition, ghosts: Sequence[Subscriber]) -> Condition:
     """A condition that is True names the entries that are not served, so that people can remove them."""
     if not ghosts or found.status is not ConditionStatus.TRUE:
         return found
-    names = ", ".join(f"{one.name} ({one.uid})" for one in ghosts)
+    names = ", ".join(f"{ghost.name} ({ghost.uid})" for ghost in ghosts)
     message = f"spec.subscribers has entries whose Subscription does not exist, and which are not served: {names}"
     return replace(found, reason=GHOSTS, message=message)
 
@@ -180,14 +180,20 @@ def subscription_status(
     """`Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for Triggers."""
     if plan.object.resource.kind == TRIGGER:
         return _trigger_status(plan, channel, world, destinations)
-    one = plan.object
+    subscription = plan.object
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
         reply = plan.record.reply.shown if plan.record.reply else ""
         body["physicalSubscription"] = {**_uris(plan.record), "replyUri": reply}
         body["annotations"] = {GROUP_NOTE: plan.record.group}
-    return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), parts[-1:]), *parts), body)
+    return WriteStatus(
+        *subscription.key,
+        subscription.uid,
+        subscription.generation,
+        (with_note(ready(parts), parts[-1:]), *parts),
+        body,
+    )
 
 
 def _uris(record: Subscription) -> dict[str, Any]:
@@ -199,17 +205,23 @@ def _trigger_status(
     plan: SubscriptionPlan, broker: ChannelPlan | None, world: World, destinations: AddressResolver
 ) -> WriteStatus:
     """`Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed, DependencyReady."""
-    one = plan.object
+    subscription = plan.object
     subscribed = replace(plan.added, type="Subscribed")
     if subscribed.status is ConditionStatus.TRUE and plan.record is not None:
         row = subscriber_status(plan.record, world.workers.values(), world.now)
         subscribed = serving("Subscribed", row)
     resolved = _trigger_resolved(plan, broker, destinations)
-    parts = (_broker_ready(plan, broker), *resolved, subscribed, _dependency_ready(one.resource.dependency))
+    parts = (_broker_ready(plan, broker), *resolved, subscribed, _dependency_ready(subscription.resource.dependency))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
         body = {**_uris(plan.record), "annotations": {GROUP_NOTE: plan.record.group}}
-    return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), (subscribed,)), *parts), body)
+    return WriteStatus(
+        *subscription.key,
+        subscription.uid,
+        subscription.generation,
+        (with_note(ready(parts), (subscribed,)), *parts),
+        body,
+    )
 
 
 def _broker_ready(plan: SubscriptionPlan, broker: ChannelPlan | None) -> Condition:

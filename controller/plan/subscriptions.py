@@ -58,7 +58,7 @@ def entries(channel: Object[ChannelSpec]) -> list[Object[SubscriptionSpec]]:
 
 
 def plan_subscription(
-    one: Object[SubscriptionSpec],
+    subscription: Object[SubscriptionSpec],
     world: World,
     config: ControllerConfig,
     channels: Mapping[ChannelKey, ChannelPlan],
@@ -66,10 +66,10 @@ def plan_subscription(
     destinations: AddressResolver,
 ) -> SubscriptionPlan:
     """Plan one subscription."""
-    resource = one.resource
+    resource = subscription.resource
     key, noun = resource.channel_key, resource.channel_noun
     reason = noun.capitalize()  # of reasons such as ChannelNotFound and BrokerNotFound
-    published = world.subscriptions.get(one.uid)
+    published = world.subscriptions.get(subscription.uid)
     channel = channels.get(key)
     if published is not None and published.channel != resource.channel:
         message = (
@@ -82,34 +82,38 @@ def plan_subscription(
         gone = old not in retained_channels and (
             old not in channels or channels[old].object.uid != published.channel_uid
         )
-        return _refused(one, published, false("ReferencesResolved", f"{reason}Immutable", message), remove=gone)
+        return _refused(
+            subscription, published, false("ReferencesResolved", f"{reason}Immutable", message), remove=gone
+        )
     if channel is None:
         if key in retained_channels:
             message = f"the file of {noun} {resource.channel!r} cannot be read; fix it, see problems.json"
-            return _refused(one, published, unknown("ReferencesResolved", f"{reason}FileUnreadable", message))
+            return _refused(subscription, published, unknown("ReferencesResolved", f"{reason}FileUnreadable", message))
         message = (
             f"there is no {key[0]} {resource.namespace}/{resource.channel}; create it, or correct "
             f"{resource.channel_field}"
         )
-        return _refused(one, published, false("ReferencesResolved", f"{reason}NotFound", message), remove=True)
+        return _refused(subscription, published, false("ReferencesResolved", f"{reason}NotFound", message), remove=True)
     if published is not None and published.channel_uid != channel.object.uid:
         # Another channel under the same name has another topic: the subscription starts again, with a new group.
         message = (
             f"{noun} {resource.channel!r} was deleted and created again; this {resource.kind} is added to it shortly"
         )
-        return _refused(one, published, unknown("ReferencesResolved", f"{reason}Replaced", message), remove=True)
-    if one.uid in world.removals:
+        return _refused(
+            subscription, published, unknown("ReferencesResolved", f"{reason}Replaced", message), remove=True
+        )
+    if subscription.uid in world.removals:
         message = f"waiting until the consumer group for its former {noun} is removed"
-        return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
+        return _refused(subscription, published, unknown("ReferencesResolved", "BeingRemoved", message))
     try:
-        record = _record(one, channel, published, world, config, destinations)
+        record = _record(subscription, channel, published, world, config, destinations)
     except Unresolved as problem:
-        return _refused(one, published, problem.condition("ReferencesResolved"))
+        return _refused(subscription, published, problem.condition("ReferencesResolved"))
     if record is None:
         waits = unknown("AddedToChannel", f"{reason}NotReady", f"waiting until {noun} {resource.channel!r} is ready")
-        return SubscriptionPlan(one, true("ReferencesResolved"), waits)
+        return SubscriptionPlan(subscription, true("ReferencesResolved"), waits)
     record = _never_older(record, published)
-    return _publish(one, record, published, world)
+    return _publish(subscription, record, published, world)
 
 
 def follow_secrets(
@@ -119,7 +123,7 @@ def follow_secrets(
     be served, or be read, as it is now. All Triggers of a Broker have one consumer group: those with another Secret
     would have another member, and each member gets the events of some partitions only. `alive`: uids of what is not
     removed. `publishing`: uids of what is published anyway."""
-    secrets = {one.object.uid: one.record.secret for one in channels if one.record is not None}
+    secrets = {channel.object.uid: channel.record.secret for channel in channels if channel.record is not None}
     return [
         PublishSubscription(replace(record, secret=secrets[record.channel_uid]))
         for record in world.subscriptions.values()
@@ -132,25 +136,29 @@ def follow_secrets(
 
 
 def _refused(
-    one: Object[SubscriptionSpec], published: records.Subscription | None, why: Condition, *, remove: bool = False
+    subscription: Object[SubscriptionSpec],
+    published: records.Subscription | None,
+    why: Condition,
+    *,
+    remove: bool = False,
 ) -> SubscriptionPlan:
     if published is None:
         added = unknown("AddedToChannel", why.reason, "waiting for the objects that it refers to")
-        return SubscriptionPlan(one, why, added)
+        return SubscriptionPlan(subscription, why, added)
     message = f"generation {published.generation} is {'being removed' if remove else 'still served'}"
     added = unknown("AddedToChannel", why.reason, message)
-    return SubscriptionPlan(one, why, added, published, remove)
+    return SubscriptionPlan(subscription, why, added, published, remove)
 
 
 def _record(
-    one: Object[SubscriptionSpec],
+    subscription: Object[SubscriptionSpec],
     channel: ChannelPlan,
     published: records.Subscription | None,
     world: World,
     config: ControllerConfig,
     destinations: AddressResolver,
 ) -> records.Subscription | None:
-    resource = one.resource
+    resource = subscription.resource
     namespace, channels = resource.namespace, channel.object.resource.delivery
     subscriber = destinations.resolve(resource.subscriber, namespace, "spec.subscriber", "SubscriberNotResolved")
     reply = destinations.resolve(resource.reply, namespace, "spec.reply", "ReplyNotResolved")
@@ -159,8 +167,8 @@ def _record(
     if channel.record is None:
         return None
     return records.Subscription(
-        uid=one.uid,
-        generation=one.generation,
+        uid=subscription.uid,
+        generation=subscription.generation,
         namespace=resource.namespace,
         name=resource.name,
         channel_uid=channel.object.uid,
@@ -168,7 +176,7 @@ def _record(
         topic=channel.topic,
         dlq_topic=channel.dlq_topic,
         partitions=channel.record.partitions,
-        group=kafka_names.subscription_group(one.uid),
+        group=kafka_names.subscription_group(subscription.uid),
         subscriber=subscriber,
         reply=reply,
         delivery=delivery,
@@ -178,7 +186,7 @@ def _record(
         concurrency=resource.concurrency,
         exhausted=resource.exhausted,
         kind=resource.kind,
-        spec_hash=one.spec_hash,
+        spec_hash=subscription.spec_hash,
         filter=resource.filter,
         secret=channel.record.secret,
         # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
@@ -199,19 +207,22 @@ def _never_older(record: records.Subscription, published: records.Subscription |
 
 
 def _publish(
-    one: Object[SubscriptionSpec], record: records.Subscription, published: records.Subscription | None, world: World
+    subscription: Object[SubscriptionSpec],
+    record: records.Subscription,
+    published: records.Subscription | None,
+    world: World,
 ) -> SubscriptionPlan:
     resolved = true("ReferencesResolved")
     if published is None and world.unavailable:
-        return SubscriptionPlan(one, resolved, kafka_unavailable("AddedToChannel", world.unavailable))
+        return SubscriptionPlan(subscription, resolved, kafka_unavailable("AddedToChannel", world.unavailable))
     if published is None and record.group in world.observed.unknown:
         why = false("AddedToChannel", "StartNotCommitted", world.observed.unknown[record.group])
-        return SubscriptionPlan(one, resolved, why)
+        return SubscriptionPlan(subscription, resolved, why)
     if published is None:
         committed = world.observed.committed.get(record.group, frozenset())
         missing = tuple(p for p in range(record.partitions) if p not in committed)
         if missing:
-            commit = CommitStart(record.group, record.topic, missing, one.resource.start)
+            commit = CommitStart(record.group, record.topic, missing, subscription.resource.start)
             failure = world.failures.get(commit.target)
             added = (
                 false("AddedToChannel", "StartNotCommitted", failure)
@@ -219,13 +230,13 @@ def _publish(
                 else unknown("AddedToChannel", "StartBeingCommitted", "its start offsets are being committed")
             )
             label = f"{record.namespace}/{record.name}"
-            creation = Removal(one.uid, record.kind, label, record.topic, group=record.group)
-            return SubscriptionPlan(one, resolved, added, actions=(commit,), creation=creation)
+            creation = Removal(subscription.uid, record.kind, label, record.topic, group=record.group)
+            return SubscriptionPlan(subscription, resolved, added, actions=(commit,), creation=creation)
     # Partitions that were added later have no committed offset: the group starts there at the beginning of the log.
     pending = record != published
-    added = _other_topic(record, world) or published_condition(pending, one.uid, world, "AddedToChannel")
+    added = _other_topic(record, world) or published_condition(pending, subscription.uid, world, "AddedToChannel")
     actions = (PublishSubscription(record),) if pending else ()
-    return SubscriptionPlan(one, resolved, added, published, actions=actions)
+    return SubscriptionPlan(subscription, resolved, added, published, actions=actions)
 
 
 def _topic_id(topic: str, world: World) -> str:

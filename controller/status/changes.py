@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 def log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequence[Condition]) -> None:
     """Log one line if an object becomes ready, or becomes not ready, or the reason changes; and one if a part of its
     spec is rejected, whether it is ready or not."""
-    old = {one.type: one for one in before}
+    old = {condition.type: condition for condition in before}
     for new in after:
         known = old.get(new.type)
         if new.type != "Ready":

@@ -51,7 +51,7 @@ class ProblemLog:
                     problem=problem.what,
                     hint=problem.hint,
                 )
-        fixed = {one.file for one in self._problems} - {one.file for one in problems}
+        fixed = {problem.file for problem in self._problems} - {problem.file for problem in problems}
         for file in sorted(fixed):
             from_cluster = file.startswith("cluster")
             solved = "the cluster can be read again" if from_cluster else "resource file is valid again, or was removed"

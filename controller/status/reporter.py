@@ -69,7 +69,16 @@ def resource_problems(
     found = [_on_problem(problem) for problem in problems]
     found += [_on_file(note, "True", "OthersStay") for note in notes]
     found += [problem for status in statuses if (problem := _on_object(status)) is not None]
-    return sorted(found, key=lambda one: (_URGENCY[one.ready], one.kind, one.namespace, one.name, one.message))
+    return sorted(
+        found,
+        key=lambda resource_problem: (
+            _URGENCY[resource_problem.ready],
+            resource_problem.kind,
+            resource_problem.namespace,
+            resource_problem.name,
+            resource_problem.message,
+        ),
+    )
 
 
 def fitting(
@@ -112,10 +121,14 @@ def _on_file(problem: FileProblem, ready_: str, reason: str) -> ResourceProblem:
 def _on_object(status: WriteStatus) -> ResourceProblem | None:
     if status.conditions[0].reason in (NOT_OUR_CLASS, SUBSCRIBER_NOT_IN_FILES):
         return _resource_problem(status, status.conditions[0])
-    parts = [one for one in status.conditions if one.type != "Ready" and one.reason not in _SEEN_BY_READERS]
+    parts = [
+        condition
+        for condition in status.conditions
+        if condition.type != "Ready" and condition.reason not in _SEEN_BY_READERS
+    ]
     summary = ready(parts)
     if summary.status is ConditionStatus.TRUE:
-        note = next((one for one in (*parts, status.conditions[0]) if one.reason in _NOTES), None)
+        note = next((part for part in (*parts, status.conditions[0]) if part.reason in _NOTES), None)
         if note is None:
             return None
         summary = replace(note, type="Ready")
@@ -162,7 +175,9 @@ class StatusReporter:
         """Publish problems, `notes` on the directory, the uids of foreign resources, and the types that are declared
         for each channel, unless the topic has the same report. If it is not stored, the next call sends it again.
         `only`: uids that `statuses` are about; None: all."""
-        kept = {} if only is None else {uid: one for uid, one in self._open.items() if uid not in only}
+        kept = (
+            {} if only is None else {uid: write_status for uid, write_status in self._open.items() if uid not in only}
+        )
         self._open = kept | {status.uid: status for status in statuses if _on_object(status) is not None}
         if not self._table.loaded:
             return
@@ -186,7 +201,7 @@ class StatusReporter:
         """Uids of foreign resources that a person asks to remove, without requests that are too old. `now`: Unix
         seconds."""
         requests = self._table.requests.values()
-        return frozenset(one.uid for one in requests if abs(now - one.time) <= REQUEST_LIVES_S)
+        return frozenset(request.uid for request in requests if abs(now - request.time) <= REQUEST_LIVES_S)
 
     def drop_requests(self, kept: Container[str]) -> None:
         """Drop all requests but those in `kept`, whose removals are not recorded yet."""
@@ -198,11 +213,13 @@ class StatusReporter:
     def seek_requests(self, seeks: Mapping[str, Seek], now: float) -> tuple[SeekRequest, ...]:
         """Those that count: the recorded ones, and new ones that are not too old. `now`: Unix seconds."""
         requests = self._table.seek_requests.values()
-        return tuple(one for one in requests if one.id in seeks or abs(now - one.time) <= REQUEST_LIVES_S)
+        return tuple(
+            request for request in requests if request.id in seeks or abs(now - request.time) <= REQUEST_LIVES_S
+        )
 
     def drop_seek_requests(self, seeks: Mapping[str, Seek], now: float) -> None:
         """Drop requests whose seek is over, and those that are too old to begin."""
-        count = {one.id for one in self.seek_requests(seeks, now)}
+        count = {seek_request.id for seek_request in self.seek_requests(seeks, now)}
         for id_ in self._table.seek_requests:
             if id_ not in count or (id_ in seeks and seeks[id_].is_over):
                 self._send(SEEK_KEY + id_.encode(), None)

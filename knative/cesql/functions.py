@@ -41,7 +41,7 @@ class Function:
 
 def find(name: str, count: int) -> Function | None:
     """The function with this name (in upper case) for this number of arguments."""
-    return next((one for one in FUNCTIONS.get(name, ()) if one.takes(count)), None)
+    return next((function for function in FUNCTIONS.get(name, ()) if function.takes(count)), None)
 
 
 def _left(text: str, length: int) -> str:

@@ -273,17 +273,17 @@ def record_of_worker(status: WorkerStatus) -> Record:
         "worker": status.worker,
         "time": status.time,
         "role": status.role,
-        "subscriptions": {uid: _served_row(one) for uid, one in status.subscriptions.items()},
+        "subscriptions": {uid: _served_row(subscription) for uid, subscription in status.subscriptions.items()},
     }
     if status.version:
         record |= {"version": status.version, "features": status.features}
     if status.secrets:
-        record["kafka_secrets"] = {reference: _plain(one) for reference, one in status.secrets.items()}
+        record["kafka_secrets"] = {reference: _plain(problem) for reference, problem in status.secrets.items()}
     if status.unused is not None:
         record["unused"] = status.unused
     if status.parts > 1:
         record |= {"part": status.part, "parts": status.parts}
-    rows = {uid: row for uid, one in status.stats.items() if (row := stats_row(one)) is not None}
+    rows = {uid: row for uid, stats in status.stats.items() if (row := stats_row(stats)) is not None}
     return {**record, "progress": rows} if rows else record
 
 
@@ -362,9 +362,9 @@ def _served_rows(rows: Record) -> dict[str, WorkerSubscription]:
     return found
 
 
-def _served_row(one: WorkerSubscription) -> Record:
-    row = {"generation": one.generation, "partitions": one.partitions, "state": one.state_text}
-    return {**row, "filter_problem": one.filter_problem} if one.filter_problem else row
+def _served_row(served: WorkerSubscription) -> Record:
+    row = {"generation": served.generation, "partitions": served.partitions, "state": served.state_text}
+    return {**row, "filter_problem": served.filter_problem} if served.filter_problem else row
 
 
 def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> dict[str, SubscriptionStats]:

@@ -29,12 +29,12 @@ class Explanation:
     attributes: Mapping[str, str]
 
 
-def as_json(one: Explanation) -> dict[str, object]:
+def as_json(explanation: Explanation) -> dict[str, object]:
     """Returns the explanation as one JSON value."""
     return {
-        "trigger": one.trigger,
-        "matches": one.passes,
-        "reason": reason(one),
+        "trigger": explanation.trigger,
+        "matches": explanation.passes,
+        "reason": reason(explanation),
         "parts": [
             {
                 "depth": part.depth,
@@ -43,12 +43,12 @@ def as_json(one: Explanation) -> dict[str, object]:
                 "found": part.found,
                 "decides": part.decides,
             }
-            for part in one.parts
+            for part in explanation.parts
         ],
-        "order": str(one.order),
-        "key": one.key,
-        "key_attribute": key_attribute(one) or None,
-        "attributes": dict(one.attributes),
+        "order": str(explanation.order),
+        "key": explanation.key,
+        "key_attribute": key_attribute(explanation) or None,
+        "attributes": dict(explanation.attributes),
     }
 
 
@@ -75,15 +75,15 @@ def explain_record(
     )
 
 
-def reason(one: Explanation) -> str:
+def reason(explanation: Explanation) -> str:
     """The verdict in words, with the part that decided."""
-    verdict = "matches" if one.passes else "does not match"
-    if not one.parts:
+    verdict = "matches" if explanation.passes else "does not match"
+    if not explanation.parts:
         return f"{verdict}: the trigger has no filter, so it gets every event"
-    decider = next((part for part in one.parts if part.decides), None)
+    decider = next((part for part in explanation.parts if part.decides), None)
     if decider is None:
         return f"{verdict}: " + (
-            "every attribute has the value of the filter" if one.passes else "several filters together"
+            "every attribute has the value of the filter" if explanation.passes else "several filters together"
         )
     if decider.operand or decider.found or decider.text not in ("all", "any"):
         return f"{verdict}: {decider.text}" + (f" ({decider.found})" if decider.found else "")
@@ -107,20 +107,20 @@ def _is_literal(part: Part) -> bool:
     return part.text == part.found or (part.text[:1] == '"' and part.text[1:-1] == part.found[1:-1])
 
 
-def order(one: Explanation) -> str:
+def order(explanation: Explanation) -> str:
     """What the event waits for."""
-    if one.order is DeliveryOrder.ORDERED:
+    if explanation.order is DeliveryOrder.ORDERED:
         return "ordered; the event waits for the events before it in its partition"
-    if one.order is DeliveryOrder.UNORDERED:
+    if explanation.order is DeliveryOrder.UNORDERED:
         return "unordered; the event does not wait for other events"
-    if one.key is None:
+    if explanation.key is None:
         return "key-ordered; the event has no key (partitionkey or subject), so it does not wait for other events"
     return (
-        f"key-ordered; its key is {one.key!r} ({key_attribute(one)}), and the event waits for earlier events with "
-        "this key"
+        f"key-ordered; its key is {explanation.key!r} ({key_attribute(explanation)}), and the event waits for earlier "
+        "events with this key"
     )
 
 
-def key_attribute(one: Explanation) -> str:
+def key_attribute(explanation: Explanation) -> str:
     """The attribute that is the event's key; "" = it has none."""
-    return next((name for name in ("partitionkey", "subject") if name in one.attributes), "")
+    return next((name for name in ("partitionkey", "subject") if name in explanation.attributes), "")

@@ -137,16 +137,16 @@ def _row_of(removal: Removal) -> Row:
 def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]:
     """The rows to write so that the records of `before` become those of `after`; None = remove it."""
     changed = LeaderState(
-        {uid: one for uid, one in after.removals.items() if before.removals.get(uid) != one},
-        {key: one for key, one in after.identities.items() if before.identities.get(key) != one},
-        {uid: one for uid, one in after.creations.items() if before.creations.get(uid) != one},
-        {id_: one for id_, one in after.seeks.items() if before.seeks.get(id_) != one},
+        {uid: removal for uid, removal in after.removals.items() if before.removals.get(uid) != removal},
+        {key: identity for key, identity in after.identities.items() if before.identities.get(key) != identity},
+        {uid: removal for uid, removal in after.creations.items() if before.creations.get(uid) != removal},
+        {id_: seek for id_, seek in after.seeks.items() if before.seeks.get(id_) != seek},
     )
     gone = LeaderState(
-        {uid: one for uid, one in before.removals.items() if uid not in after.removals},
-        {key: one for key, one in before.identities.items() if key not in after.identities},
-        {uid: one for uid, one in before.creations.items() if uid not in after.creations},
-        {id_: one for id_, one in before.seeks.items() if id_ not in after.seeks},
+        {uid: removal for uid, removal in before.removals.items() if uid not in after.removals},
+        {key: identity for key, identity in before.identities.items() if key not in after.identities},
+        {uid: removal for uid, removal in before.creations.items() if uid not in after.creations},
+        {id_: seek for id_, seek in before.seeks.items() if id_ not in after.seeks},
     )
     return {**dict.fromkeys(rows_of(gone)), **rows_of(changed)}
 

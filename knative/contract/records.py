@@ -89,9 +89,9 @@ class Channel:
 
 def named_channel(channels: Iterable[Channel], namespace: str, name: str) -> Channel | None:
     """The channel or broker of a name: `broker:<name>` is a Broker; a name alone is a Broker if no channel has it."""
-    here = [one for one in channels if one.namespace == namespace]
-    exact = [one for one in here if one.unique_name == name]
-    return next(iter(exact or [one for one in here if one.name == name]), None)
+    here = [channel for channel in channels if channel.namespace == namespace]
+    exact = [channel for channel in here if channel.unique_name == name]
+    return next(iter(exact or [channel for channel in here if channel.name == name]), None)
 
 
 @dataclass(frozen=True, slots=True)

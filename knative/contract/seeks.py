@@ -98,5 +98,5 @@ def seek_row(seek: Seek) -> dict[str, Any]:
     return {
         **asdict(seek),
         "phase": seek.phase.value,
-        "moves": [[one.partition, one.old, one.new] for one in seek.moves],
+        "moves": [[move.partition, move.old, move.new] for move in seek.moves],
     }

@@ -63,7 +63,7 @@ def ready(parts: Sequence[Condition]) -> Condition:
 
 def with_note(found: Condition, notes: Iterable[Condition]) -> Condition:
     """`found`. If it is True, it gets the first reason among `notes`, because people look at `Ready` only."""
-    note = next((one for one in notes if one.reason), None)
+    note = next((condition for condition in notes if condition.reason), None)
     if found.status is not ConditionStatus.TRUE or note is None:
         return found
     return replace(found, reason=note.reason, message=note.message)

@@ -129,7 +129,7 @@ def _filter(reader: ObjectReader, depth: int, size: _Size) -> Filter:
         case "cesql":
             return _cesql(reader, size)
         case name if name in LISTS:
-            return LISTS[name](tuple(_filter(one, depth + 1, size) for one in reader.mappings(name)))
+            return LISTS[name](tuple(_filter(mapping, depth + 1, size) for mapping in reader.mappings(name)))
         case name:
             return PAIRS[name](_some_pairs(reader, name, size))
 

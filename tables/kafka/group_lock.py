@@ -113,7 +113,7 @@ class GroupLock:
             self._committed(problem.args[0], [])
 
     def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        error = error or next((one.error for one in partitions if one.error is not None), None)
+        error = error or next((partition.error for partition in partitions if partition.error is not None), None)
         if error is not None:
             self._report(error)
         asked, self._asked = self._asked, []

@@ -176,7 +176,11 @@ class TopicReader:
             found = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
         except KafkaException as problem:
             raise NotReadyError(f"Kafka did not look up a timestamp in {self.topic}.", "Try again.") from problem
-        return {one.partition: one.offset for one in found if one.offset >= 0}
+        return {
+            topic_partition.partition: topic_partition.offset
+            for topic_partition in found
+            if topic_partition.offset >= 0
+        }
 
     def at(self, partition: int, offset: int) -> StoredRecord | None:
         """Reads one record; None if this offset has no record."""

@@ -69,7 +69,7 @@ class HeldRows:
         if size != LONG_S:
             return
         # Minutes that are not summed up yet (the current one is not) come from their windows of 10 s.
-        parts = [self._rows.get((one.size, one.start), {}) for one in parts_of(Key(size, start, "", ""))]
+        parts = [self._rows.get((part.size, part.start), {}) for part in parts_of(Key(size, start, "", ""))]
         for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
             yield name, merged(Window.decode(part[name]) for part in parts if name in part)
 
@@ -135,7 +135,7 @@ class TrafficRows:
         log.error("reading traffic windows has stopped", reason=self.problem)
 
     def _sweep(self, now: float) -> None:
-        for place in [one for one in self._rows if one[1] + one[0] + LONG_S <= now - self.keep_s.get(one[0], 0)]:
+        for place in [row for row in self._rows if row[1] + row[0] + LONG_S <= now - self.keep_s.get(row[0], 0)]:
             del self._rows[place]
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:

@@ -115,10 +115,10 @@ def _whole(number: object, most: int = INTEGER_MAX, least: int = 0) -> int:
 def merged(windows: Iterable[Window]) -> Window:
     """The sum of all windows."""
     whole = Window()
-    for one in windows:
-        whole.through = max(whole.through, one.through)
-        whole.counts += one.counts
-        latency_sketch.merge(whole.latency, one.latency)
+    for window in windows:
+        whole.through = max(whole.through, window.through)
+        whole.counts += window.counts
+        latency_sketch.merge(whole.latency, window.latency)
     return whole
 
 

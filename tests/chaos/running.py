@@ -89,10 +89,12 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
 
 
 def _broken(scene: Scene, verdict: Verdict, figures: dict[str, Any]) -> list[str]:
-    found = [f"{one.kind}: {one.message}" for one in verdict.violations if one.kind != "twice"][:_SHOWN]
+    found = [f"{violation.kind}: {violation.message}" for violation in verdict.violations if violation.kind != "twice"][
+        :_SHOWN
+    ]
     if figures["stored_twice"] > figures["stored_again_counted"]:
         found.append(f"{figures['stored_twice']} stored twice, {figures['stored_again_counted']} counted")
-        found += [one.message for one in verdict.of("twice")][:_SHOWN]
+        found += [violation.message for violation in verdict.of("twice")][:_SHOWN]
     if scene.duplicates_max is not None and figures["duplicates"] > scene.duplicates_max:
         found.append(f"{figures['duplicates']} duplicates, at most {scene.duplicates_max} may be")
     if scene.refuses and not figures["rejected"]:

@@ -246,7 +246,7 @@ def judged(whole: World) -> Verdict:
         groups = [installation.group(order) for order in ORDERS]
         writer.write_all(reader.committed(whole.cluster.direct, groups))
     facts = read(whole.folder / "sent", whole.folder / "received", outside)
-    return check(facts, [installation.rule(one) for one in _wanted(whole.sink)])
+    return check(facts, [installation.rule(subscription) for subscription in _wanted(whole.sink)])
 
 
 def _wanted(sink: SinkProcess) -> list[Wanted]:

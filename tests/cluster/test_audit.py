@@ -73,5 +73,5 @@ def test_the_controller_needs_exactly_what_its_roles_allow(
     found = compare(
         [{"kind": "ClusterRole", "rules": controller_rules()}, controller_role("Role")], kube.requests(), user
     )
-    assert [str(one) for one in found.refused] == []
-    assert [str(one) for one in found.unused] == []
+    assert [str(request) for request in found.refused] == []
+    assert [str(grant) for grant in found.unused] == []

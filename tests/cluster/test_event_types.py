@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 def said(found: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
     """(type, source, kind and name of where it comes to)."""
     specs = [one["spec"] for one in found]
-    return {(one["type"], one["source"], one["reference"]["kind"], one["reference"]["name"]) for one in specs}
+    return {(spec["type"], spec["source"], spec["reference"]["kind"], spec["reference"]["name"]) for spec in specs}
 
 
 def send(worker: Worker, path: str, type_: str, count: list[int]) -> bool:
@@ -105,7 +105,7 @@ def test_what_people_declare_is_compared_and_what_was_made_is_not(
         def drift() -> set[str]:
             now = time.time()
             topology = build(read_inputs(TopologyQuery(client, penstock.name, now, now - 600, now)), LocalEngine())
-            return {one.id for one in topology.findings if one.rule in ("undeclared-type", "unseen-type")}
+            return {finding.id for finding in topology.findings if finding.rule in ("undeclared-type", "unseen-type")}
 
         expected = {"undeclared-type:type:made", f"unseen-type:channel:{penstock.namespace}/orders"}
         penstock.wait("both are found", lambda: drift() == expected)

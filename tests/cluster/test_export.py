@@ -93,7 +93,7 @@ def beside_core(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[PenstockInClus
     for version in knatives["spec"]["versions"]:
         version["schema"] = {"openAPIV3Schema": anything}
     with KubeCluster(tmp_path / "kube") as kube:
-        penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path, [one for one in OURS if one != subscription])
+        penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path, [kind for kind in OURS if kind != subscription])
         kube.admin.apply(knatives).must()
         listed = f"/apis/{MESSAGING}"
         penstock.wait("it is served", lambda: "Subscription" in str(kube.admin.get(listed).must()["resources"]))
@@ -116,7 +116,7 @@ def test_subscription_of_a_channel_in_front_keeps_its_group(
         assert controller.wait(LIMIT_S) == 0, controller.tail()
     client = {"bootstrap.servers": kafka.bootstrap}
     before = read_contract(client, penstock.name)
-    assert [one.uid for one in before.subscriptions] == [made["metadata"]["uid"]]
+    assert [subscription.uid for subscription in before.subscriptions] == [made["metadata"]["uid"]]
 
     folder = tmp_path / "exported"
     code, _, said = _export(penstock, "--to", str(folder), **core)
@@ -128,15 +128,17 @@ def test_subscription_of_a_channel_in_front_keeps_its_group(
     }
     _run(tmp_path, settings, "controller", "--once", "--resources", str(folder))
     after = read_contract(client, penstock.name)
-    assert [(one.uid, one.group) for one in after.subscriptions] == [
-        (one.uid, one.group) for one in before.subscriptions
+    assert [(subscription.uid, subscription.group) for subscription in after.subscriptions] == [
+        (subscription.uid, subscription.group) for subscription in before.subscriptions
     ]
 
 
 def _in_order(folder: Path, documents: list[dict[str, dict[str, str]]]) -> list[Path]:
     return [
-        folder / one["metadata"]["namespace"] / f"{str(one['kind']).lower()}-{one['metadata']['name']}.yaml"
-        for one in documents
+        folder
+        / document["metadata"]["namespace"]
+        / f"{str(document['kind']).lower()}-{document['metadata']['name']}.yaml"
+        for document in documents
     ]
 
 

@@ -57,5 +57,7 @@ def test_after_each_fault_the_controller_has_done_what_changed(
             converges(what, done)
             api.faults = Faults()
         seen = observe_topics(admin, [*gone, penstock.topic("first")])
-        assert {name: one.partitions for name, one in seen.items()} == {penstock.topic("first"): len(FAULTS) + 1}
+        assert {name: observed_topic.partitions for name, observed_topic in seen.items()} == {
+            penstock.topic("first"): len(FAULTS) + 1
+        }
         assert controller.terminate() == 0, controller.tail()

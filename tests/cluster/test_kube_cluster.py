@@ -51,8 +51,10 @@ def test_service_account_may_do_what_its_role_says_and_the_log_tells(
     clerk.create(_config_map(namespace, "one", a="1")).must()
     assert clerk.delete(f"{maps}/one").status == 403
     found = compare([role], kube.requests(), service_account(namespace, "clerk"))
-    assert [str(one) for one in found.refused if one.verb == "delete"] == [f"delete configmaps {namespace}/one"]
-    assert [str(one) for one in found.unused] == ["get configmaps"]
+    assert [str(request) for request in found.refused if request.verb == "delete"] == [
+        f"delete configmaps {namespace}/one"
+    ]
+    assert [str(grant) for grant in found.unused] == ["get configmaps"]
 
 
 def test_kubeconfig_of_a_service_account_has_its_token(kube: KubeCluster, make_namespace: Callable[[], str]) -> None:

@@ -51,19 +51,24 @@ def with_foreign_crds(with_crds: KubeCluster) -> KubeCluster:
     return with_crds
 
 
+def _settings(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    (name,) = (name for name in _names(documents, "ConfigMap") if name.startswith("penstock-settings-"))
+    return next(document["data"] for document in documents if document["metadata"]["name"] == name)
+
+
 def _names(documents: list[dict[str, Any]], kind: str) -> set[str]:
-    return {one["metadata"]["name"] for one in documents if one["kind"] == kind}
+    return {document["metadata"]["name"] for document in documents if document["kind"] == kind}
 
 
 def _templates(documents: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for one in documents:
-        spec = one.get("spec") or {}
+    for document in documents:
+        spec = document.get("spec") or {}
         spec = spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec
-        if one["kind"] == SPARK:
+        if document["kind"] == SPARK:
             for role in ("driver", "executor"):
-                yield f"{one['metadata']['name']}-{role}", spec["template"][role]["template"]
+                yield f"{document['metadata']['name']}-{role}", spec["template"][role]["template"]
         elif "template" in spec:
-            yield one["metadata"]["name"], spec["template"]
+            yield document["metadata"]["name"], spec["template"]
 
 
 def test_every_overlay_and_component_is_tried() -> None:
@@ -86,7 +91,7 @@ def test_api_server_accepts_each_overlay(
         tmp_path / "user", [OVERLAYS / overlay], [COMPONENTS / name for name in WITH[overlay]], namespace=namespace
     )
     documents = render(user)
-    for document in (one for one in documents if one["kind"] in _FIRST):
+    for document in (document for document in documents if document["kind"] in _FIRST):
         admin.apply(document).must()
     for document in documents:
         answer = admin.apply(document, dryRun="All")
@@ -152,9 +157,10 @@ def test_services_of_channels_lead_to_ingress(tmp_path: Path, overlay: str) -> N
     """To port 80 of a Service that selects its pods; with Serving, to the port of the proxy in them."""
     added = [COMPONENTS / "channel-services"] if overlay == "knative" else []
     documents = render(write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], added))
-    (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
-    name, namespace, *_ = settings["PENSTOCK_CHANNEL_SERVICES"].split(".")
-    (service,) = (one for one in documents if one["apiVersion"] == "v1" and one["metadata"]["name"] == name)
+    name, namespace, *_ = _settings(documents)["PENSTOCK_CHANNEL_SERVICES"].split(".")
+    (service,) = (
+        document for document in documents if document["apiVersion"] == "v1" and document["metadata"]["name"] == name
+    )
     assert service["metadata"]["namespace"] == namespace
     (port,) = service["spec"]["ports"]
     (template,) = (
@@ -174,8 +180,7 @@ def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:
     for overlay, components in WITH.items():
         user = write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], [COMPONENTS / name for name in components])
         documents = render(user)
-        (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
-        folder = settings["PENSTOCK_KAFKA_SECRET"]
+        folder = _settings(documents)["PENSTOCK_KAFKA_SECRET"]
         ours = [
             (name, template["spec"])
             for name, template in _templates(documents)
@@ -195,9 +200,9 @@ def test_the_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> No
     for overlay, components in WITH.items():
         added = [*(COMPONENTS / name for name in components), example]
         documents = render(write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], added))
-        (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
+        settings = _settings(documents)
         root = settings["PENSTOCK_KAFKA_SECRETS"]
-        workers = [one for one in documents if one["kind"] in ("Deployment", "Service")]
+        workers = [document for document in documents if document["kind"] in ("Deployment", "Service")]
         ours = [(name, template["spec"]) for name, template in _templates(workers) if name != "kafka"]
         assert ours
         for name, spec in ours:
@@ -214,7 +219,7 @@ def test_the_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> No
 def test_dispatchers_and_nobody_else_read_the_own_token(tmp_path: Path) -> None:
     for overlay in WITH:
         documents = render(write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], [COMPONENTS / "own-token"]))
-        (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
+        settings = _settings(documents)
         mounted: set[str] = set()
         for name, template in _templates(documents):
             secrets = [one.get("secret", {}).get("secretName") for one in template["spec"].get("volumes", ())]
@@ -245,7 +250,7 @@ def test_a_pod_with_more_rights_is_refused(
     """So the namespace of the manifests enforces what the test before this one relies on."""
     namespace, admin = make_namespace(), with_foreign_crds.admin
     documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], namespace=namespace))
-    for document in (one for one in documents if one["kind"] in _FIRST):
+    for document in (document for document in documents if document["kind"] in _FIRST):
         admin.apply(document).must()
     name, template = next(_templates(documents))
     pod = _pod(namespace, name, template["spec"])
@@ -265,7 +270,7 @@ def test_a_field_that_does_not_exist_is_refused(with_foreign_crds: KubeCluster) 
 
 
 def _knative_services(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in documents if one["apiVersion"].startswith("serving.knative.dev/")]
+    return [document for document in documents if document["apiVersion"].startswith("serving.knative.dev/")]
 
 
 def test_dispatcher_as_a_knative_service(with_foreign_crds: KubeCluster, tmp_path: Path) -> None:
@@ -277,7 +282,7 @@ def test_dispatcher_as_a_knative_service(with_foreign_crds: KubeCluster, tmp_pat
     kustomization.write_text(kustomization.read_text().replace(f"{listed} ", f"{listed}-service "))
     documents = render(kustomization.parent)
     services = _knative_services(documents)
-    assert {one["metadata"]["name"] for one in services} == {"penstock-ingress", "penstock-dispatcher"}
+    assert {service["metadata"]["name"] for service in services} == {"penstock-ingress", "penstock-dispatcher"}
     assert _names(documents, "Deployment") == {"penstock-controller"}
     for service in services:
         assert problems(service) == []
@@ -289,9 +294,13 @@ def test_dispatcher_as_a_knative_service(with_foreign_crds: KubeCluster, tmp_pat
 def test_monitoring_and_nobody_else_reaches_the_admin_port(overlay: str) -> None:
     """It would listen on loopback."""
     documents = render(OVERLAYS / overlay)
-    (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings"))
+    (settings,) = (
+        document["data"] for document in documents if document["metadata"]["name"].startswith("penstock-settings")
+    )
     assert settings["PENSTOCK_ADMIN_BIND"] == "0.0.0.0"
-    rules = [rule for one in documents if one["kind"] == "NetworkPolicy" for rule in one["spec"]["ingress"]]
+    rules = [
+        rule for document in documents if document["kind"] == "NetworkPolicy" for rule in document["spec"]["ingress"]
+    ]
     (rule,) = (one for one in rules if Settings().admin_port in [port["port"] for port in one["ports"]])
     namespaces = [sender["namespaceSelector"]["matchLabels"] for sender in rule["from"]]
     assert namespaces == [{"kubernetes.io/metadata.name": "monitoring"}]
@@ -309,12 +318,12 @@ def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 @pytest.mark.parametrize("overlay", sorted(WITH))
 def test_only_ingress_is_open_to_everybody(overlay: str) -> None:
     documents = render(OVERLAYS / overlay)
-    policies = [one["spec"] for one in documents if one["kind"] == "NetworkPolicy"]
+    policies = [document["spec"] for document in documents if document["kind"] == "NetworkPolicy"]
     for name, template in _templates(documents):
         labels = template["metadata"]["labels"]
-        ours = [one for one in policies if _selects(one["podSelector"], labels)]
+        ours = [policy for policy in policies if _selects(policy["podSelector"], labels)]
         assert ours or name == "kafka", name
-        rules = [rule for one in ours for rule in one["ingress"] if "from" not in rule]
+        rules = [rule for our in ours for rule in our["ingress"] if "from" not in rule]
         is_open = {port["port"] for rule in rules for port in rule["ports"]}
         is_ingress = labels.get("app.kubernetes.io/component") in ("ingress", "all")
         assert is_open == ({8080} if is_ingress else set()), name
@@ -332,11 +341,13 @@ def test_everything_refers_to_what_is_there(overlay: str) -> None:
         assert container["envFrom"][0]["configMapRef"]["name"] == settings, name
         assert template["spec"]["serviceAccountName"] in accounts
     pods = [template["metadata"]["labels"] for _, template in ours]
-    for one in documents:
-        selector = one.get("spec", {}).get("selector") if one["kind"] in ("Service", "PodDisruptionBudget") else None
+    for document in documents:
+        selector = (
+            document.get("spec", {}).get("selector") if document["kind"] in ("Service", "PodDisruptionBudget") else None
+        )
         if selector and "kafka" not in selector.values():
             wanted = selector.get("matchLabels", selector)
-            assert [labels for labels in pods if wanted.items() <= labels.items()], one["metadata"]["name"]
+            assert [labels for labels in pods if wanted.items() <= labels.items()], document["metadata"]["name"]
 
 
 def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_path: Path) -> None:
@@ -345,7 +356,7 @@ def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_p
     image = {"name": "registry.example.com/penstock-spark", "newName": "registry.example/spark", "newTag": "7"}
     user = write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], components, images=[image], namespace="other")
     documents = render(user)
-    jobs = [one["spec"]["template"] for one in documents if one["kind"] == SPARK]
+    jobs = [document["spec"]["template"] for document in documents if document["kind"] == SPARK]
     (settings,) = [name for name in _names(documents, "ConfigMap") if name.startswith("penstock-settings-")]
     assert len(jobs) == 2
     for job in jobs:
@@ -354,7 +365,9 @@ def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_p
         assert container["envFrom"][0]["configMapRef"]["name"] == settings
         assert job["driver"]["serviceAccount"] in _names(documents, "ServiceAccount")
     (binding,) = [
-        one for one in documents if one["kind"] == "RoleBinding" and one["metadata"]["name"] == "penstock-spark"
+        document
+        for document in documents
+        if document["kind"] == "RoleBinding" and document["metadata"]["name"] == "penstock-spark"
     ]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "penstock-spark", "namespace": "other"}]
 
@@ -362,10 +375,12 @@ def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_p
 def test_keda_has_the_number_of_dispatchers_alone(tmp_path: Path) -> None:
     documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], [COMPONENTS / "keda"]))
     (dispatcher,) = [
-        one for one in documents if one["metadata"]["name"] == "penstock-dispatcher" and one["kind"] == "Deployment"
+        document
+        for document in documents
+        if document["metadata"]["name"] == "penstock-dispatcher" and document["kind"] == "Deployment"
     ]
     assert "replicas" not in dispatcher["spec"]
-    scaled = next(one for one in documents if one["kind"] == "ScaledObject")
+    scaled = next(document for document in documents if document["kind"] == "ScaledObject")
     assert scaled["spec"]["scaleTargetRef"]["name"] == "penstock-dispatcher"
     (trigger,) = scaled["spec"]["triggers"]
     assert f" {trigger['metadata']['threshold']} * " in trigger["metadata"]["query"]

@@ -58,7 +58,9 @@ def test_controller_may_do_its_work_and_the_audit_finds_the_rest_unused(
     assert "create events.events.k8s.io" in unused
     assert controller.delete(path).status == 403
     after = compare([controller_role("ClusterRole")], with_roles.requests(), user)
-    assert [str(one) for one in after.refused] == [f"delete kafkachannels.messaging.knative.dev {namespace}/orders"]
+    assert [str(request) for request in after.refused] == [
+        f"delete kafkachannels.messaging.knative.dev {namespace}/orders"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def _sinks_come_late(penstock: PenstockInCluster, subscriber: ScriptedSubscriber
     target = f"/channels/{penstock.namespace}/orders"
     penstock.wait("an event is stored", lambda: post(port, target, "one").status == 202)
     penstock.wait("the sink has it", lambda: bool(subscriber.requests("/dead")))
-    assert [one.attributes["id"] for one in subscriber.requests("/dead")] == ["one"]
+    assert [request.attributes["id"] for request in subscriber.requests("/dead")] == ["one"]
 
 
 def test_a_broker_of_another_class_is_where_events_go(penstock: PenstockInCluster) -> None:

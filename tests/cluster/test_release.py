@@ -39,7 +39,7 @@ def test_a_release_is_accepted_and_names_images_by_digest(with_crds: KubeCluster
     install(with_crds, *sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml")))
     done = release(tmp_path / "dist", IMAGES)
     assert done.returncode == 0, done.stderr
-    names = {"crds-knative", *(one.name for one in OVERLAYS.iterdir())}
+    names = {"crds-knative", *(path.name for path in OVERLAYS.iterdir())}
     written = {path.name: path for path in (tmp_path / "dist").iterdir()}
     assert set(written) == {f"penstock-{name}.yaml" for name in names}
     assert done.stdout.split() == [str(tmp_path / "dist" / name) for name in sorted(written)]

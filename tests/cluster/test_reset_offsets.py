@@ -53,7 +53,7 @@ def test_carried_out_once_or_refused(kube: KubeCluster, kafka: EmbeddedKafka, tm
                 assert penstock.condition("ResetOffset", name) == ("False", reason)
                 assert ("Warning", reason) in penstock.events("ResetOffset", name)
             wait_until("delivered again", lambda: len(subscriber.requests("/billing")) == 2 * EVENTS, LIMIT_S)
-            ids = [one.attributes["id"] for one in subscriber.requests("/billing")]
+            ids = [request.attributes["id"] for request in subscriber.requests("/billing")]
             assert ids == [str(number) for number in range(EVENTS)] * 2
             penstock.wait_ready("Subscription", "billing")
             (row, *_) = (one for one in kube.admin.table(penstock.path("ResetOffset")) if one["Name"] == "again")
@@ -64,7 +64,7 @@ def test_carried_out_once_or_refused(kube: KubeCluster, kafka: EmbeddedKafka, tm
             penstock.wait_ready("Subscription", "billing")
             assert post(worker.port, path, "last", b"x").status == 202
             wait_until("the last one", lambda: len(subscriber.requests("/billing")) > 2 * EVENTS, LIMIT_S)
-            assert [one.attributes["id"] for one in subscriber.requests("/billing")][2 * EVENTS :] == ["last"]
+            assert [request.attributes["id"] for request in subscriber.requests("/billing")][2 * EVENTS :] == ["last"]
             penstock.delete("ResetOffset", "again")
             penstock.wait_gone("ResetOffset", "again")
             assert worker.terminate() == 0, worker.tail()

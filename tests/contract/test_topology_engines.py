@@ -81,7 +81,9 @@ def samples() -> list[Sample]:
 @pytest.fixture(scope="module")
 def union(samples: list[Sample]) -> Graph:
     """The samples as one graph."""
-    rows = [(one.first + head, one.first + tail, weight) for one in samples for head, tail, weight in one.edges]
+    rows = [
+        (sample.first + head, sample.first + tail, weight) for sample in samples for head, tail, weight in sample.edges
+    ]
     size = samples[-1].first + samples[-1].size
     return Graph.of(size, [row[:2] for row in rows], [row[2] for row in rows])
 
@@ -89,49 +91,49 @@ def union(samples: list[Sample]) -> Graph:
 def test_islands_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
     found = engine.islands(union)
 
-    for one in samples:
-        mine = found[one.first : one.first + one.size] - one.first
-        assert mine.tolist() == oracle.islands(one.size, one.edges)
+    for sample in samples:
+        mine = found[sample.first : sample.first + sample.size] - sample.first
+        assert mine.tolist() == oracle.islands(sample.size, sample.edges)
 
 
 def test_loops_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
     found = engine.loops(union)
 
-    for one in samples:
-        mine = found[one.first : one.first + one.size] - one.first
-        assert mine.tolist() == oracle.loops(one.size, one.edges)
+    for sample in samples:
+        mine = found[sample.first : sample.first + sample.size] - sample.first
+        assert mine.tolist() == oracle.loops(sample.size, sample.edges)
 
 
 def test_hops_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    starts = [one.first + start for one in samples for start in one.starts]
+    starts = [sample.first + start for sample in samples for start in sample.starts]
     found = {start: (vertices, depths) for start, vertices, depths in engine.hops(union, starts)}
 
-    for one in samples:
-        for start in one.starts:
-            vertices, depths = found[one.first + start]
-            wanted = oracle.distances(one.size, one.edges, start)
+    for sample in samples:
+        for start in sample.starts:
+            vertices, depths = found[sample.first + start]
+            wanted = oracle.distances(sample.size, sample.edges, start)
             del wanted[start]
-            reported = list(zip((vertices - one.first).tolist(), depths.tolist(), strict=True))
+            reported = list(zip((vertices - sample.first).tolist(), depths.tolist(), strict=True))
             assert reported == sorted(wanted.items(), key=lambda pair: (pair[1], pair[0]))
 
 
 def test_influence_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    found = engine.influence(union, np.array([value for one in samples for value in one.base]))
+    found = engine.influence(union, np.array([value for sample in samples for value in sample.base]))
 
-    for one in samples:
-        mine = found[one.first : one.first + one.size]
-        wanted = oracle.influence(one.size, one.edges, one.base, DAMPING, ROUNDS)
+    for sample in samples:
+        mine = found[sample.first : sample.first + sample.size]
+        wanted = oracle.influence(sample.size, sample.edges, sample.base, DAMPING, ROUNDS)
         np.testing.assert_allclose(mine, wanted, rtol=1e-9, atol=1e-9)
 
 
 def test_cut_vertices_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
     found = engine.articulation_points(
-        union, np.array([value for one in samples for value in one.values], dtype=np.int64)
+        union, np.array([value for sample in samples for value in sample.values], dtype=np.int64)
     )
 
-    for one in samples:
-        mine = {v - one.first: cut for v, cut in found.items() if one.first <= v < one.first + one.size}
-        wanted = oracle.articulation_points(one.size, one.edges, one.values)
+    for sample in samples:
+        mine = {v - sample.first: cut for v, cut in found.items() if sample.first <= v < sample.first + sample.size}
+        wanted = oracle.articulation_points(sample.size, sample.edges, sample.values)
         assert mine.keys() == wanted.keys()
         assert all(mine[vertex] in wanted[vertex] for vertex in mine)
 
@@ -180,7 +182,7 @@ def test_nothing_at_all(engine: Engine) -> None:
 def test_planted_faults_are_found_and_nothing_else(engine: Engine) -> None:
     topology = build(faulty().inputs(), engine)
 
-    assert {one.id for one in topology.findings} == FAULTS
+    assert {finding.id for finding in topology.findings} == FAULTS
     assert not build(healthy().inputs(), engine).findings
 
 

@@ -98,8 +98,8 @@ def test_the_job_reads_kafka_for_it(
 
     found = run(engine, wish, lambda edges: (GraphFramesEngine(engine), f"{edges} edges"))
 
-    assert {one.id for one in found.findings} == FAULTS
-    assert {one.message for one in found.vertices if one.id == "subscription:test/sleepy"} == {
+    assert {finding.id for finding in found.findings} == FAULTS
+    assert {vertex.message for vertex in found.vertices if vertex.id == "subscription:test/sleepy"} == {
         "partitions without an owner yet: 1; workers take them over within half a minute"
     }
     assert "75 edges" in found.method

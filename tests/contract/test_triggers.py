@@ -174,8 +174,8 @@ async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settle
         serving(trigger(server.url(), EXACT_A), produce, observe, counters=counters) as runner,
     ):
         partition = PartitionState("b", 0, OffsetTracker(0))
-        one = record("a", 0, partition, ("traceparent", TRACE), (REPLY_DEPTH, b"3"))
-        runner.dispatcher.scheduler.enqueue(partition, [one])
+        delivery = record("a", 0, partition, ("traceparent", TRACE), (REPLY_DEPTH, b"3"))
+        runner.dispatcher.scheduler.enqueue(partition, [delivery])
         await until(lambda: len(produce.records) == 1)
         assert partition.tracker.committable == 0
         produce.release()

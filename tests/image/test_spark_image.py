@@ -22,7 +22,7 @@ EVENTS = 500
 
 def _cron_job(name: str) -> dict[str, Any]:
     documents = yaml.safe_load_all((COMPONENTS / "spark-jobs" / "jobs.yaml").read_text())
-    found = next(one for one in documents if one["metadata"]["name"] == name)
+    found = next(document for document in documents if document["metadata"]["name"] == name)
     pod: dict[str, Any] = found["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     return pod
 

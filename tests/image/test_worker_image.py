@@ -31,7 +31,7 @@ NOT_IN_IT = ("gcc", "cc", "g++", "make", "pip", "pip3", "java", "spark-submit")
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (one for one in folder.rglob("*") if one.is_file() and not one.is_symlink())
+    return (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 def test_labels_user_and_command(worker_image: Image) -> None:
@@ -67,14 +67,18 @@ def test_list_of_contents_is_that_of_the_lock_file(worker_image: Image) -> None:
     lines = [
         line.rstrip(" \\") for line in (REPOSITORY / "requirements-otel.lock").read_text().splitlines() if "==" in line
     ]
-    pins = [one for one in map(Requirement, lines) if one.marker is None or one.marker.evaluate()]
-    wanted = {(one.name.lower(), str(one.specifier).removeprefix("==")) for one in pins}
+    pins = [
+        requirement
+        for requirement in map(Requirement, lines)
+        if requirement.marker is None or requirement.marker.evaluate()
+    ]
+    wanted = {(pin.name.lower(), str(pin.specifier).removeprefix("==")) for pin in pins}
     assert wanted <= found
     assert {name for name, _ in found - wanted} <= {"penstock"}
 
 
 def test_nothing_in_it_is_writable_by_others(worker_image: Image) -> None:
-    assert [str(one) for one in _files(worker_image.rootfs / "opt" / "penstock") if one.stat().st_mode & 0o022] == []
+    assert [str(file) for file in _files(worker_image.rootfs / "opt" / "penstock") if file.stat().st_mode & 0o022] == []
 
 
 def test_worker_takes_and_delivers_events_in_a_container(
@@ -117,7 +121,7 @@ def _run_by_its_user_without_rights(container: Container) -> None:
     assert set(status["Uid"].split()) == {str(container.user)}
     assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
     variables = Path(f"/proc/{container.pid}/environ").read_bytes().split(b"\0")
-    assert not [one for one in variables if one.startswith(b"HOME=/root")]
+    assert not [variable for variable in variables if variable.startswith(b"HOME=/root")]
     root = Path(f"/proc/{container.pid}/root")
     mounts = Path(f"/proc/{container.pid}/mounts").read_text().splitlines()
     (options,) = [line.split()[3].split(",") for line in mounts if line.split()[1] == "/"]
@@ -132,7 +136,7 @@ def _subscribed(port: int, installation: Installation) -> bool:
 
 
 def _received(sink: SinkProcess) -> int:
-    return sum(one["received"] for one in sink.stats().values())
+    return sum(stat["received"] for stat in sink.stats().values())
 
 
 def test_wrong_settings_end_with_a_sentence(worker_image: Image, tmp_path: Path) -> None:

@@ -47,16 +47,16 @@ def subscriber() -> Iterator[ScriptedSubscriber]:
 
 
 def _ids(subscriber: ScriptedSubscriber, path: str) -> list[str]:
-    return [one.attributes["id"] for one in subscriber.requests(path)]
+    return [request.attributes["id"] for request in subscriber.requests(path)]
 
 
 def test_letters_are_listed_and_shown(looked: Looked) -> None:
     assert looked.json("dlq", "list") == []
     assert "No dead letters" in looked.penstock("dlq", "list").stdout
-    one, two = looked.subscribe("one"), looked.subscribe("two")
-    looked.dead_letters(one, ["1", "2"], ago_s=7200)
+    subscription, two = looked.subscribe("one"), looked.subscribe("two")
+    looked.dead_letters(subscription, ["1", "2"], ago_s=7200)
     looked.dead_letters(two, ["1"], "timeout: no answer")
-    looked.dead_letters(one, ["binary"], "timeout: no answer")
+    looked.dead_letters(subscription, ["binary"], "timeout: no answer")
     groups = looked.json("dlq", "list")
     shown = [(row["subscription"], row["reason"], row["count"], row["redriven"]) for row in groups]
     assert shown == [
@@ -86,8 +86,8 @@ def test_letters_are_listed_and_shown(looked: Looked) -> None:
 
 def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedSubscriber, tmp_path: Path) -> None:
     """What `dlq show` printed, edited: the subscriber gets the new data, and only then it counts as redriven."""
-    one = looked.subscribe("one", subscriber.url("/one"))
-    looked.dead_letters(one, ["1", "2"])
+    subscription = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(subscription, ["1", "2"])
     file = tmp_path / "letter.json"
     letter = looked.json("dlq", "show", f"{looked.dlq_topic}/0/0")
     letter["data"], letter["attributes"]["type"] = "fixed", "fixed.type"
@@ -106,9 +106,9 @@ def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedS
 
 
 def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    one = looked.subscribe("one", subscriber.url("/one"))
+    subscription = looked.subscribe("one", subscriber.url("/one"))
     two = looked.subscribe("two", subscriber.url("/two"))
-    looked.dead_letters(one, ["1", "2", "3"])
+    looked.dead_letters(subscription, ["1", "2", "3"])
     looked.dead_letters(two, ["1", "4"])
     dry = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--dry-run")
     assert [(row["subscription"], row["count"]) for row in dry] == [("ns/one", 3)]
@@ -142,8 +142,8 @@ def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscri
 def test_what_fails_stays_and_the_exit_code_says_how_much(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     """Bounded retries; a refusal that no retry mends is not retried; nothing is dead-lettered once more."""
     uri = subscriber.script("/one", says(503), says(200), says(400), *[says(503)] * 3, says(200))
-    one = looked.subscribe("one", uri)
-    looked.dead_letters(one, ["1", "2", "3"])
+    subscription = looked.subscribe("one", uri)
+    looked.dead_letters(subscription, ["1", "2", "3"])
     partly = looked.penstock("dlq", "redrive", "--yes", "--subscription", "ns/one", "--retries", "2", "-o", "json")
     assert partly.returncode == 4, partly.stderr
     found = json.loads(partly.stdout)
@@ -200,8 +200,8 @@ def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubsc
     """And a letter counts as redriven only when that has taken it."""
     answer = says(200, b"hi", *EVENT_HEADERS)
     uri = subscriber.script("/one", answer)
-    one = looked.subscribe("one", uri, subscriber.script("/reply", says(400), says(202)))
-    looked.dead_letters(one, ["1"])
+    subscription = looked.subscribe("one", uri, subscriber.script("/reply", says(400), says(202)))
+    looked.dead_letters(subscription, ["1"])
     assert looked.penstock("dlq", "redrive", "--yes", "--all").returncode == 1
     assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 1
     assert _ids(subscriber, "/reply") == ["reply-1", "reply-1"]
@@ -232,15 +232,15 @@ def test_a_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscri
 
 
 def test_an_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    one = looked.subscribe("one", subscriber.url("/one"))
-    looked.dead_letters(one, ["1", "2"])
+    subscription = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(subscription, ["1", "2"])
     assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 2
     client = {"bootstrap.servers": looked.bootstrap}
     ledger = read_ledger(client, looked.instance)
 
     async def skip() -> Summary:
         nothing: Any = None  # no letter is sent or recorded
-        run = Redrive(RedriveConfig(), nothing, [one], ledger, nothing, nothing)
+        run = Redrive(RedriveConfig(), nothing, [subscription], ledger, nothing, nothing)
 
         def letters() -> Iterator[DeadLetter]:
             for record in itertools.cycle(_records(looked)):
@@ -258,8 +258,8 @@ def test_an_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subs
 
 def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     """Retention removes letters, the next run their marks; marks of a recreated topic do not count."""
-    one = looked.subscribe("one", subscriber.url("/one"))
-    looked.dead_letters(one, ["1", "2", "3"])
+    subscription = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(subscription, ["1", "2", "3"])
     assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 3
     client = {"bootstrap.servers": looked.bootstrap}
     letters = [DeadLetter(record) for record in _records(looked)]
@@ -273,7 +273,7 @@ def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscri
     for done in admin.delete_topics([looked.dlq_topic], operation_timeout=120).values():
         done.result(180)
     wait_until("the topic can be created again", lambda: _made(admin, looked.dlq_topic), _LIMIT_S, 0.2)
-    looked.dead_letters(one, ["4", "5", "6"])
+    looked.dead_letters(subscription, ["4", "5", "6"])
     assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 3
     assert _ids(subscriber, "/one") == ["1", "2", "3", "4", "5", "6"]
 
@@ -300,8 +300,8 @@ def _start(looked: Looked, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_an_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    one = looked.subscribe("one", subscriber.url("/one"))
-    looked.dead_letters(one, [str(number) for number in range(50)])
+    subscription = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(subscription, [str(number) for number in range(50)])
     with _start(looked, "--rate", "20/s", "-o", "json") as process:
         wait_until("some are redriven", lambda: len(subscriber.requests("/one")) >= 5, _LIMIT_S)
         process.send_signal(signal.SIGINT)
@@ -315,8 +315,8 @@ def test_an_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscribe
 
 
 def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    one = looked.subscribe("one", subscriber.url("/one"))
-    looked.dead_letters(one, [str(number) for number in range(30)])
+    subscription = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(subscription, [str(number) for number in range(30)])
     with _start(looked, "--rate", "20/s", "-o", "json") as first:
         wait_until("the first is at work", lambda: len(subscriber.requests("/one")) >= 3, _LIMIT_S)
         second = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
@@ -326,8 +326,8 @@ def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: Scri
 
 
 def test_a_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    one = looked.subscribe("one", subscriber.script("/one", silence(_LIMIT_S)))
-    looked.dead_letters(one, ["1"])
+    subscription = looked.subscribe("one", subscriber.script("/one", silence(_LIMIT_S)))
+    looked.dead_letters(subscription, ["1"])
     with _start(looked) as process:
         wait_until("it is asked", lambda: len(subscriber.requests("/one")) == 1, _LIMIT_S)
         process.send_signal(signal.SIGINT)
@@ -342,9 +342,9 @@ def test_a_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscr
 def test_a_redrive_that_is_killed_goes_on(looked: Looked, subscriber: ScriptedSubscriber, in_flight: int) -> None:
     """200 letters, SIGKILL half-way, run again: each at least once, to this subscription only, at most 1 s repeated."""
     ids = [str(number) for number in range(200)]
-    one = looked.subscribe("one", subscriber.url("/one"))
+    subscription = looked.subscribe("one", subscriber.url("/one"))
     two = looked.subscribe("two", subscriber.url("/two"))
-    looked.dead_letters(one, ids)
+    looked.dead_letters(subscription, ids)
     looked.dead_letters(two, ids)
     process = _start(looked, "--in-flight", str(in_flight), "--rate", "200/s")
     try:
@@ -363,7 +363,7 @@ def test_a_redrive_that_is_killed_goes_on(looked: Looked, subscriber: ScriptedSu
     repeated = {event_id for event_id, count in counts.items() if count > 1}
     assert len(repeated) <= in_flight
     assert max(counts.values()) <= 2
-    assert all(one.time_s > killed_s - 1.0 for one in first if one.attributes["id"] in repeated)
+    assert all(request.time_s > killed_s - 1.0 for request in first if request.attributes["id"] in repeated)
     assert subscriber.requests("/two") == []
     groups = {row["subscription"]: (row["count"], row["redriven"]) for row in looked.json("dlq", "list")}
     assert groups == {"ns/one": (200, 200), "ns/two": (200, 0)}

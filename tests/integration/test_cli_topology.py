@@ -75,10 +75,12 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     found = from_json((tmp_path / "report" / "topology.json").read_bytes())
     asked = json.loads(command("impact", "type:t", "--from", "report/topology.json", "-o", "json").stdout)
     assert asked["vertex"]["kind"] == "event-type"
-    assert {row["id"] for row in asked["upstream"]} >= {one.id for one in found.vertices if one.kind is Kind.SOURCE}
+    assert {row["id"] for row in asked["upstream"]} >= {
+        vertex.id for vertex in found.vertices if vertex.kind is Kind.SOURCE
+    }
     certain = {row["certain"] for row in asked["downstream"] if row["kind"] == "subscription" and row["hops"] == 2}
     assert certain == {True}, "no subscription has a filter"
-    assert {one.id for one in found.findings} == FAULTS
+    assert {finding.id for finding in found.findings} == FAULTS
     assert found.tier is Tier.DELTAS
     assert found.window.start == at
     assert pq.read_table(tmp_path / "report" / "edges.parquet").num_rows == len(found.edges)
@@ -87,7 +89,7 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     difference = json.loads(compared.stdout)
     assert {one["id"] for one in difference["findings_gone"]} >= {"unbalanced:subscription:test/sieve"}
     assert difference["vertices_gone"] == sorted(
-        {one.id for one in found.vertices if one.kind in (Kind.SOURCE, Kind.EVENT_TYPE)}
+        {vertex.id for vertex in found.vertices if vertex.kind in (Kind.SOURCE, Kind.EVENT_TYPE)}
     )
 
 
@@ -98,14 +100,14 @@ def test_it_works_without_workers_and_without_traffic(command: Command) -> None:
 
     found = command.document()
 
-    assert [one.id for one in found.findings] == ["no-worker:"]
+    assert [finding.id for finding in found.findings] == ["no-worker:"]
     assert found.tier is Tier.NONE
-    assert all(one.rate is None for one in found.edges)
+    assert all(edge.rate is None for edge in found.edges)
     status(command.bootstrap, command.instance, healthy())
     found = command.document()
     assert not found.findings
     assert found.tier is Tier.STATUS
-    assert {one.rate for one in found.edges if one.kind.value == "delivers"} == {1.5}
+    assert {edge.rate for edge in found.edges if edge.kind.value == "delivers"} == {1.5}
     program = (
         "import sys; from app.cli import cli; cli(standalone_mode=False); "
         "print([name for name in ('pyspark', 'networkx', 'pyarrow', 'pandas') if name in sys.modules])"

@@ -32,10 +32,10 @@ def _fail(problem: BaseException) -> None:
 def test_letters_that_are_redriven_are_not_open(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
     with ScriptedSubscriber() as subscriber:
-        one, two = looked.subscribe("one", subscriber.url("/one")), looked.subscribe("two")
+        subscription, two = looked.subscribe("one", subscriber.url("/one")), looked.subscribe("two")
         letters = OpenLetters({"bootstrap.servers": looked.bootstrap}, looked.instance)
         topics = [looked.dlq_topic]
-        looked.dead_letters(one, ["1", "2", "3"])
+        looked.dead_letters(subscription, ["1", "2", "3"])
         looked.dead_letters(two, ["1"])
         wait_until("all are counted", lambda: letters.count(topics) == {"ns/one": 3, "ns/two": 1}, _LIMIT_S)
 

@@ -177,17 +177,19 @@ async def test_identity_survives_a_restart_and_a_file_that_is_bad_by_then(kafka:
 @pytest.mark.asyncio
 async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    one, two = (
+    controller_fixture, two = (
         ControllerFixture(kafka.bootstrap, tmp_path, instance),
         ControllerFixture(kafka.bootstrap, tmp_path, instance),
     )
     async with two:
-        async with one:
-            await one.until(lambda: one.controller.leading or two.controller.leading, "a leader")
+        async with controller_fixture:
+            await controller_fixture.until(
+                lambda: controller_fixture.controller.leading or two.controller.leading, "a leader"
+            )
             await asyncio.sleep(1.0)
-            assert one.controller.leading != two.controller.leading
-            one.channel("orders")
-            await one.until(lambda: one.published("orders") is not None, "the contract")
+            assert controller_fixture.controller.leading != two.controller.leading
+            controller_fixture.channel("orders")
+            await controller_fixture.until(lambda: controller_fixture.published("orders") is not None, "the contract")
         await two.until(lambda: two.controller.leading, "the other")
         two.channel("orders", 3)
         await two.until(lambda: bool(two.published("orders").partitions == 3), "the change")

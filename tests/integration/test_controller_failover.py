@@ -122,7 +122,9 @@ async def test_topics_of_a_channel_that_was_never_published_stay_when_its_file_i
         label = f"default/{gone}"
 
         def recorded() -> list[Removal]:
-            return [one for one in second.status.leaders.state().creations.values() if one.label == label]
+            return [
+                creation for creation in second.status.leaders.state().creations.values() if creation.label == label
+            ]
 
         await second.until(lambda: bool(recorded()), "what was created is recorded")
         (created,) = recorded()

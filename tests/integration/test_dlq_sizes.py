@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 @pytest.mark.asyncio
 async def test_a_topic_has_as_many_letters_as_offsets(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
-    one, two = looked.subscribe("one"), looked.subscribe("two")
+    subscription, two = looked.subscribe("one"), looked.subscribe("two")
     sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, list, lambda: True)
     topics = [looked.dlq_topic, f"{looked.dlq_topic}.none"]
 
@@ -32,7 +32,7 @@ async def test_a_topic_has_as_many_letters_as_offsets(kafka: EmbeddedKafka, topi
             return None
 
     wait_until("there are none", lambda: counted() == {looked.dlq_topic: 0}, 180)
-    looked.dead_letters(one, ["1", "2", "3"])
+    looked.dead_letters(subscription, ["1", "2", "3"])
     looked.dead_letters(two, ["1"])
     wait_until("all are counted", lambda: counted() == {looked.dlq_topic: 4}, 180)
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})

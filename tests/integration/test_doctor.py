@@ -28,9 +28,9 @@ def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
 def _doctor(looked: Looked, *arguments: str) -> tuple[int, Rows]:
     code, checks = _asked(looked, *arguments)
     rows: Rows = {}
-    for one in checks:
-        rows.setdefault(one["check"], []).append((one["level"], one["found"]))
-        assert bool(one["hint"]) == (one["level"] != "ok")
+    for check in checks:
+        rows.setdefault(check["check"], []).append((check["level"], check["found"]))
+        assert bool(check["hint"]) == (check["level"] != "ok")
     return code, rows
 
 

@@ -73,15 +73,15 @@ async def test_who_was_expelled_while_it_drained_commits_nothing(
 ) -> None:
     """A rebalance asks for a partition, and the worker is frozen before its last commit: others own it by then."""
     topic = make_topic(2)
-    async with working(kafka) as one:
+    async with working(kafka) as worker:
         first = Trigger(kafka, topic, "a")
-        one.add(first)
+        worker.add(first)
         fill(kafka, topic, ["a"] * 200, 2)
-        await until("all is read", lambda: len(first.got) == 200, one)
+        await until("all is read", lambda: len(first.got) == 200, worker)
         await commits_reach(kafka, first, 200)
         first.slow = True
         fill(kafka, topic, ["a"] * 200, 2)
-        await until("the rest is in flight", lambda: len(first.kept) == 200, one)
+        await until("the rest is in flight", lambda: len(first.kept) == 200, worker)
         go_on = expel(kafka, topic, (first, 150))
 
         def drain() -> None:
@@ -94,7 +94,7 @@ async def test_who_was_expelled_while_it_drained_commits_nothing(
         async with working(kafka) as two:
             second = Trigger(kafka, topic, "a")
             two.add(second)
-            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
+            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, worker, two)
             (moved,) = second.member.states
             await until("the rest is read", lambda: len(offsets_of(second, moved)) >= 50, two)
             assert offsets_of(second, moved) == list(range(150, 200))

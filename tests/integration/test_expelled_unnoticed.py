@@ -50,14 +50,14 @@ async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, ma
     """librdkafka calls back for an assignment right after a revocation, and again when it has joined again."""
     topic = make_topic(2)
     first, second = Trigger(kafka, topic, "a"), Trigger(kafka, topic, "a")
-    async with working(kafka) as one:
-        one.add(first)
-        watch = one.reader(topic)._join_watch
-        await until("it has both", lambda: len(first.member.states) == 2, one)
+    async with working(kafka) as worker:
+        worker.add(first)
+        watch = worker.reader(topic)._join_watch
+        await until("it has both", lambda: len(first.member.states) == 2, worker)
         async with working(kafka) as two:
             two.add(second)
-            await until("one has moved", lambda: len(second.member.states) == 1, one, two)
-            await until("it has joined again", lambda: watch._client_since is None, one, two)
+            await until("one has moved", lambda: len(second.member.states) == 1, worker, two)
+            await until("it has joined again", lambda: watch._client_since is None, worker, two)
             assert (watch._revoked, watch.handover_until) == (False, 0.0)
 
 
@@ -80,7 +80,9 @@ async def test_an_expulsion_without_partitions_counts_for_one_assignment(kafka: 
     seen: list[bool] = []
     settings = {"bootstrap.servers": kafka.bootstrap, "group.id": "g"}
     consumer = Scripted(settings)
-    consumer.follow("t", lambda one, _: seen.append(one.expelled_idle), lambda *_: None, lambda *_: None)
+    consumer.follow(
+        "t", lambda group_consumer, _: seen.append(group_consumer.expelled_idle), lambda *_: None, lambda *_: None
+    )
     for consumer.id, consumer.owned in [("a", 0), ("b", 0), ("b", 1), ("b", 0), ("c", 0)]:
         consumer.on_assign(consumer, [])
     consumer.end()
@@ -99,12 +101,12 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
 
     monkeypatch.setattr(JoinWatch, "joined", counted)
     topic = make_topic(1)
-    one, two, three = (Trigger(kafka, topic, "a") for _ in range(3))
+    trigger, two, three = (Trigger(kafka, topic, "a") for _ in range(3))
     async with working(kafka) as second:
         second.add(two)
         await until("it has the partition", lambda: len(two.member.states) == 1, second)
         async with working(kafka) as first:
-            first.add(one)
+            first.add(trigger)
             watch = first.reader(topic)._join_watch
             await until("it has joined", lambda: watch in joins, first, second)
             assert watch.handover_until == 0.0
@@ -114,7 +116,7 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
             watch.handover_until = 0.0
             await second.remove(two)
             reading.fill(kafka, topic, ["a"] * 10)
-            await until("all is read", lambda: len(one.got) == 10, first)
+            await until("all is read", lambda: len(trigger.got) == 10, first)
             joins.clear()
             async with working(kafka) as third:
                 third.add(three)
@@ -126,15 +128,15 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
 async def test_it_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool) -> None:
     """Others have all partitions meanwhile, and settle what this worker has not settled in the one that it keeps."""
     topic = make_topic(2)
-    async with working(kafka) as one:
+    async with working(kafka) as worker:
         first, second = Trigger(kafka, topic, "a"), Trigger(kafka, topic, "a")
-        one.add(first)
+        worker.add(first)
         reading.fill(kafka, topic, ["a"] * 200, 2)
-        await until("all is read", lambda: len(first.got) == 200, one)
+        await until("all is read", lambda: len(first.got) == 200, worker)
         await reading.commits_reach(kafka, first, 200)
         first.slow = True
         reading.fill(kafka, topic, ["a"] * 200, 2)
-        await until("the rest is in flight", lambda: len(first.kept) == 200, one)
+        await until("the rest is in flight", lambda: len(first.kept) == 200, worker)
         expel = expelling(kafka, fanout_group("penstock", topic))
 
         def drain() -> None:
@@ -151,8 +153,8 @@ async def test_it_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., 
         first.while_draining = drain
         async with working(kafka) as two:
             two.add(second)
-            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
+            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, worker, two)
         reading.fill(kafka, topic, ["a"] * 20, 2)
-        await until("all is read", lambda: {(0, 209), (1, 209)} <= {*first.got}, one)
+        await until("all is read", lambda: {(0, 209), (1, 209)} <= {*first.got}, worker)
     assert reading.committed(kafka, first) == 420
     assert not noticed or len(first.got) == len({*first.got})

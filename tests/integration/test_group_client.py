@@ -65,7 +65,7 @@ async def test_what_is_committed_is_read(kafka: EmbeddedKafka, make_topic: Calla
         }
         assert await client.fetch(f"h-{topic}", topic, [0, 1], _LIMIT_S) == {}
     found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
-    assert {number: one.offset for (_, number), one in found.items()} == {0: 8, 1: 9}
+    assert {number: group_offset.offset for (_, number), group_offset in found.items()} == {0: 8, 1: 9}
 
 
 async def test_librdkafka_reads_the_metadata_as_it_was_written(
@@ -76,12 +76,15 @@ async def test_librdkafka_reads_the_metadata_as_it_was_written(
     wanted = {number: GroupOffset(1, "x" * number) for number in range(100)}
     async with client_of(kafka.bootstrap) as client:
         await until_it_commits(client, topic)
-        some = [TopicPartition(topic, number, one.offset, one.metadata) for number, one in wanted.items()]
+        some = [
+            TopicPartition(topic, number, group_offset.offset, group_offset.metadata)
+            for number, group_offset in wanted.items()
+        ]
         await client.commit(f"g-{topic}", some, lambda: True)
         assert await client.fetch(f"g-{topic}", topic, range(100), _LIMIT_S) == wanted
     found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
-    assert {number: one.metadata or "" for (_, number), one in found.items()} == {
-        number: one.metadata for number, one in wanted.items()
+    assert {number: group_offset.metadata or "" for (_, number), group_offset in found.items()} == {
+        number: group_offset.metadata for number, group_offset in wanted.items()
     }
 
 

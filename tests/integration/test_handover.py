@@ -48,18 +48,18 @@ async def test_who_joined_for_longer_than_a_session_waits_for_the_former_owner(
     monkeypatch.setattr(membership, "HANDOVER_S", NEVER_S)
     direct = Direct(proxied.direct)
     settings, first, second = settings_of(proxied.bootstrap), Trigger(direct, topic, "a"), Trigger(direct, topic, "a")
-    async with working(direct, settings=settings, session_timeout_s=LONG_S) as one:
-        await ten_of_which_one_is_not_committed(first, one, proxied, topic, proxied.brokers[0].proxy.blackhole)
+    async with working(direct, settings=settings, session_timeout_s=LONG_S) as worker:
+        await ten_of_which_one_is_not_committed(first, worker, proxied, topic, proxied.brokers[0].proxy.blackhole)
         async with working(direct, session_timeout_s=SHORT_S) as two:
             two.add(second)
             heir = two.reader(topic)
-            await until("it is assigned", lambda: heir.rebalances["assigned"] == 1, one, two)
+            await until("it is assigned", lambda: heir.rebalances["assigned"] == 1, worker, two)
             proxied.brokers[0].proxy.forward()
-            await commits_reach(direct, first, 10, one, two)
+            await commits_reach(direct, first, 10, worker, two)
             assert second.got == []
             heir._join_watch.handover_until = 0.0
             fill(direct, topic, ["a"])
-            await until("all is read", lambda: bool(second.got), one, two)
+            await until("all is read", lambda: bool(second.got), worker, two)
     assert second.got == [(0, 10)]
 
 
@@ -70,15 +70,15 @@ async def test_who_is_cut_off_for_longer_than_its_session_repeats_only_what_is_n
     again, although nothing was killed. When it is back, it commits none of that."""
     direct = Direct(proxied.direct)
     settings, first, second = settings_of(proxied.bootstrap), Trigger(direct, topic, "a"), Trigger(direct, topic, "a")
-    async with working(direct, settings=settings, session_timeout_s=SHORT_S) as one:
-        await ten_of_which_one_is_not_committed(first, one, proxied, topic, proxied.brokers[0].proxy.blackhole)
+    async with working(direct, settings=settings, session_timeout_s=SHORT_S) as worker:
+        await ten_of_which_one_is_not_committed(first, worker, proxied, topic, proxied.brokers[0].proxy.blackhole)
         async with working(direct, session_timeout_s=SHORT_S) as two:
             two.add(second)
-            await until("its session is over, and the other goes on", lambda: bool(second.got), one, two)
+            await until("its session is over, and the other goes on", lambda: bool(second.got), worker, two)
             fill(direct, topic, ["a"] * 5)
-            await until("all is read", lambda: len(second.got) == 6, one, two)
-            await commits_reach(direct, first, 15, one, two)
+            await until("all is read", lambda: len(second.got) == 6, worker, two)
+            await commits_reach(direct, first, 15, worker, two)
             proxied.brokers[0].proxy.forward()
-            await until("it is heard of", lambda: one.reader(topic).rebalances["lost"] == 1, one, two)
+            await until("it is heard of", lambda: worker.reader(topic).rebalances["lost"] == 1, worker, two)
             assert second.got == [(0, offset) for offset in range(9, 15)]
             assert committed(direct, first) == 15

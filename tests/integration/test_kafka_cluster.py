@@ -64,7 +64,7 @@ def test_everything_has_three_replicas_of_which_two_must_have_it(
     admin = AdminClient({"bootstrap.servers": cluster.direct})
     for name in (topic, "__consumer_offsets"):
         partitions = admin.list_topics(name, timeout=LIMIT_S).topics[name].partitions.values()
-        assert {(len(one.replicas), len(one.isrs)) for one in partitions} == {(3, 3)}
+        assert {(len(partition.replicas), len(partition.isrs)) for partition in partitions} == {(3, 3)}
         resource = ConfigResource("topic", name)
         assert admin.describe_configs([resource])[resource].result(LIMIT_S)["min.insync.replicas"].value == "2"
 

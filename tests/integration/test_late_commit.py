@@ -47,12 +47,12 @@ async def taken_over(proxied: KafkaCluster, topic: str, *, keep: bool) -> AsyncI
     proxied.create_topic(topic)
     proxy, direct = proxied.brokers[0].proxy, Direct(proxied)
     reported: dict[int, int] = {}
-    async with working(proxied, reported=reported) as one, working(direct) as two:
+    async with working(proxied, reported=reported) as worker, working(direct) as two:
         first, second = Owner(proxied, topic, "t"), Trigger(proxied, topic, "t")
         first.slow = True
-        one.add(first)
+        worker.add(first)
         fill(direct, topic, ["a"] * READ)
-        await until("all is read", lambda: len(first.kept) == READ, one)
+        await until("all is read", lambda: len(first.kept) == READ, worker)
         two.add(second)
         _settle(first, 0, FIRST)
         await commits_reach(direct, first, FIRST)
@@ -60,18 +60,18 @@ async def taken_over(proxied: KafkaCluster, topic: str, *, keep: bool) -> AsyncI
         try:
             _settle(first, FIRST, LATE)
             machine = first.member.commits._machine
-            await until("its commit is on its way", lambda: machine.state is CommitState.SENT, one)
+            await until("its commit is on its way", lambda: machine.state is CommitState.SENT, worker)
             fill(direct, topic, ["a"] * (ALL - READ))
-            await until("the other has all", lambda: len(offsets_of(second)) == ALL - FIRST, one, two)
+            await until("the other has all", lambda: len(offsets_of(second)) == ALL - FIRST, worker, two)
             await commits_reach(direct, second, ALL)
             reported |= second.member.confirmed
             await asyncio.sleep(_CLOSED_S)
             yield two, second
-            await until("the first worker has the partition again", lambda: bool(first.member.states), one)
+            await until("the first worker has the partition again", lambda: bool(first.member.states), worker)
         finally:
             proxy.forward()
         fill(direct, topic, ["a"])
-        await until("the next one comes", lambda: offsets_of(first)[-1] == ALL, one)
+        await until("the next one comes", lambda: offsets_of(first)[-1] == ALL, worker)
         assert first.got[first.before :] == [(0, ALL)], "something has come again"
 
 

@@ -102,22 +102,24 @@ def worker_is_full(*triggers: Trigger) -> bool:
 async def test_workers_share_the_partitions(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """They move with what each Trigger has committed: nothing is lost, and nothing comes twice without a failure."""
     topic = make_topic(4)
-    async with working(kafka) as one:
+    async with working(kafka) as worker:
         first, second = Trigger(kafka, topic, "a", "a"), Trigger(kafka, topic, "b")
-        one.add(first, second)
+        worker.add(first, second)
         fill(kafka, topic, ["a", "b"] * 2_000, 4)
-        await until("all is read", lambda: len(second.got) == 4_000, one)
+        await until("all is read", lambda: len(second.got) == 4_000, worker)
         async with working(kafka) as two:
             third, fourth = Trigger(kafka, topic, "a", "a"), Trigger(kafka, topic, "b")
             two.add(third, fourth)
-            await until("each has two", lambda: len(second.member.states) == len(fourth.member.states) == 2, one, two)
+            await until(
+                "each has two", lambda: len(second.member.states) == len(fourth.member.states) == 2, worker, two
+            )
             fill(kafka, topic, ["a", "b"] * 2_000, 4)
-            await until("all is read", lambda: len(second.got) + len(fourth.got) == 8_000, one, two)
+            await until("all is read", lambda: len(second.got) + len(fourth.got) == 8_000, worker, two)
             assert {*fourth.member.states} == {*third.member.states}
-        await until("one has all again", lambda: len(second.member.states) == 4, one)
+        await until("one has all again", lambda: len(second.member.states) == 4, worker)
         fill(kafka, topic, ["a", "b"] * 100, 4)
-        await until("all is read", lambda: len(second.got) + len(fourth.got) == 8_200, one)
-        await until("all is read", lambda: len(first.got) + len(third.got) == 4_100, one)
+        await until("all is read", lambda: len(second.got) + len(fourth.got) == 8_200, worker)
+        await until("all is read", lambda: len(first.got) + len(third.got) == 4_100, worker)
     assert len({*second.got, *fourth.got}) == 8_200
     for trigger in (second, fourth):
         for partition in range(4):
@@ -199,7 +201,7 @@ async def test_a_position_beyond_the_end_fails_only_who_has_it(
     KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.commit(former.subscription.group, {(topic, 0): 1_000})
     async with working(kafka) as worker:
         worker.add(former)
-        await until("it has failed", lambda: any(one.failure for one in former.member.partitions), worker)
+        await until("it has failed", lambda: any(partition.failure for partition in former.member.partitions), worker)
         worker.add(new)
         await until("the new one has all", lambda: len(new.got) == 20, worker)
         fill(kafka, topic, ["a"] * 5)

@@ -160,10 +160,10 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
         await producer.stop(1.0)
     assert crashes == []
     stored = [message for message in reader.records(kafka.bootstrap, topic) if message.key() != b"warm"]
-    assert sorted((int(reader.header(one, "n")), one.key(), one.value()) for one in stored if one.value()) == [
-        (number, b"k%d" % number, value) for number, value in enumerate(values) if value
-    ]
-    assert {one.key(): one.value() for one in stored if not one.value()} == {b"k3": None, b"k4": b""}
+    assert sorted(
+        (int(reader.header(message, "n")), message.key(), message.value()) for message in stored if message.value()
+    ) == [(number, b"k%d" % number, value) for number, value in enumerate(values) if value]
+    assert {message.key(): message.value() for message in stored if not message.value()} == {b"k3": None, b"k4": b""}
 
 
 async def test_who_is_posted_once_is_stored_once_whatever_runs_out_of_time(tmp_path: Path) -> None:

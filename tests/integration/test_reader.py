@@ -82,7 +82,10 @@ async def test_what_is_settled_above_a_gap_is_not_delivered_again(
 ) -> None:
     topic = make_topic()
     fill(kafka, topic, ["a"] * 20)
-    first, second = Trigger(kafka, topic, "t", "", lambda one: one.offset not in (5, 7)), Trigger(kafka, topic, "t")
+    first, second = (
+        Trigger(kafka, topic, "t", "", lambda delivery: delivery.offset not in (5, 7)),
+        Trigger(kafka, topic, "t"),
+    )
     async with working(kafka) as worker:
         worker.add(first)
         await until("all is read", lambda: len(first.got) == 20, worker)
@@ -136,22 +139,22 @@ async def test_a_halted_member_serves_no_partition(kafka: EmbeddedKafka, make_to
     topic = make_topic(2)
     fill(kafka, topic, ["a"] * 10, 2)
     first, second, third = (Trigger(kafka, topic, "t") for _ in range(3))
-    async with working(kafka) as one:
-        one.add(first)
+    async with working(kafka) as worker:
+        worker.add(first)
         async with working(kafka) as two:
             two.add(second)
-            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
-            await until("all is read", lambda: len(first.got) + len(second.got) >= 10, one, two)
+            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, worker, two)
+            await until("all is read", lambda: len(first.got) + len(second.got) >= 10, worker, two)
             first.member.halt("it is not what it was")
             assert first.stopped == 1
         # With the partition that the other one gave back.
-        await until("both are stopped", lambda: first.stopped == 2, one)
+        await until("both are stopped", lambda: first.stopped == 2, worker)
         assert {state.failure for state in first.member.partitions} == {"it is not what it was"}
         before = len(first.got)
         fill(kafka, topic, ["a"] * 10, 2)
         async with working(kafka) as two:
             two.add(third)
-            await until("the other one serves its own", lambda: len(third.got) == 5, one, two)
+            await until("the other one serves its own", lambda: len(third.got) == 5, worker, two)
         assert len(first.got) == before
 
 
@@ -175,14 +178,14 @@ async def test_commits_go_on_during_a_drain(kafka: EmbeddedKafka, make_topic: Ca
             await super().drain(partitions, limit_s)
 
     first, second = Draining(kafka, topic, "t", "", lambda _: False), Trigger(kafka, topic, "t")
-    async with working(kafka) as one:
-        one.add(first)
-        await until("it is served", lambda: len(first.member.states) == 2, one)
+    async with working(kafka) as worker:
+        worker.add(first)
+        await until("it is served", lambda: len(first.member.states) == 2, worker)
         fill(kafka, topic, ["a"] * 20, 2)
-        await until("all is read", lambda: len(first.got) == 20, one)
+        await until("all is read", lambda: len(first.got) == 20, worker)
         async with working(kafka) as two:
             two.add(second)
-            await until("one has moved", lambda: len(second.member.states) == 1, one, two)
+            await until("one has moved", lambda: len(second.member.states) == 1, worker, two)
     assert first.seen
 
 

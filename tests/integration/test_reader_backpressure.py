@@ -44,17 +44,17 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
     fill(kafka, topic, ["a"] * 20_000, 2, size=100)
     first, second = Trigger(kafka, topic, "t"), Trigger(kafka, topic, "t")
     first.slow = second.slow = True
-    async with working(kafka, buffer_bytes=BUFFER, fetch_bytes=FETCH) as one:
-        one.add(first)
-        await until("both are paused", lambda: len(one.reader(topic)._backpressure.budget.paused) == 2, one)
+    async with working(kafka, buffer_bytes=BUFFER, fetch_bytes=FETCH) as worker:
+        worker.add(first)
+        await until("both are paused", lambda: len(worker.reader(topic)._backpressure.budget.paused) == 2, worker)
         async with working(kafka, buffer_bytes=BUFFER, fetch_bytes=FETCH) as two:
             two.add(second)
-            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
+            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, worker, two)
         first.slow = False
         first.settle()
-        await until("it is back", lambda: first.opened_count == 3, one)
+        await until("it is back", lambda: first.opened_count == 3, worker)
         back = first.opened_states[2].number
-        await until("all is read", lambda: len({*offsets_of(first, back)}) == 10_000, one)
+        await until("all is read", lambda: len({*offsets_of(first, back)}) == 10_000, worker)
 
 
 async def test_a_partition_that_goes_away_before_it_was_opened_is_read_when_it_comes_back(
@@ -65,19 +65,19 @@ async def test_a_partition_that_goes_away_before_it_was_opened_is_read_when_it_c
     monkeypatch.setattr(stall_detector, "STALL_S", NEVER_S)
     topic = make_topic(2)
     first, second = Trigger(kafka, topic, "t"), Trigger(kafka, topic, "t")
-    async with working(kafka) as one:
-        one.add(first)
-        reader = one.reader(topic)
+    async with working(kafka) as worker:
+        worker.add(first)
+        reader = worker.reader(topic)
         reader._join_watch.expelled()
-        await until("both wait", lambda: len(reader._deferred) == 2, one)
+        await until("both wait", lambda: len(reader._deferred) == 2, worker)
         async with working(kafka) as two:
             two.add(second)
-            await until("one has moved", lambda: len(reader._deferred) == len(second.member.states) == 1, one, two)
+            await until("one has moved", lambda: len(reader._deferred) == len(second.member.states) == 1, worker, two)
             reader._join_watch.handover_until = 0.0
-            await until("the other one is open", lambda: len(first.member.states) == 1, one, two)
-        await until("it is back", lambda: len(first.member.states) == 2, one)
+            await until("the other one is open", lambda: len(first.member.states) == 1, worker, two)
+        await until("it is back", lambda: len(first.member.states) == 2, worker)
         fill(kafka, topic, ["a"] * 20, 2)
-        await until("all is read", lambda: len(first.got) == 20, one)
+        await until("all is read", lambda: len(first.got) == 20, worker)
 
 
 async def test_a_partition_without_fetches_is_assigned_again(

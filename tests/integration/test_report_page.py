@@ -188,7 +188,7 @@ def test_a_critical_loop_is_red(shop: Page) -> None:
 def test_each_finding_has_a_line_over_the_map(shop: Page) -> None:
     """The first of them, the worst first; a click leads to all about it."""
     lines = shop.evaluate("[...document.querySelectorAll('.brief li')].map(l => l.textContent.trim())")
-    titles = [one.title for one in topologies.shop().findings]
+    titles = [finding.title for finding in topologies.shop().findings]
     assert [line.split(None, 1)[1] for line in lines] == titles[:8]
     above = "document.querySelector('.brief').getBoundingClientRect().bottom"
     assert shop.evaluate(f"{above} < canvas.getBoundingClientRect().top")
@@ -313,7 +313,7 @@ def test_without_scripts_and_on_paper_there_are_the_tables_and_how_to_get_a_pict
 
 def test_an_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
     topology = topologies.quickstart()
-    wanted = next(one for one in gather(topology).items if one.label == "default/picky")
+    wanted = next(item for item in gather(topology).items if item.label == "default/picky")
     page = load(topology, fragment=f"#{wanted.anchor}")
 
     assert "default/picky" in panel(page)

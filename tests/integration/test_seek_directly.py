@@ -29,10 +29,10 @@ def test_partitions_count_that_the_contract_does_not_have_yet(
 ) -> None:
     client, topic = {"bootstrap.servers": kafka.bootstrap}, topic_name()
     KafkaAdmin(client).create_topic(topic, 3, 1, {})
-    one = Subscription(
+    subscription = Subscription(
         *("u", 1, "ns", "billing", "c", "orders", topic, f"{topic}.dlq", 1, f"kafka.{topic}"), Addressable("http://h/")
     )
-    moves = planned_moves(Installation(client, "penstock"), one, Start.LATEST)
+    moves = planned_moves(Installation(client, "penstock"), subscription, Start.LATEST)
     assert moves == tuple(Move(partition, -1, 0) for partition in range(3))
 
 
@@ -45,15 +45,15 @@ def test_what_workers_that_are_gone_have_reported_does_not_undo_it(
     admin = KafkaAdmin(client)
     for name in (topic, contract_topic(instance), status_topic(instance)):
         admin.create_topic(name, 1, 1, {})
-    one = Subscription(
+    subscription = Subscription(
         *("u", 1, "ns", "billing", "c", "orders", topic, f"{topic}.dlq", 1, group), Addressable("http://h/"),
         kind=TRIGGER,
     )  # fmt: skip
-    stats = {"u": SubscriptionStats(committed=((0, 488),), offsets_of=one.offsets_of)}
+    stats = {"u": SubscriptionStats(committed=((0, 488),), offsets_of=subscription.offsets_of)}
     gone = WorkerStatus("gone", time.time() - 60, "all", stats=stats)
     store_requests(client, instance, [(b"gone", encode_status(gone))])
     at, contract = Installation(client, instance), read_contract(client, instance)
-    assert reported_offsets(one, contract.workers) == {0: 488}
-    seek_directly(at, contract, one, Start.EARLIEST)
+    assert reported_offsets(subscription, contract.workers) == {0: 488}
+    seek_directly(at, contract, subscription, Start.EARLIEST)
     assert admin.groups.committed(group)[topic, 0].offset == 0
-    assert reported_offsets(one, read_contract(client, instance).workers) == {}
+    assert reported_offsets(subscription, read_contract(client, instance).workers) == {}

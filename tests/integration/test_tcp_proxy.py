@@ -42,8 +42,8 @@ class _Server(socketserver.ThreadingTCPServer):
 
 @pytest.fixture
 def proxy() -> Iterator[TcpProxy]:
-    with serving(_Server((LOOPBACK, 0), _Echo)) as server, TcpProxy(server.server_address[1]) as one:
-        yield one
+    with serving(_Server((LOOPBACK, 0), _Echo)) as server, TcpProxy(server.server_address[1]) as tcp_proxy:
+        yield tcp_proxy
 
 
 def _connect(proxy: TcpProxy) -> socket.socket:

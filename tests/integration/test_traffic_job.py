@@ -53,16 +53,16 @@ def sent(kafka: EmbeddedKafka, make_topic: Callable[..., str], topic_name: Calla
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
-    one = Sent(
+    event = Sent(
         kafka.bootstrap,
         topic_name(),
         {make_topic(2, retention_ms=-1): ("ns", "a"), make_topic(2, retention_ms=-1): ("ns", "b")},
     )
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(one.traffic_topic, 3, 1, config={"retention.ms": "-1"})])[one.traffic_topic].result(
-        180
-    )
-    return one
+    admin.create_topics([NewTopic(event.traffic_topic, 3, 1, config={"retention.ms": "-1"})])[
+        event.traffic_topic
+    ].result(180)
+    return event
 
 
 def _plan(kafka: EmbeddedKafka, sent: Sent, folder: Path, **changes: object) -> TrafficPlan:
@@ -336,9 +336,12 @@ def test_too_many_sources_are_summed_without_names(
     TrafficJob(spark, plan).run()
 
     windows = read_windows(tmp_path / "t")
-    assert (sum(one.counts.events for one in windows), sum(one.counts.bytes for one in windows)) == (600, 600)
+    assert (sum(window.counts.events for window in windows), sum(window.counts.bytes for window in windows)) == (
+        600,
+        600,
+    )
     assert len(windows) == 501
-    assert next(one for one in windows if one.source == "").counts.events == 100
+    assert next(window for window in windows if window.source == "").counts.events == 100
 
 
 def test_spark_reads_a_delta_as_decode_does(spark: SparkSession) -> None:

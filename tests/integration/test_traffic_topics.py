@@ -130,7 +130,7 @@ def test_topics_recreated_between_runs_and_within_one(
     assert shown(read_windows(folder)) == sent.expected()
 
     def without_ids(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
-        return {topic: replace(one, id="") for topic, one in describe(topics, bounds).items()}
+        return {topic: replace(topic_now, id="") for topic, topic_now in describe(topics, bounds).items()}
 
     _recreate(kafka, a)
     sent.records(a, 7, BEGIN_S + 900, 60)

@@ -33,8 +33,8 @@ def publish(bootstrap: str, instance: str, world: World) -> None:
     for _ in range(2):
         for channel in world.channels:
             producer.produce(topic, encode_entry(channel), channel.uid)
-    for one in world.subscriptions:
-        producer.produce(topic, encode_entry(one), one.uid)
+    for subscription in world.subscriptions:
+        producer.produce(topic, encode_entry(subscription), subscription.uid)
     removed = World().channel("removed").channels[0]
     producer.produce(topic, encode_entry(removed), removed.uid)
     producer.produce(topic, None, removed.uid)
@@ -45,8 +45,10 @@ def status(bootstrap: str, instance: str, world: World) -> None:
     """One worker that serves whatever the world has as ready; its clock is ahead, for commands may start slowly."""
     ready = {uid for uid, state in world.states.items() if state.ready == "True"}
     served = {
-        one.uid: WorkerSubscription(1, tuple(range(one.partitions)) if one.uid in ready else (0,), WorkerState.RUNNING)
-        for one in world.subscriptions
+        subscription.uid: WorkerSubscription(
+            1, tuple(range(subscription.partitions)) if subscription.uid in ready else (0,), WorkerState.RUNNING
+        )
+        for subscription in world.subscriptions
     }
     reported = WorkerStatus(
         "w", time.time() + 300, "all", served, {uid: SubscriptionStats(delivered_per_s=1.5) for uid in ready}

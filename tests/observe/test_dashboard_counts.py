@@ -20,7 +20,7 @@ SERIES = {
 
 
 def _expression(title: str) -> str:
-    (expression,) = [one.expression for one in queries(dashboards()["penstock.json"]) if one.panel == title]
+    (expression,) = [query.expression for query in queries(dashboards()["penstock.json"]) if query.panel == title]
     return expression.replace("$namespace", ".*").replace("$subscription", ".*")
 
 

@@ -42,18 +42,22 @@ def _made_concrete(expression: str) -> str:
 def _unanswered(prometheus: Prometheus, some: set[Query]) -> set[Query]:
     """Those without data now. Each series has the labels that the legend names."""
     empty = set()
-    for one in some:
-        found = prometheus.query(_made_concrete(one.expression))
+    for query in some:
+        found = prometheus.query(_made_concrete(query.expression))
         for series in found:
-            assert set(re.findall(r"\{\{(\w+)\}\}", one.legend)) <= series["metric"].keys(), one
+            assert set(re.findall(r"\{\{(\w+)\}\}", query.legend)) <= series["metric"].keys(), query
         if not found:
-            empty.add(one)
+            empty.add(query)
     return empty
 
 
 def _wait_answered(prometheus: Prometheus, dashboard: str, meanwhile: Callable[[], None]) -> None:
     """Until each query had an answer, but for those of MAY_BE_EMPTY, which are accepted."""
-    left = {one for one in queries(dashboards()[dashboard]) if not any(name in one.expression for name in MAY_BE_EMPTY)}
+    left = {
+        query
+        for query in queries(dashboards()[dashboard])
+        if not any(name in query.expression for name in MAY_BE_EMPTY)
+    }
     may = set(queries(dashboards()[dashboard])) - left
     _unanswered(prometheus, may)
 
@@ -65,7 +69,7 @@ def _wait_answered(prometheus: Prometheus, dashboard: str, meanwhile: Callable[[
     try:
         wait_until("each query has an answer", answered, LIMIT_S, poll_s=0.5)
     except AssertionError as error:
-        raise AssertionError(f"no answer for {[(one.panel, one.expression) for one in left]}") from error
+        raise AssertionError(f"no answer for {[(query.panel, query.expression) for query in left]}") from error
 
 
 def test_dashboard_and_alerts(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -94,8 +98,8 @@ def test_dashboard_and_alerts(kafka: EmbeddedKafka, tmp_path: Path) -> None:
                 prometheus.wait_ready()
 
                 def send() -> None:
-                    for one in (channel, broker):
-                        assert post(worker.port, one.resources.path, uuid.uuid4().hex, b"{}").status == 202
+                    for installation in (channel, broker):
+                        assert post(worker.port, installation.resources.path, uuid.uuid4().hex, b"{}").status == 202
 
                 _wait_answered(prometheus, "penstock.json", send)
                 _check_alerts(prometheus, worker, send)

@@ -56,8 +56,8 @@ def test_kafka_is_slow_while_it_refuses_an_event(tmp_path: Path) -> None:
         env = {"PENSTOCK_EVENT_BYTES_MAX": "4194304", "PENSTOCK_PRODUCE_TIMEOUT_S": "60"}
         with channel.worker("controller"), channel.worker("ingress", controller=False, env=env) as ingress:
 
-            def send(one: Installation, body: bytes = b"{}") -> int:
-                return post(ingress.port, one.resources.path, uuid.uuid4().hex, body).status
+            def send(installation: Installation, body: bytes = b"{}") -> int:
+                return post(ingress.port, installation.resources.path, uuid.uuid4().hex, body).status
 
             ingress.wait_ready()
             wait_until("both channels take events", lambda: {send(channel), send(other)} == {202}, LIMIT_S)

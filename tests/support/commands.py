@@ -19,5 +19,5 @@ def listed_in(group: Any) -> Iterator[tuple[str, Listed]]:
     for name, one in getattr(group, "commands", {}).items():
         if isinstance(one, Listed):
             yield name, one
-    for one in commands_of(group).values():
-        yield from listed_in(one)
+    for command in commands_of(group).values():
+        yield from listed_in(command)

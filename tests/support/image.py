@@ -73,7 +73,7 @@ class Image:
     def own_bytes(self) -> int:
         """The size of what it has beyond its base."""
         files = (self.rootfs / "opt" / "penstock").rglob("*")
-        return sum(one.stat().st_size for one in files if one.is_file() and not one.is_symlink())
+        return sum(file.stat().st_size for file in files if file.is_file() and not file.is_symlink())
 
     def remove(self) -> None:
         """All of it: two copies of the base and more, which pytest would keep."""

@@ -104,7 +104,7 @@ class Installation:
 
     def _is_ready(self, name: str) -> bool:
         conditions = self.status(self.resources.kind, name).get("status", {}).get("conditions", ())
-        return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+        return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
     def observed(self, name: str) -> int:
         """The generation that the status of a Trigger is about; 0 = it has none."""

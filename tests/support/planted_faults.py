@@ -100,7 +100,9 @@ class World:
         if label.startswith("http"):
             return label
         namespace, name = split(label)
-        if any((one.namespace, one.name, one.kind) == (namespace, name, "Broker") for one in self.channels):
+        if any(
+            (channel.namespace, channel.name, channel.kind) == (namespace, name, "Broker") for channel in self.channels
+        ):
             return f"http://ingress.example/{namespace}/{name}"
         return f"http://{name}-kn-channel.{namespace}.svc.cluster.local"
 
@@ -123,8 +125,8 @@ class World:
         self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0, filtered: int = 0
     ) -> World:
         """A subscription settled so many events, each delivery within 10 ms."""
-        one = _named(self.subscriptions, label)
-        assert one is not None, label
+        subscription = _named(self.subscriptions, label)
+        assert subscription is not None, label
         events = delivered + dead + ignored + filtered
         self.flows.append(
             Delta(
@@ -132,9 +134,9 @@ class World:
                 len(self.flows),
                 _AT_S,
                 SETTLED,
-                one.namespace,
-                one.unique_channel,
-                one.unique_name,
+                subscription.namespace,
+                subscription.unique_channel,
+                subscription.unique_name,
                 "t",
                 counts=Counts(events, 1024 * events, delivered, retried, dead, filtered, ignored),
                 latency={48: delivered} if delivered else {},

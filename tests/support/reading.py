@@ -68,16 +68,16 @@ class Trigger(SettlingListener):
         self.filtered_count += 1
 
     def enqueue(self, batches: list[Batch]) -> None:
-        for one in self.take(batches):
-            self.got.append((one.partition.number, one.offset))
-            if self.settles(one):
-                self.kept.append(one)
+        for delivery in self.take(batches):
+            self.got.append((delivery.partition.number, delivery.offset))
+            if self.settles(delivery):
+                self.kept.append(delivery)
         if not self.slow:
             self.settle()
 
     def settle(self) -> None:
-        for one in self.kept:
-            settle(one)
+        for delivery in self.kept:
+            settle(delivery)
         self.kept.clear()
         self.member.commits.schedule_commit()
 

@@ -119,7 +119,7 @@ class SecuredKafka(KafkaCluster):
         """What a user may do with a topic or a group. Users without such a rule may do nothing with it any more."""
         pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
         allowed = AclPermissionType.ALLOW
-        rules = [AclBinding(kind, name, pattern, f"User:{user}", "*", one, allowed) for one in operations]
+        rules = [AclBinding(kind, name, pattern, f"User:{user}", "*", operation, allowed) for operation in operations]
         for done in self._client().create_acls(rules).values():
             done.result(_LIMIT_S)
 

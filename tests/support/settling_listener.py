@@ -25,9 +25,9 @@ class SettlingListener:
     def take(self, batches: list[Batch]) -> Iterator[Delivery]:
         """Take the batches of one `enqueue`; the events in them that were not settled before their partition moved."""
         for state, deliveries, end in batches:
-            for one in deliveries if state.open else ():
-                if state.tracker.add(one.offset):
-                    yield one
+            for delivery in deliveries if state.open else ():
+                if state.tracker.add(delivery.offset):
+                    yield delivery
             if state.open and end > state.tracker.fetched:
                 state.tracker.skip_to(end)
 

@@ -102,10 +102,12 @@ class Maker:
             if edge.kind is Flow.PUBLISHES:
                 inflow[edge.target] = inflow.get(edge.target, 0.0) + (edge.rate or 0.0)
         vertices = [
-            replace(one, rate=inflow.get(one.id), bytes_rate=inflow.get(one.id, 0.0) * 812) if one.id in inflow else one
-            for one in self.vertices.values()
+            replace(vertex, rate=inflow.get(vertex.id), bytes_rate=inflow.get(vertex.id, 0.0) * 812)
+            if vertex.id in inflow
+            else vertex
+            for vertex in self.vertices.values()
         ]
-        busiest = sorted(vertices, key=lambda one: (-(one.rate or 0.0), one.id))[:10]
+        busiest = sorted(vertices, key=lambda vertex: (-(vertex.rate or 0.0), vertex.id))[:10]
         fields: dict[str, object] = {
             "generated_at": NOW,
             "instance": "penstock",
@@ -118,9 +120,11 @@ class Maker:
                 "Rates are of the Parquet windows of `penstock job traffic`, 60 windows of one minute.",
                 "Loops are strongly connected components; at most 20 cycles are listed in each.",
             ),
-            "vertices": tuple(sorted(vertices, key=lambda one: one.id)),
-            "edges": tuple(sorted(self.edges, key=lambda one: one.id)),
-            "findings": tuple(sorted(self.findings, key=lambda one: (SEVERITIES.index(one.severity), one.id))),
+            "vertices": tuple(sorted(vertices, key=lambda vertex: vertex.id)),
+            "edges": tuple(sorted(self.edges, key=lambda edge: edge.id)),
+            "findings": tuple(
+                sorted(self.findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
+            ),
             "rankings": (
                 Ranking("traffic", "Most traffic", "events/s", tuple(Rank(v.id, v.rate or 0.0) for v in busiest)),
             ),
@@ -256,7 +260,7 @@ def _shop_findings(make: Maker) -> None:
     make.find("orphan", info, title, ["channel:analytics/old-clicks"], "No event in the window; no subscription.")
     remedy = "Let `orders/reprice` answer without an event, or filter its own replies."
     on_loop = {*loop, "channel:orders/priced"}
-    edges = tuple(one.id for one in make.edges if {one.source, one.target} <= on_loop)
+    edges = tuple(edge.id for edge in make.edges if {edge.source, edge.target} <= on_loop)
     make.findings[0] = replace(make.findings[0], remedy=remedy, edges=edges)
 
 

@@ -118,7 +118,7 @@ def _findings(edges: list[Edge]) -> tuple[Finding, ...]:
                 "In the window 2.4 events/s went round.",
             ),
             "Let one of the replies go elsewhere.",
-            edges=tuple(one.id for one in edges if one.kind in (Flow.SUBSCRIBES, Flow.REPLIES) and one.rate),
+            edges=tuple(edge.id for edge in edges if edge.kind in (Flow.SUBSCRIBES, Flow.REPLIES) and edge.rate),
         ),
         Finding(
             "orphan-unsent:channel:attic/forgotten",
@@ -149,8 +149,8 @@ def small() -> Topology:
             tier=Tier.DELTAS,
             engine="local",
             method=("Rates: the workers' traffic records of 60 s.", "Loops: strongly connected components."),
-            vertices=tuple(sorted(vertices, key=lambda one: one.id)),
-            edges=tuple(sorted(edges, key=lambda one: one.id)),
+            vertices=tuple(sorted(vertices, key=lambda vertex: vertex.id)),
+            edges=tuple(sorted(edges, key=lambda edge: edge.id)),
             findings=_findings(edges),
             rankings=(
                 Ranking("influence", "Most influential channels", "share", (Rank(SHOP, 0.61), Rank(BILLS, 0.22))),

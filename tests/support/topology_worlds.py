@@ -51,9 +51,9 @@ def worlds(draw: st.DrawFn) -> World:
     pairs = st.tuples(st.sampled_from([*known, "a/gone"]), st.sampled_from(["", "/s", "/t", "urn:ü"]))
     for channel, source in draw(st.lists(pairs, max_size=6, unique=True)):
         world.sent(channel, source, draw(counts), draw(st.sampled_from(["", "a", "t", "ü"])))
-    for one in world.subscriptions:
+    for subscription in world.subscriptions:
         if draw(st.booleans()):
-            world.settled(one.label, *(draw(counts) for _ in range(5)))
+            world.settled(subscription.label, *(draw(counts) for _ in range(5)))
     return world
 
 

@@ -125,11 +125,19 @@ def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_
     """Windows in the form of `Sent.expected`."""
     return [
         (
-            (one.start, one.kind, one.namespace, one.channel, one.subscription, one.type, one.source),
-            {column(name): count for name, count in zip(NAMES, one.counts.values(), strict=True)},
-            one.latency,
+            (
+                window.start,
+                window.kind,
+                window.namespace,
+                window.channel,
+                window.subscription,
+                window.type,
+                window.source,
+            ),
+            {column(name): count for name, count in zip(NAMES, window.counts.values(), strict=True)},
+            window.latency,
         )
-        for one in sorted(
+        for window in sorted(
             windows,
             key=lambda one: (one.start, one.kind, one.namespace, one.channel, one.subscription, one.type, one.source),
         )

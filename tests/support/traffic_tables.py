@@ -36,7 +36,9 @@ def rows_of(folder: Path) -> list[Window]:
     last = dataset.last()
     assert last is not None
     tables = [pq.read_table(path, partitioning=None) for path in dataset.paths(last)]
-    return sorted((one for table in tables for one in windows_of(pa.table(table))), key=lambda one: one.start)
+    return sorted(
+        (window for table in tables for window in windows_of(pa.table(table))), key=lambda window: window.start
+    )
 
 
 def write_former(folder: Path, windows: Sequence[Window], state: Commit | None) -> None:

@@ -57,7 +57,7 @@ def load_meanwhile(
             assert worker.terminate() == 0, worker.tail()
         assert sink.terminate() == 0
     faults.noted += broken
-    verdict = check(faults.facts(ORDERS), [installation.rule(one) for one in wanted])
+    verdict = check(faults.facts(ORDERS), [installation.rule(subscription) for subscription in wanted])
     assert verdict.violations == (), str(verdict)
     assert set(result["statuses"]) - {cut} == {"202"}, result
     assert result["not_connected"] == 0, result

@@ -112,7 +112,7 @@ class World:
         looked = {path: content for path, content in contents(self.folder).items() if "secret" not in str(path)}
         assert any(path.suffix == ".log" for path in looked)
         texts = [shown.encode(), *looked.values()]
-        for topic in (one for one in self.kafka.topics() if broker.name in one):
+        for topic in (topic for topic in self.kafka.topics() if broker.name in topic):
             for record in reader.records(self.kafka.direct, topic):
                 texts += [part for part in (record.key(), record.value(), repr(record.headers()).encode()) if part]
         assert not any(one.encode() in text for one in hidden for text in texts)

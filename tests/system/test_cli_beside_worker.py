@@ -69,7 +69,7 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
             installation.wait_settled(["good", "picky"], LIMIT_S)
             assert {row["events"] for row in penstock(installation, "lag")[0]} == {0}
             events = penstock(installation, "tail", f"{NAMESPACE}/{installation.resources.channel}", "--no-follow")
-            assert [one["attributes"]["id"] for one in events] == [f"e{number}" for number in range(2, EVENTS)]
+            assert [event["attributes"]["id"] for event in events] == [f"e{number}" for number in range(2, EVENTS)]
 
             installation.write([Wanted("stuck", stuck, "key-ordered", PATIENT)])
             installation.wait_subscribers(worker, 3)
@@ -100,7 +100,7 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
             before = len(subscriber.requests("/good"))
             (summary,) = penstock(installation, "dlq", "redrive", "--yes", "--subscription", f"{NAMESPACE}/picky")
             assert (summary["redriven"], summary["failed"]) == (SENT, 0)
-            assert len({one.attributes["id"] for one in subscriber.requests("/picky")}) == SENT
+            assert len({request.attributes["id"] for request in subscriber.requests("/picky")}) == SENT
             assert len(subscriber.requests("/good")) == before
             (status,) = penstock(installation, "status")
             assert {row["ready"] for row in status["subscriptions"]} == {"True"}

@@ -64,12 +64,12 @@ def test_nothing_is_repeated_after_a_clean_stop(kafka: EmbeddedKafka, tmp_path: 
         assert max(before.values()) < EVENTS, "the stop came too late to show anything"
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_settled([one.name for one in wanted], LIMIT_S)
+            installation.wait_settled([subscription.name for subscription in wanted], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         for path in ("/delivered", "/replying", "/replies", "/dying", "/sunk", "/sink"):
             requests = subscriber.requests(path)
             if path != "/replies":
-                assert max(Counter(one.attributes["id"] for one in requests).values()) == 1, path
+                assert max(Counter(request.attributes["id"] for request in requests).values()) == 1, path
             assert len(requests) == EVENTS, path
     letters = list(reader.records(kafka.bootstrap, installation.resources.dlq_topic))
     assert len(letters) == EVENTS

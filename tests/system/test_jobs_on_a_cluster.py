@@ -131,7 +131,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
 
     assert second.returncode == 0, second.stderr
     assert second.stderr == ""
-    assert shown(one for one in read_windows(folder) if one.namespace == "ns") == sent.expected()
+    assert shown(window for window in read_windows(folder) if window.namespace == "ns") == sent.expected()
     counters, stopped, places, drawn = json.loads(second.stdout)
     assert not stopped
     assert counters["records.records"] + counted >= _RECORDS  # what the kill left half done came again
@@ -182,7 +182,7 @@ def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
         first.send_signal(signal.SIGKILL)
         first.wait()
     assert first.returncode == -signal.SIGKILL, log.read_text()
-    counted = sum(one.counts.events for one in read_windows(folder) if one.kind == "stored")
+    counted = sum(window.counts.events for window in read_windows(folder) if window.kind == "stored")
     assert 0 < counted < _RECORDS
     return counted
 
@@ -195,7 +195,7 @@ def _facts(found: Topology) -> dict[str, Any]:
 def _check_edges(found: Topology, sent: Sent) -> None:
     """What was sent and settled, by plain sums, over the span of the tables."""
     assert found.tier.value == "windows"
-    expected, edges = sent.expected(), {one.id: one for one in found.edges}
+    expected, edges = sent.expected(), {edge.id: edge for edge in found.edges}
     for source in {key[6] for key, _, _ in expected if key[1] == "stored"}:
         events = sum(sums["events"] for key, sums, _ in expected if key[1] == "stored" and key[6] == source)
         assert edges[f"source:{source} publishes channel:ns/ch"].events == events

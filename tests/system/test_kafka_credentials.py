@@ -137,7 +137,7 @@ def _world(kafka: SecuredKafka, folder: Path, listener: str, first: Path, **sett
         worker.wait_ready()
         broker.wait_triggers(["trigger"], LIMIT_S)
         channel.wait_subscribers(worker, 1, LIMIT_S)
-        load = Load(worker, {name: one.resources.path for name, one in installations.items()})
+        load = Load(worker, {name: installation.resources.path for name, installation in installations.items()})
         yield World(secret, worker, load, installations, subscriber)
         assert worker.terminate() == 0, worker.tail()
 
@@ -203,5 +203,5 @@ def test_a_certificate_changes(secured: SecuredKafka, tmp_path: Path) -> None:
             world.secret.mount(second)
             world.wait_changed()
         world.check()
-    hidden = [line for one in (first, second) for line in (one / "user.key").read_text().splitlines()[1:-1]]
+    hidden = [line for path in (first, second) for line in (path / "user.key").read_text().splitlines()[1:-1]]
     _check_hidden(tmp_path, *hidden)

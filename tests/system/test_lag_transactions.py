@@ -50,7 +50,7 @@ def test_lag_is_zero_behind_a_transaction(kafka: EmbeddedKafka, tmp_path: Path) 
     )
     orders = ("ordered", "key-ordered", "unordered")
     with ScriptedSubscriber() as subscriber:
-        installation.write([Wanted(one, subscriber.script(f"/{one}", says(200)), one) for one in orders])
+        installation.write([Wanted(order, subscriber.script(f"/{order}", says(200)), order) for order in orders])
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, len(orders))
@@ -65,8 +65,10 @@ def test_lag_is_zero_behind_a_transaction(kafka: EmbeddedKafka, tmp_path: Path) 
                     LIMIT_S,
                 )
                 page = metrics(worker)
-                assert {value(page, "penstock_lag_events", subscription=f"{NAMESPACE}/{one}") for one in orders} == {0}
+                assert {
+                    value(page, "penstock_lag_events", subscription=f"{NAMESPACE}/{order}") for order in orders
+                } == {0}
                 assert {(row["events"], row["seconds"]) for row in penstock(installation, "lag")[0]} == {(0, 0.0)}
             assert worker.terminate() == 0, worker.tail()
-        for one in orders:
-            assert len(subscriber.requests(f"/{one}")) == EVENTS, "aborted records are not delivered"
+        for order in orders:
+            assert len(subscriber.requests(f"/{order}")) == EVENTS, "aborted records are not delivered"

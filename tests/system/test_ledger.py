@@ -66,7 +66,9 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[int, Verdict]:
                 faults.end(first)
         assert sink.terminate() == 0
         facts = faults.facts(ORDERS)
-        return events, check(facts, [installation.rule(one) for one in wanted], max_rss_bytes=rss_bytes)
+        return events, check(
+            facts, [installation.rule(subscription) for subscription in wanted], max_rss_bytes=rss_bytes
+        )
 
 
 def test_nothing_is_lost_overtaken_or_repeated_without_reason(kafka: EmbeddedKafka, tmp_path: Path) -> None:

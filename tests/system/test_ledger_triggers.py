@@ -136,7 +136,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[int, list[Fact], Verdict]:
                 faults.end(first)
         assert sink.terminate() == 0
         facts = faults.facts(list(paths))
-        rules = [installation.rule(one, row.wants) for one, row in zip(wanted, ROWS, strict=True)]
+        rules = [installation.rule(subscription, row.wants) for subscription, row in zip(wanted, ROWS, strict=True)]
         return events, facts, check(facts, rules, max_rss_bytes=rss_bytes)
 
 

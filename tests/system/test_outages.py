@@ -36,7 +36,7 @@ def _target(installation: Installation) -> str:
 
 
 def _came(subscriber: ScriptedSubscriber, path: str, event_id: str) -> bool:
-    return any(one.attributes["id"] == event_id for one in subscriber.requests(path))
+    return any(request.attributes["id"] == event_id for request in subscriber.requests(path))
 
 
 def _set_config(admin: AdminClient, topic: str, name: str, value: str) -> None:
@@ -84,7 +84,7 @@ def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: Emb
             wait_until("the first event was refused", lambda: bool(subscriber.requests("/dying")), LIMIT_S)
             time.sleep(5)  # some tries of the dead letter
             assert installation.position("dying") == {0: 0}
-            assert {one.attributes["id"] for one in subscriber.requests("/dying")} == {"e0"}
+            assert {request.attributes["id"] for request in subscriber.requests("/dying")} == {"e0"}
             worker.kill()
         with installation.worker(controller=False) as worker:
             worker.wait_ready()
@@ -116,17 +116,17 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
                     result = load.result(180)
                 assert set(result["statuses"]) <= {"202", "429", "503"}, result
                 assert result["statuses"].get("503", 0) > 0, result
-                installation.wait_settled([one.name for one in wanted], LIMIT_S)
+                installation.wait_settled([subscription.name for subscription in wanted], LIMIT_S)
                 assert worker.terminate() == 0, worker.tail()
             assert sink.terminate() == 0
-        groups = [installation.group(one.name) for one in wanted]
+        groups = [installation.group(subscription.name) for subscription in wanted]
         with Writer(tmp_path / "outside") as writer:
             writer.write(fault)
             writer.write_all(pauses(worker.log))
             writer.write_all(reader.stored(broker.bootstrap, installation.resources.topic))
             writer.write_all(reader.committed(broker.bootstrap, groups))
         facts = read(tmp_path / "sent", tmp_path / "received", tmp_path / "outside")
-        verdict = check(facts, [installation.rule(one) for one in wanted])
+        verdict = check(facts, [installation.rule(subscription) for subscription in wanted])
     print(verdict)
     assert verdict.violations == (), str(verdict)
     assert verdict.report.rejected > 0
@@ -206,8 +206,8 @@ def test_an_edited_subscriber_counts_from_the_next_event_on(running: Running) ->
     assert post(worker.port, _target(installation), "after").status == 202
     wait_until("it goes to the new address", lambda: _came(subscriber, "/moved", "after"), LIMIT_S)
     installation.wait_settled(["one"], LIMIT_S)
-    assert [one.attributes["id"] for one in subscriber.requests("/one")] == ["before"]
-    assert [one.attributes["id"] for one in subscriber.requests("/moved")] == ["after"]
+    assert [request.attributes["id"] for request in subscriber.requests("/one")] == ["before"]
+    assert [request.attributes["id"] for request in subscriber.requests("/moved")] == ["after"]
 
 
 def test_an_edit_frees_an_event_that_is_being_retried(running: Running) -> None:
@@ -226,8 +226,8 @@ def test_an_edit_frees_an_event_that_is_being_retried(running: Running) -> None:
     wait_until("it is being retried", lambda: len(subscriber.requests("/stuck")) > 1, LIMIT_S)
     installation.resources.write(Wanted("one", subscriber.script("/free", says(200)), delivery=delivery))
     installation.wait_settled(["one"], LIMIT_S)
-    assert [one.attributes["id"] for one in subscriber.requests("/free")] == ["e0", "e1", "e2"]
-    assert {one.attributes["id"] for one in subscriber.requests("/stuck")} == {"e0"}
+    assert [request.attributes["id"] for request in subscriber.requests("/free")] == ["e0", "e1", "e2"]
+    assert {request.attributes["id"] for request in subscriber.requests("/stuck")} == {"e0"}
 
 
 def test_subscriptions_come_and_go(running: Running) -> None:
@@ -247,8 +247,8 @@ def test_subscriptions_come_and_go(running: Running) -> None:
     installation.wait_subscribers(worker, 1, LIMIT_S)
     assert post(worker.port, _target(installation), "late").status == 202
     wait_until("the other goes on", lambda: _came(subscriber, "/one", "late"), LIMIT_S)
-    assert [one.attributes["id"] for one in subscriber.requests("/one")] == ["early", "both", "late"]
-    assert [one.attributes["id"] for one in subscriber.requests("/two")] == ["both"]
+    assert [request.attributes["id"] for request in subscriber.requests("/one")] == ["early", "both", "late"]
+    assert [request.attributes["id"] for request in subscriber.requests("/two")] == ["both"]
     admin = AdminClient({"bootstrap.servers": installation.bootstrap})
 
     def groups() -> set[str]:

@@ -160,7 +160,8 @@ def test_without_the_setting_they_become_dead_letters(chained: Chained) -> None:
         def reasons() -> dict[str, str]:
             letters = reader.records(chained.orders.bootstrap, chained.orders.resources.dlq_topic)
             return {
-                reader.header(one, "penstock-subscription"): reader.header(one, "penstock-reason") for one in letters
+                reader.header(letter, "penstock-subscription"): reader.header(letter, "penstock-reason")
+                for letter in letters
             }
 
         names = {f"{NAMESPACE}/{name}" for name in ("enrich", "to-stock", "to-notes", "dying", "foreign")}
@@ -174,7 +175,8 @@ def test_without_the_setting_they_become_dead_letters(chained: Chained) -> None:
     for name in ("enrich", "to-stock", "to-notes"):
         _command(settings, "dlq", "redrive", "--yes", "--subscription", f"{NAMESPACE}/{name}")
     stored = {
-        reader.header(one, "ce_id") for one in reader.records(chained.orders.bootstrap, chained.stock.resources.topic)
+        reader.header(record, "ce_id")
+        for record in reader.records(chained.orders.bootstrap, chained.stock.resources.topic)
     }
     assert stored == {"first", "reply"}
 
@@ -212,7 +214,7 @@ def _replace_the_token(chained: Chained, worker: Worker) -> None:
     chained.renew_own("own-2")
     wait_until("it is read", lambda: "changed files are used" in worker.log.read_text(), LIMIT_S)
     entries = chained.tokens.read_text().split("- name: ")
-    chained.tokens.write_text("- name: ".join(one for one in entries if not one.startswith("own\n")))
+    chained.tokens.write_text("- name: ".join(entry for entry in entries if not entry.startswith("own\n")))
     wait_until("the former one is refused", lambda: chained.post("third", chained.canaries[0]) == 401, LIMIT_S)
     assert chained.post("fourth") == 202
     chained.wait_arrived("they still arrive", {"fourth"}, {"fourth"})
@@ -229,7 +231,7 @@ def _nothing_is_stored(chained: Chained) -> None:
     bootstrap, name = chained.orders.bootstrap, chained.orders.name
     topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics
     records = 0
-    for topic in (one for one in topics if name in one):
+    for topic in (topic for topic in topics if name in topic):
         for record in reader.records(bootstrap, topic):
             parts = [record.key(), record.value(), *itertools.chain.from_iterable(record.headers() or ())]
             _clean(chained, topic, repr(parts))

@@ -57,8 +57,8 @@ def test_headers_of_proxies_reach_neither_records_nor_subscribers(kafka: Embedde
                 _has_none(one.pairs)
             stored = list(reader.records(installation.bootstrap, installation.resources.topic))
             letters = list(reader.records(installation.bootstrap, installation.resources.dlq_topic))
-            assert [reader.header(one, "ce_id") for one in stored] == ["structured", "binary"]
-            assert [reader.header(one, "ce_id") for one in letters] == ["structured", "binary"]
+            assert [reader.header(message, "ce_id") for message in stored] == ["structured", "binary"]
+            assert [reader.header(letter, "ce_id") for letter in letters] == ["structured", "binary"]
             for message in (*stored, *letters):
                 _has_none([(name.encode(), value) for name, value in record_headers(message)])
             assert worker.terminate() == 0, worker.tail()

@@ -49,7 +49,7 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
         )
         assert drawn.returncode == 0, drawn.stderr + log.read_text()
         assert drawn.stderr == ""
-        edges = {one["id"]: one for one in json.loads(drawn.stdout)["edges"]}
+        edges = {load["id"]: load for load in json.loads(drawn.stdout)["edges"]}
         delivered = sum(sums["delivered"] for key, sums, _ in sent.expected() if key[1] == "settled")
         assert edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]["events"] == delivered
 

@@ -40,7 +40,7 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 def _application() -> dict[str, Any]:
     documents = yaml.safe_load_all((COMPONENTS / "spark-operator-jobs" / "jobs.yaml").read_text())
-    found = next(one for one in documents if one["metadata"]["name"] == "penstock-traffic")
+    found = next(document for document in documents if document["metadata"]["name"] == "penstock-traffic")
     template: dict[str, Any] = found["spec"]["template"]
     return template
 

@@ -83,7 +83,7 @@ def outcome(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
             assert post(worker.port, fallback.resources.path, EVENT_ID, BODY).status == 202
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             assert post(worker.port, target, EVENT_ID, BODY, [EXTRA]).status == 202
-            installation.wait_settled([one.name for one in wanted], LIMIT_S)
+            installation.wait_settled([subscription.name for subscription in wanted], LIMIT_S)
             fallback.wait_settled(["fallback"], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         yield Outcome(installation, subscriber, _letters(installation))

@@ -26,5 +26,5 @@ def test_the_planted_findings_and_no_others(tmp_path: Path) -> None:
     reported = json.loads(done.stdout.splitlines()[-1])
     assert (reported["missing"], reported["unexpected"], reported["findings"]) == ([], [], 11)
     document = from_json((tmp_path / "report" / "topology.json").read_bytes())
-    assert {"source:/web", "channel:shop/shipments"} <= {one.id for one in document.vertices}
+    assert {"source:/web", "channel:shop/shipments"} <= {vertex.id for vertex in document.vertices}
     assert "Events go in a loop: games/ping, games/pong" in (tmp_path / "report" / "report.html").read_text()

@@ -67,7 +67,7 @@ def traced(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
             assert post(worker.port, target, "without", b"body").status == 202
             assert post(worker.port, target, "malformed", b"body", [("traceparent", MALFORMED)]).status == 202
             assert post(worker.port, target, "no-event", b"body", [("ce-specversion", "7")]).status == 400
-            installation.wait_settled([one.name for one in wanted], 180)
+            installation.wait_settled([subscription.name for subscription in wanted], 180)
             assert worker.terminate() == 0, worker.tail()  # and with it the last spans are exported
             lines = _log(worker)
         stored = reader.records(kafka.bootstrap, installation.resources.topic)

@@ -77,7 +77,7 @@ def test_windows_are_exact_in_every_worker_and_after_a_kill(kafka: EmbeddedKafka
             latency = page(first, "window=1m")["channels"][0]["subscriptions"][-1]["windows"][-1]["latencySeconds"]
             assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] < LIMIT_S
             lines = read_lines({"bootstrap.servers": kafka.bootstrap}, installation.name, 60, 30)
-            assert [(one.subscription, one.windows.keys() != set()) for one in lines] == [
+            assert [(line.subscription, line.windows.keys() != set()) for line in lines] == [
                 (name, True) for name in ("", "bad", "flaky", "good")
             ]
 

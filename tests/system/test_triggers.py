@@ -44,7 +44,7 @@ class Running:
         """Another broker with its Triggers, all ready."""
         broker = self.installation.beside(name, partitions=2)
         broker.write(triggers)
-        broker.wait_triggers([one.name for one in triggers], LIMIT_S)
+        broker.wait_triggers([trigger.name for trigger in triggers], LIMIT_S)
         return broker
 
     def post(self, broker: Installation, event_id: str, type_: str) -> None:
@@ -102,7 +102,9 @@ def test_a_filter_that_changes_under_load_loses_and_repeats_nothing(running: Run
     visits = [fact for fact in facts if isinstance(fact, Received)]
     delivered = [visit.id for visit in visits if visit.status == 200]
     assert len(delivered) == len(set(delivered))
-    owed = {one.id for one in sent.values() if one.type == "b" or (one.type == "c" and one.time_s > changed_s)}
+    owed = {
+        event.id for event in sent.values() if event.type == "b" or (event.type == "c" and event.time_s > changed_s)
+    }
     assert owed <= set(delivered)
     assert {sent[visit.id].type for visit in visits} == {"a", "b", "c"}
     assert {sent[visit.id].type for visit in visits if sent[visit.id].time_s > changed_s} == {"b", "c"}
@@ -197,7 +199,7 @@ def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
     assert (last.attributes["type"], last.body, last.header(REPLY_DEPTH)) == ("three", b"reply", None)
     assert last.attributes["source"] == "/a%20b"
     records = reader.records(broker.bootstrap, broker.resources.topic)
-    assert sorted((reader.header(one, "ce_id"), reader.header(one, REPLY_DEPTH)) for one in records) == [
+    assert sorted((reader.header(record, "ce_id"), reader.header(record, REPLY_DEPTH)) for record in records) == [
         ("first", ""),
         ("reply-three", "2"),
         ("reply-two", "1"),

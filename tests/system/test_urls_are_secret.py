@@ -131,7 +131,11 @@ def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         sink = {**RETRY, "deadLetterSink": {"uri": subscriber.url(f"/sink{QUERY}")}}
         installation.write(wanted, sink)
         # A reply goes back into the broker, so this subscriber replies once.
-        triggers = [replace(one, name=f"t-{one.name}") for one in wanted if one.reply is None]
+        triggers = [
+            replace(subscription, name=f"t-{subscription.name}")
+            for subscription in wanted
+            if subscription.reply is None
+        ]
         once = subscriber.script(f"/once{QUERY}", says(200, b"{}", *EVENT), says(200))
         broker.write([*triggers, Wanted("t-replying", once, "unordered")], sink)
         for name, destination in REFUSED.items():
@@ -140,14 +144,16 @@ def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, len(wanted), LIMIT_S)
-            broker.wait_triggers([*(one.name for one in triggers), "t-replying"])
+            broker.wait_triggers([*(trigger.name for trigger in triggers), "t-replying"])
             for one in (installation, broker):
                 assert post(worker.port, one.resources.path, "e", b"{}").status == 202
-            installation.wait_settled([one.name for one in wanted if one.name != "stuck"], LIMIT_S)
+            installation.wait_settled(
+                [subscription.name for subscription in wanted if subscription.name != "stuck"], LIMIT_S
+            )
             wait_until(
                 "the reply went through the broker", lambda: len(subscriber.requests(f"/once{QUERY}")) == 2, LIMIT_S
             )
-            broker.wait_settled([one.name for one in triggers if one.name != "t-stuck"], LIMIT_S)
+            broker.wait_settled([trigger.name for trigger in triggers if trigger.name != "t-stuck"], LIMIT_S)
             commands = {
                 "PENSTOCK_KAFKA": kafka.bootstrap,
                 "PENSTOCK_INSTANCE": installation.name,
@@ -183,18 +189,18 @@ def _is_clean(what: str, text: str | bytes) -> None:
 def test_requests_have_it_in_their_target_and_nowhere_else(running: Running) -> None:
     """Dead letters name the URL that failed: the request to the sink does not have the word."""
     sunk = running.subscriber.requests(f"/sink{QUERY}")
-    assert {one.attributes["knativeerrordest"] for one in sunk} >= {running.subscriber.url("/refusing")}
+    assert {request.attributes["knativeerrordest"] for request in sunk} >= {running.subscriber.url("/refusing")}
     for path in ("/good", "/late", "/dead", "/sink", "/answers", "/replying", "/once", "/stuck", "/refusing", "/deaf"):
         asked = running.subscriber.requests(f"{path}{QUERY}")
         assert asked, path
-        for one in asked:
-            _is_clean(path, b"\n".join(itertools.chain.from_iterable(one.pairs)) + one.body)
+        for request in asked:
+            _is_clean(path, b"\n".join(itertools.chain.from_iterable(request.pairs)) + request.body)
 
 
 @pytest.mark.parametrize("page", ["", "/traffic", "/readyz", "/healthz", "?wide"])
 def test_pages_of_the_port_for_events(page: str, running: Running) -> None:
-    for one in (running.installation, running.broker):
-        path = page if page.startswith("/") else f"/subscribers/{NAMESPACE}/{one.resources.channel}{page}"
+    for installation in (running.installation, running.broker):
+        path = page if page.startswith("/") else f"/subscribers/{NAMESPACE}/{installation.resources.channel}{page}"
         status, body = get(running.worker.port, path)
         assert status == (404 if page == "?wide" else 200)
         _is_clean(path, body)
@@ -206,8 +212,8 @@ def test_pages_of_the_admin_port(running: Running) -> None:
         status, body = get(running.worker.admin_port, page)
         assert status == 200, page
         _is_clean(page, body)
-    for one in (running.installation, running.broker):
-        path = f"/subscribers/{NAMESPACE}/{one.resources.channel}?wide"
+    for installation in (running.installation, running.broker):
+        path = f"/subscribers/{NAMESPACE}/{installation.resources.channel}?wide"
         wait_until("its error is known", partial(_names_stuck, running.worker, path), LIMIT_S)
         _is_clean(path, get(running.worker.admin_port, path)[1])
 
@@ -277,7 +283,7 @@ def test_topology_report(running: Running, tmp_path: Path) -> None:
 def test_spans(running: Running) -> None:
     wait_until(
         "attempts are exported",
-        lambda: any(str(one.attributes.get("url.full", "")).endswith("/stuck") for one in running.collector.spans()),
+        lambda: any(str(span.attributes.get("url.full", "")).endswith("/stuck") for span in running.collector.spans()),
         LIMIT_S,
     )
     for span in running.collector.spans():
@@ -287,7 +293,7 @@ def test_spans(running: Running) -> None:
 def test_contract_has_it_and_no_other_topic(running: Running) -> None:
     bootstrap, name = running.installation.bootstrap, running.installation.name
     topics = [
-        one for one in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics if name in one
+        topic for topic in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics if name in topic
     ]
     assert {running.installation.resources.dlq_topic, running.broker.resources.dlq_topic} < set(topics)
     letters = 0

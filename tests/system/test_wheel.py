@@ -102,7 +102,7 @@ def up(base: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_everything_beside_the_modules_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    wanted = {str(one.relative_to(REPOSITORY)) for package in _PACKAGES for one in _files(REPOSITORY / package)}
+    wanted = {str(file.relative_to(REPOSITORY)) for package in _PACKAGES for file in _files(REPOSITORY / package)}
     examples = (file for file in _files(REPOSITORY / "examples") if "census" not in file.parts)
     wanted |= {f"app/{file.relative_to(REPOSITORY)}" for file in examples}
     pages = (
@@ -117,7 +117,7 @@ def test_everything_beside_the_modules_is_in_the_wheel(wheel: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (one for one in folder.rglob("*") if one.is_file() and one.suffix != ".pyc")
+    return (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
 
 def test_the_base_is_without_extras(base: Environment, analytics: Environment) -> None:
@@ -195,7 +195,7 @@ def test_packages_of_the_user_are_not_taken_for_ours(base: Environment, tmp_path
 
 
 def test_up_serves_the_packaged_quickstart(base: Environment, up: Up) -> None:
-    assert {one.name for one in up.jars.parent.iterdir() if one.name.startswith("libs-")} == {
+    assert {path.name for path in up.jars.parent.iterdir() if path.name.startswith("libs-")} == {
         libs_folder(up.jars.parent).name
     }
     assert base.run(up.folder, "validate", ".penstock/quickstart").returncode == 0

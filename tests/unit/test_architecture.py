@@ -38,19 +38,19 @@ FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 #: Loops whose variable is `one`: it should be the noun of the collection. No package may have more than these.
 LOOPS_OVER_ONE = {
-    "knative": 30,
-    "tables": 28,
-    "agents": 65,
-    "web": 3,
-    "controller": 128,
-    "analytics": 152,
-    "app": 169,
-    "tests": 538,
-    "benchmarks": 25,
+    "knative": 6,
+    "tables": 5,
+    "agents": 3,
+    "web": 2,
+    "controller": 16,
+    "analytics": 18,
+    "app": 17,
+    "tests": 172,
+    "benchmarks": 5,
 }
 #: Numbers with a name, of modules: each is a decision that whoever changes the code must know. No package may have more
 #: than these. A name that hides several in a table is worse than several names.
-NUMBERS = {"knative": 58, "tables": 32, "agents": 65, "web": 7, "controller": 35, "analytics": 68, "app": 77}
+NUMBERS = {"knative": 58, "tables": 32, "agents": 64, "web": 7, "controller": 34, "analytics": 50, "app": 74}
 _CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
 
 #: Ways to open a connection; what listens (web/) or speaks Kafka's protocol is not among them.

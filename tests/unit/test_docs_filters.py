@@ -38,4 +38,4 @@ def _of_expression(text: str, attributes: dict[str, str]) -> str:
     except cesql.CesqlSyntaxError as problem:
         return str(problem.kind)
     shown = str(value).lower() if isinstance(value, bool) else repr(value)
-    return ", ".join([shown, *(str(one.kind) for one in errors)])
+    return ", ".join([shown, *(str(error.kind) for error in errors)])

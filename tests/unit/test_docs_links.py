@@ -68,7 +68,7 @@ def _definitions(module: Path) -> set[str]:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
-            members = (one for one in node.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            members = (stmt for stmt in node.body if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)))
             found.update(f"{node.name}.{member.name}" for member in members)
     return found
 

@@ -55,7 +55,7 @@ class SubscribersPage:
         found = self.details(namespace, channel)
         if found is None:
             return Answer(404, {"error": f"there is no channel {namespace}/{channel}"})
-        rows = [to_row(one.status) | (to_wide_row(one) if wide else {}) for one in found]
+        rows = [to_row(details.status) | (to_wide_row(details) if wide else {}) for details in found]
         return Answer(200, {"subscribers": rows})
 
 

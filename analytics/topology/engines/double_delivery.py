@@ -64,8 +64,10 @@ def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) 
     # Only destinations with subscriptions of several channels need a walk.
     shared = {target: some for target, some in at.items() if len({one.channel for one in some}) > 1}
     wanted = {one.channel for some in shared.values() for one in some}
-    forwards = {(one.channel, one.target) for one in facts.consumers if one.target in facts.channels}
-    replies = {(one.channel, one.reply) for one in facts.consumers if one.reply in facts.channels}
+    forwards = {
+        (consumer.channel, consumer.target) for consumer in facts.consumers if consumer.target in facts.channels
+    }
+    replies = {(consumer.channel, consumer.reply) for consumer in facts.consumers if consumer.reply in facts.channels}
     above_same, note_same = _above(engine, forwards, wanted)
     above_any, note_any = _above(engine, forwards | replies, wanted) if replies else (above_same, [])
     return meet(shared, above_same, above_any, loop_of), list(dict.fromkeys([*note_same, *note_any]))
@@ -84,7 +86,13 @@ def meet(
     for target, some in sorted(shared.items()):
         found = _same(target, some, above_same, loop_of)
         same += found
-        child += _child(target, some, above_any, loop_of, {(one.first, one.second) for one in found})
+        child += _child(
+            target,
+            some,
+            above_any,
+            loop_of,
+            {(double_delivery.first, double_delivery.second) for double_delivery in found},
+        )
     return DoubleDeliveries(tuple(same), tuple(child))
 
 
@@ -109,9 +117,9 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Int
     """The hops of an engine, until they exceed STEPS_MAX in total."""
     found = []
     steps = 0
-    for one in hops:
-        found.append(one)
-        steps += len(one[1])
+    for hop in hops:
+        found.append(hop)
+        steps += len(hop[1])
         if steps > STEPS_MAX:
             break
     return found
@@ -127,13 +135,13 @@ def limit(checked: int, starts: int) -> list[str]:
 def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
     """Each pair with the nearest channel where both paths begin."""
     # The channels differ, so without a channel above one of them, no two paths begin in the same channel.
-    if not any(one.channel in above for one in some):
+    if not any(way.channel in above for way in some):
         return []
     origins: dict[str, list[tuple[Way, int]]] = defaultdict(list)
-    for one in sorted(some, key=_by_id):
-        origins[one.channel].append((one, 0))
-        for channel, depth in above.get(one.channel, {}).items():
-            origins[channel].append((one, depth))
+    for way in sorted(some, key=_by_id):
+        origins[way.channel].append((way, 0))
+        for channel, depth in above.get(way.channel, {}).items():
+            origins[channel].append((way, depth))
     found: dict[tuple[str, str], DoubleDelivery] = {}
     for channel, ways in sorted(origins.items()):
         for place, (first, near) in enumerate(ways[: 2 * LISTED_MAX]):
@@ -153,8 +161,8 @@ def _child(
 ) -> list[DoubleDelivery]:
     """Pairs where the first subscription's channel leads to the second's."""
     of_channel: dict[str, list[Way]] = defaultdict(list)
-    for one in some:
-        of_channel[one.channel].append(one)
+    for way in some:
+        of_channel[way.channel].append(way)
     found = []
     for second in sorted(some, key=_by_id):
         ways = above.get(second.channel, {})

@@ -110,7 +110,9 @@ def number(facts: Facts, counted: bool) -> GraphIndex:
 
 def _weights(facts: Facts, count: int) -> Floats:
     """In the order of the edges of consumers."""
-    weights = np.fromiter((weight for one in facts.consumers for weight in _of_consumer(facts, one)), np.float64)
+    weights = np.fromiter(
+        (weight for consumer in facts.consumers for weight in _of_consumer(facts, consumer)), np.float64
+    )
     assert len(weights) == count, "a weight for each edge"
     return weights
 

@@ -122,7 +122,7 @@ def _ways(links: Iterable[Link]) -> dict[str, set[str]]:
 def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) -> tuple[Loop, ...]:
     inner = _inner(numbered, labels, alive)
     loops = (_live_loop(members, inner[label], facts) for label, members in _members(numbered, labels).items())
-    return tuple(sorted(loops, key=lambda one: one.members))
+    return tuple(sorted(loops, key=lambda loop: loop.members))
 
 
 def _live_loop(members: Sequence[str], links: Iterable[Link], facts: Facts) -> Loop:
@@ -151,7 +151,7 @@ def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
     members = _members(numbered, labels)
     inner = _inner(numbered, labels, np.ones(len(dead), dtype=np.bool_))
     loops = (_dead_loop(members[label], links) for label, links in inner.items())
-    return tuple(sorted((one for one in loops if one is not None), key=lambda one: one.members))
+    return tuple(sorted((loop for loop in loops if loop is not None), key=lambda loop: loop.members))
 
 
 def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[str, int], tuple[Island, ...], int]:

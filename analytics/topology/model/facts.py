@@ -122,7 +122,7 @@ class Facts:
     def links_count(self) -> int:
         """The number of edges that walks pass."""
         pairs = 0 if self.published is None else len(self.published)
-        return pairs + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
+        return pairs + sum(2 + bool(consumer.reply) + bool(consumer.dead) for consumer in self.consumers)
 
     def edges_count(self) -> int:
         """The number of edges with those of event types."""
@@ -137,14 +137,14 @@ def rows_of(arrivals: Arrivals[str] | None) -> Iterator[tuple[str, str, int, int
 def facts_of(inputs: Inputs) -> Facts:
     """Facts from inputs."""
     channels, own, consumers = structure_of(inputs)
-    names = {(one.namespace, one.unique_name): id_ for id_, one in channels.items()}
+    names = {(channel.namespace, channel.unique_name): id_ for id_, channel in channels.items()}
     accepted = _accepted(inputs, names)
     settled = _settled(inputs, consumers)
     joins = Joins(
-        unread=tuple(sorted(own - {one.channel for one in consumers})),
+        unread=tuple(sorted(own - {consumer.channel for consumer in consumers})),
         unsent=_unsent(inputs, own, consumers, accepted),
         doubles=_doubles(consumers),
-        ignoring=tuple(sorted(one.id for one in consumers if one.ignores)),
+        ignoring=tuple(sorted(consumer.id for consumer in consumers if consumer.ignores)),
         chains=_chains(consumers),
         imbalances=_imbalances(inputs, consumers, accepted, settled),
     )
@@ -161,20 +161,23 @@ def facts_of(inputs: Inputs) -> Facts:
 def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[SubscriptionFacts]]:
     """(channels by id, ids of the selected ones, consumers), with the namespace filter applied."""
     addresses = Addresses(inputs.channels)
-    by_uid = {one.uid: channel_id(one) for one in inputs.channels}
-    channels = {channel_id(one): one for one in inputs.channels}
+    by_uid = {channel.uid: channel_id(channel) for channel in inputs.channels}
+    channels = {channel_id(channel): channel for channel in inputs.channels}
     resolve = destinations(addresses)
-    consumers = sorted((_consumer(one, by_uid, addresses, resolve) for one in inputs.subscriptions), key=_by_id)
+    consumers = sorted(
+        (_consumer(subscription, by_uid, addresses, resolve) for subscription in inputs.subscriptions), key=_by_id
+    )
     if not inputs.namespace:
         return channels, frozenset(channels), consumers
-    own = frozenset(id_ for id_, one in channels.items() if one.namespace == inputs.namespace)
+    own = frozenset(id_ for id_, channel in channels.items() if channel.namespace == inputs.namespace)
     kept = [
-        one
-        for one in consumers
-        if one.subscription.namespace == inputs.namespace or not own.isdisjoint((one.target, one.reply, one.dead))
+        consumer
+        for consumer in consumers
+        if consumer.subscription.namespace == inputs.namespace
+        or not own.isdisjoint((consumer.target, consumer.reply, consumer.dead))
     ]
-    joined = {id_ for one in kept for id_ in (one.channel, one.target, one.reply, one.dead)}
-    return {id_: one for id_, one in channels.items() if id_ in own or id_ in joined}, own, kept
+    joined = {id_ for facts in kept for id_ in (facts.channel, facts.target, facts.reply, facts.dead)}
+    return {id_: channel for id_, channel in channels.items() if id_ in own or id_ in joined}, own, kept
 
 
 def destinations(addresses: Addresses) -> Callable[[str], str]:
@@ -203,39 +206,50 @@ def _by_id(consumer: SubscriptionFacts) -> str:
 
 
 def _consumer(
-    one: Subscription, channels: Mapping[str, str], addresses: Addresses, resolve: Callable[[str], str]
+    subscription: Subscription, channels: Mapping[str, str], addresses: Addresses, resolve: Callable[[str], str]
 ) -> SubscriptionFacts:
-    sink = one.delivery.dead_letter_sink
-    if one.exhausted is OnRetriesExhausted.IGNORE:
+    sink = subscription.delivery.dead_letter_sink
+    if subscription.exhausted is OnRetriesExhausted.IGNORE:
         dead = ""
     elif sink is not None:
         dead = resolve(sink.uri)
     else:
-        of_topic = addresses.channel_of_topic(one.dlq_topic)
-        dead = f"dlq:{one.namespace}/{one.unique_channel}" if of_topic is None else channel_id(of_topic)
+        of_topic = addresses.channel_of_topic(subscription.dlq_topic)
+        dead = (
+            f"dlq:{subscription.namespace}/{subscription.unique_channel}" if of_topic is None else channel_id(of_topic)
+        )
+    kind = "trigger" if subscription.kind == TRIGGER else "subscription"
     return SubscriptionFacts(
-        id=f"{'trigger' if one.kind == TRIGGER else 'subscription'}:{one.namespace}/{one.name}",
-        subscription=one,
-        channel=channels.get(one.channel_uid, f"channel:{one.namespace}/{one.channel}"),
-        target=resolve(one.subscriber.uri),
-        reply=resolve(one.reply.uri) if one.reply is not None else "",
+        id=f"{kind}:{subscription.namespace}/{subscription.name}",
+        subscription=subscription,
+        channel=channels.get(subscription.channel_uid, f"channel:{subscription.namespace}/{subscription.channel}"),
+        target=resolve(subscription.subscriber.uri),
+        reply=resolve(subscription.reply.uri) if subscription.reply is not None else "",
         dead=dead,
-        filtered=one.filter != ALL_EVENTS,
+        filtered=subscription.filter != ALL_EVENTS,
     )
 
 
 def _accepted(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> dict[str, tuple[int, int]]:
     """Events and bytes that came into each channel."""
-    came = ((names.get((one.namespace, one.channel)), one.counts) for one in inputs.traffic if one.accepted)
+    came = (
+        (names.get((traffic.namespace, traffic.channel)), traffic.counts)
+        for traffic in inputs.traffic
+        if traffic.accepted
+    )
     return {id_: (counts.events, counts.bytes) for id_, counts in came if id_ is not None and counts.events}
 
 
 def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str, Traffic]:
-    sums = {(one.namespace, one.channel, one.subscription): one for one in inputs.traffic if not one.accepted}
+    sums = {
+        (traffic.namespace, traffic.channel, traffic.subscription): traffic
+        for traffic in inputs.traffic
+        if not traffic.accepted
+    }
     found = {}
     for consumer in consumers:
-        one = consumer.subscription
-        total = sums.get((one.namespace, one.unique_channel, one.unique_name))
+        subscription = consumer.subscription
+        total = sums.get((subscription.namespace, subscription.unique_channel, subscription.unique_name))
         if total is not None:
             found[consumer.id] = total
     return found
@@ -247,15 +261,15 @@ def _unsent(
     """Channels to which nothing was sent. Empty without counts, because then the senders are unknown."""
     if not inputs.counted:
         return ()
-    fed = {id_ for one in consumers for id_ in (one.target, one.reply, one.dead)}
+    fed = {id_ for consumer in consumers for id_ in (consumer.target, consumer.reply, consumer.dead)}
     return tuple(sorted(id_ for id_ in own if id_ not in accepted and id_ not in fed))
 
 
 def _chains(consumers: Iterable[SubscriptionFacts]) -> tuple[ReplyChain, ...]:
     of: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    for one in consumers:
-        if one.returns:
-            of[one.returns][one.filtered].append(one.id)
+    for consumer in consumers:
+        if consumer.returns:
+            of[consumer.returns][consumer.filtered].append(consumer.id)
     return tuple(
         ReplyChain(
             broker,
@@ -269,8 +283,8 @@ def _chains(consumers: Iterable[SubscriptionFacts]) -> tuple[ReplyChain, ...]:
 
 def _doubles(consumers: Iterable[SubscriptionFacts]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in consumers:
-        groups[one.channel, one.target].append(one.id)
+    for consumer in consumers:
+        groups[consumer.channel, consumer.target].append(consumer.id)
     return tuple(sorted((*key, tuple(sorted(ids))) for key, ids in groups.items() if len(ids) > 1))
 
 
@@ -283,16 +297,16 @@ def _imbalances(
     if not inputs.counted or inputs.window.seconds <= 0 or not inputs.current:
         return ()
     found = []
-    for one in consumers:
-        state = inputs.states.get(one.subscription.uid)
+    for consumer in consumers:
+        state = inputs.states.get(consumer.subscription.uid)
         if state is None or state.lag is None:
             continue
-        came = accepted.get(one.channel, (0, 0))[0]
-        total = settled.get(one.id)
+        came = accepted.get(consumer.channel, (0, 0))[0]
+        total = settled.get(consumer.id)
         done = 0 if total is None else total.counts.settled
         if off_balance(came, done, state.lag, slack(max(came, done), inputs.window.seconds)):
-            found.append(Imbalance(one.id, came, done, state.lag))
-    return tuple(sorted(found, key=lambda one: one.consumer))
+            found.append(Imbalance(consumer.id, came, done, state.lag))
+    return tuple(sorted(found, key=lambda imbalance: imbalance.consumer))
 
 
 def slack(events: int, window_s: float) -> float:

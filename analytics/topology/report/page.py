@@ -175,17 +175,17 @@ def _code(text: str) -> Markup:
 
 def _shown(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
     """The findings that get a card, the worst first (the order of the topology)."""
-    return [_finding(place, one, graph) for place, one in enumerate(topology.findings[:ROWS_MAX])]
+    return [_finding(place, finding, graph) for place, finding in enumerate(topology.findings[:ROWS_MAX])]
 
 
 def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
     objects = []
-    for one in dict.fromkeys(finding.objects[:DETAILS_MAX]):
-        if one in graph.places:
-            item = graph.items[graph.places[one]]
+    for fromkey in dict.fromkeys(finding.objects[:DETAILS_MAX]):
+        if fromkey in graph.places:
+            item = graph.items[graph.places[fromkey]]
             objects.append(ShownObject(words.visible(item.label, 90), item.anchor, words.KINDS[item.kind]))
         else:
-            objects.append(ShownObject(words.visible(one, 90), "", ""))
+            objects.append(ShownObject(words.visible(fromkey, 90), "", ""))
     return ShownFinding(
         place,
         finding.severity.value,
@@ -202,15 +202,19 @@ def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
 def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFinding], Sequence[ShownFinding]]]:
     """Findings grouped by severity and rule: (shown, folded)."""
     rules: dict[tuple[str, str], list[ShownFinding]] = {}
-    for one in findings:
-        rules.setdefault((one.severity, one.rule), []).append(one)
+    for finding in findings:
+        rules.setdefault((finding.severity, finding.rule), []).append(finding)
     return [(same, []) if len(same) <= 5 else (same[:4], same[4:]) for same in rules.values()]
 
 
 def _severities(topology: Topology) -> list[tuple[str, str, int]]:
     """(severity, word for the count, count), if the count is not 0."""
     counts = Counter(finding.severity for finding in topology.findings)
-    return [(one.value, words.tally(one.value, counts[one]), counts[one]) for one in SEVERITIES if counts[one]]
+    return [
+        (severity.value, words.tally(severity.value, counts[severity]), counts[severity])
+        for severity in SEVERITIES
+        if counts[severity]
+    ]
 
 
 def _facts(topology: Topology) -> list[Fact]:

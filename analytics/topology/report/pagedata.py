@@ -28,12 +28,16 @@ def page_data(graph: PageGraph, findings: Sequence[Finding]) -> str:
 def page_values(graph: PageGraph, findings: Sequence[Finding]) -> dict[str, Any]:
     """What the scripts of the map get."""
     return {
-        "groups": [{"label": one.label, "shared": one.shared, "size": one.size} for one in graph.groups],
-        "vertices": [_vertex(one, len(findings)) for one in graph.items],
-        "edges": [_edge(one) for one in graph.lines],
+        "groups": [{"label": group.label, "shared": group.shared, "size": group.size} for group in graph.groups],
+        "vertices": [_vertex(item, len(findings)) for item in graph.items],
+        "edges": [_edge(line) for line in graph.lines],
         "findings": [
-            {"title": words.visible(one.title), "severity": one.severity.value, "rule": words.visible(one.rule, 60)}
-            for one in findings
+            {
+                "title": words.visible(finding.title),
+                "severity": finding.severity.value,
+                "rule": words.visible(finding.rule, 60),
+            }
+            for finding in findings
         ],
         "words": {
             "kinds": dict(words.KINDS),

@@ -124,17 +124,20 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
     groups = tuple(Group(words.visible(_SHARED.get(key, key), 80), key in _SHARED, sizes[key]) for key in keys)
     found = _findings_by_object(topology)
     names = delivered_by(topology)
-    ordered = sorted(topology.vertices, key=lambda one: _importance(one, topology, found))
+    ordered = sorted(topology.vertices, key=lambda vertex: _importance(vertex, topology, found))
     kept, left = ordered[:items_max], ordered[items_max:]
-    items = [_item(one, numbers[homes[one.id]], found.get(one.id, ()), topology, names.get(one.id)) for one in kept]
-    places = {one.id: place for place, one in enumerate(kept)}
+    items = [
+        _item(vertex, numbers[homes[vertex.id]], found.get(vertex.id, ()), topology, names.get(vertex.id))
+        for vertex in kept
+    ]
+    places = {vertex.id: place for place, vertex in enumerate(kept)}
     rests: dict[str, int] = {}
     by_group: dict[int, list[Vertex]] = defaultdict(list)
-    for one in left:
-        by_group[numbers[homes[one.id]]].append(one)
+    for vertex in left:
+        by_group[numbers[homes[vertex.id]]].append(vertex)
     for group, members in sorted(by_group.items()):
-        for one in members:
-            rests[one.id] = len(items)
+        for member in members:
+            rests[member.id] = len(items)
         items.append(_rest(group, groups[group], members))
     lines, omitted = _lines(topology, places, rests, lines_max)
     return PageGraph(groups, tuple(items), lines, places, len(left), omitted)
@@ -142,7 +145,7 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
 
 def _homes(topology: Topology) -> dict[str, str]:
     """Vertex id -> its namespace, or the key of a shared group. Walks the edges only once: there may be a million."""
-    homes = {one.id: one.namespace for one in topology.vertices}
+    homes = {vertex.id: vertex.namespace for vertex in topology.vertices}
     near: dict[str, str] = {}
     for edge in topology.edges:
         one, other = homes.get(edge.source), homes.get(edge.target)
@@ -161,8 +164,8 @@ def _homes(topology: Topology) -> dict[str, str]:
 def _findings_by_object(topology: Topology) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for place, finding in enumerate(topology.findings):
-        for one in dict.fromkeys(finding.objects):
-            found[one].append(place)
+        for fromkey in dict.fromkeys(finding.objects):
+            found[fromkey].append(place)
     for places in found.values():
         places.sort(key=lambda place: (SEVERITIES.index(topology.findings[place].severity), place))
     return found
@@ -221,10 +224,10 @@ def _rest(group: int, of: Group, members: Sequence[Vertex]) -> Item:
         label=f"{words.count(len(members))} more of {of.label}",
         short=f"{words.count(len(members))} more",
         group=group,
-        health=worst(one.health for one in members),
-        rate=total(one.rate for one in members),
-        bytes_rate=total(one.bytes_rate for one in members),
-        lag=total(one.lag for one in members),
+        health=worst(member.health for member in members),
+        rate=total(member.rate for member in members),
+        bytes_rate=total(member.bytes_rate for member in members),
+        lag=total(member.lag for member in members),
         stands_for=len(members),
     )
 
@@ -250,12 +253,12 @@ def _lines(
             key = (source, target, edge.kind.value)
             sums[key] = _added(sums.get(key), key, edge)
     if len(own) > lines_max:
-        own.sort(key=lambda one: (_WORST[one.health] > 1, -(one.rate or 0.0), one.id))
+        own.sort(key=lambda edge: (_WORST[edge.health] > 1, -(edge.rate or 0.0), edge.id))
         omitted += len(own) - lines_max
         del own[lines_max:]
-    summed = sorted(sums.values(), key=lambda one: (-one.stands_for, one.source, one.target, one.kind))
-    omitted += sum(one.stands_for for one in summed[SUMS_MAX:])
-    lines = [_line(places[one.source], places[one.target], one, one.id in loops) for one in own]
+    summed = sorted(sums.values(), key=lambda line: (-line.stands_for, line.source, line.target, line.kind))
+    omitted += sum(line.stands_for for line in summed[SUMS_MAX:])
+    lines = [_line(places[edge.source], places[edge.target], edge, edge.id in loops) for edge in own]
     return (*lines, *summed[:SUMS_MAX]), omitted
 
 
@@ -281,8 +284,10 @@ def _plus(one: N | None, other: N | None) -> N | None:
 
 def _on_loops(topology: Topology) -> frozenset[str]:
     """Ids of the edges of critical loops."""
-    loops = (one for one in topology.findings if one.severity is Severity.CRITICAL and one.rule in LOOP_RULES)
-    return frozenset(edge for one in loops for edge in one.edges)
+    loops = (
+        finding for finding in topology.findings if finding.severity is Severity.CRITICAL and finding.rule in LOOP_RULES
+    )
+    return frozenset(edge for loop in loops for edge in loop.edges)
 
 
 def _line(source: int, target: int, edge: Edge, loop: bool) -> Line:

@@ -83,7 +83,7 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
         _edges(graph),
         *_types(topology, labels),
         *_totals(topology.totals),
-        *(_ranking(one, labels) for one in topology.rankings),
+        *(_ranking(ranking, labels) for ranking in topology.rankings),
         *_reach(topology, labels),
         *_islands(topology, labels),
     ]
@@ -96,9 +96,15 @@ def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> T
     findings = ("new", difference.findings_new), ("gone", difference.findings_gone)
     new, gone = (*difference.vertices_new, *difference.edges_new), (*difference.vertices_gone, *difference.edges_gone)
     rows = [
-        Row((Cell(words.visible(one.title)), Cell(f"{word} finding, {words.SEVERITIES[one.severity]}"), *nothing))
+        Row(
+            (
+                Cell(words.visible(finding.title)),
+                Cell(f"{word} finding, {words.SEVERITIES[finding.severity]}"),
+                *nothing,
+            )
+        )
         for word, some in findings
-        for one in some
+        for finding in some
     ]
     for word, ids in (("new", new), ("gone", gone)):
         rows += [Row((_vertex_link(id_, labels), Cell(word), *nothing)) for id_ in ids]
@@ -161,7 +167,7 @@ def _edges(graph: PageGraph) -> Table:
     )
     note = "p50 and p99: time from stored to delivered. Failures: attempts of deliveries, events of dead letters."
     # In the order of the source vertices, so the most important ones are first here too.
-    ordered = sorted(graph.lines, key=lambda one: (one.source, one.target, one.kind))
+    ordered = sorted(graph.lines, key=lambda line: (line.source, line.target, line.kind))
     rows = tuple(Row(_edge_cells(line, graph)) for line in ordered[:ROWS_MAX])
     return Table("edges", "Connections", note, columns, rows, len(graph.lines))
 
@@ -274,17 +280,17 @@ def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
     if not topology.reach:
         return []
     columns = _columns("Source …", "Reaches #", "Hops #", "Nearest …")
-    ordered = sorted(topology.reach, key=lambda one: (-one.reached, one.source))
+    ordered = sorted(topology.reach, key=lambda reach: (-reach.reached, reach.source))
     rows = tuple(
         Row(
             (
-                _vertex_link(one.source, labels),
-                Cell(words.plural(one.reached, "vertex", "vertices"), float(one.reached)),
-                Cell(str(one.hops_max), float(one.hops_max)),
-                _names(one.hops, one.reached, labels),
+                _vertex_link(reach.source, labels),
+                Cell(words.plural(reach.reached, "vertex", "vertices"), float(reach.reached)),
+                Cell(str(reach.hops_max), float(reach.hops_max)),
+                _names(reach.hops, reach.reached, labels),
             )
         )
-        for one in ordered[:ROWS_MAX]
+        for reach in ordered[:ROWS_MAX]
     )
     note = "Everything that an event of the source can reach, and the largest number of connections to it."
     return [Table("reach", "What sources reach", note, columns, rows, len(ordered))]
@@ -297,14 +303,14 @@ def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[
     rows = tuple(
         Row(
             (
-                Cell(str(one.number), float(-one.number)),
-                _figure(one.size, words.count(one.size)),
-                _figure(one.channels, words.count(one.channels)),
-                _figure(one.rate, words.rate(one.rate)),
-                _names(one.members, one.size, labels),
+                Cell(str(island.number), float(-island.number)),
+                _figure(island.size, words.count(island.size)),
+                _figure(island.channels, words.count(island.channels)),
+                _figure(island.rate, words.rate(island.rate)),
+                _names(island.members, island.size, labels),
             )
         )
-        for one in topology.islands[:ROWS_MAX]
+        for island in topology.islands[:ROWS_MAX]
     )
     note = "Parts of the topology that are not connected to each other."
     return [Table("islands", "Islands", note, columns, rows, len(topology.islands))]

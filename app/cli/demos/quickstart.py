@@ -136,7 +136,10 @@ def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCou
     client = {"bootstrap.servers": stack.bootstrap}
     contract = read_contract(client, _INSTANCE)
     (channel,) = contract.channels
-    counts = DemoCounts(statuses, {one.label: one.subscriber.uri.rpartition("/")[2] for one in contract.subscriptions})
+    counts = DemoCounts(
+        statuses,
+        {subscription.label: subscription.subscriber.uri.rpartition("/")[2] for subscription in contract.subscriptions},
+    )
     end = time.monotonic() + START_S
     with ledger.open("rb") as lines:
         rest = b""

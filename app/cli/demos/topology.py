@@ -144,7 +144,7 @@ async def settled(stack: Stack, began: float) -> None:
     while quiet < 3:
         stack.check()
         inputs = await asyncio.to_thread(read_inputs, _query(stack, began))
-        waiting = sum((one.lag or 0) + one.in_flight + one.retrying for one in inputs.states.values())
+        waiting = sum((state.lag or 0) + state.in_flight + state.retrying for state in inputs.states.values())
         quiet = 0 if waiting or inputs.tier is not Tier.DELTAS else quiet + 1
         if time.monotonic() > end:
             raise PenstockError(
@@ -223,7 +223,7 @@ def main() -> int:
         print_error(error)
         return error.exit_code
     show_topology(topology)
-    found = {one.id for one in topology.findings}
+    found = {finding.id for finding in topology.findings}
     report = {
         "report": str(given.out / PAGE),
         "files": len(files),

@@ -37,13 +37,13 @@ def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
     """One row for each group."""
     return [
         {
-            **named(one.subscription),
-            "reason": one.reason,
-            "count": one.count,
-            "redriven": one.redriven,
-            "oldest": show_time(one.oldest_s),
-            "newest": show_time(one.newest_s),
-            "topics": ", ".join(sorted(one.topics)),
+            **named(group.subscription),
+            "reason": group.reason,
+            "count": group.count,
+            "redriven": group.redriven,
+            "oldest": show_time(group.oldest_s),
+            "newest": show_time(group.newest_s),
+            "topics": ", ".join(sorted(group.topics)),
         }
-        for one in groups
+        for group in groups
     ]

@@ -151,9 +151,11 @@ def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
             tables.wipe()
         tables.check(job.instance, job.cluster, job.is_span)  # before Spark takes seconds to start
         with session("penstock job traffic", options) as spark:
-            one = TrafficJob(spark, job, on_batch=lambda *batch: note(batch_line(*batch)) if not job.once else None)
-            with _stopped_by_signals(one):
-                summary = one.run()
+            traffic_job = TrafficJob(
+                spark, job, on_batch=lambda *batch: note(batch_line(*batch)) if not job.once else None
+            )
+            with _stopped_by_signals(traffic_job):
+                summary = traffic_job.run()
     show_summary(summary, job.folder, output)
 
 

@@ -20,12 +20,18 @@ from knative.errors import PenstockError
 
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
     """NAMESPACE/NAME of channels and brokers that start with `incomplete`."""
-    return _names(context, incomplete, lambda found: [f"{one.namespace}/{one.name}" for one in found.channels])
+    return _names(
+        context, incomplete, lambda found: [f"{channel.namespace}/{channel.name}" for channel in found.channels]
+    )
 
 
 def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
     """NAMESPACE/NAME of subscriptions and triggers that start with `incomplete`."""
-    return _names(context, incomplete, lambda found: [f"{one.namespace}/{one.name}" for one in found.subscriptions])
+    return _names(
+        context,
+        incomplete,
+        lambda found: [f"{subscription.namespace}/{subscription.name}" for subscription in found.subscriptions],
+    )
 
 
 def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
@@ -33,7 +39,7 @@ def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
     return _names(
         context,
         incomplete,
-        lambda found: [f"{one.namespace}/{one.name}" for one in found.channels if one.kind == BROKER],
+        lambda found: [f"{channel.namespace}/{channel.name}" for channel in found.channels if channel.kind == BROKER],
     )
 
 
@@ -42,7 +48,11 @@ def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
     return _names(
         context,
         incomplete,
-        lambda found: [f"{one.namespace}/{one.name}" for one in found.subscriptions if one.kind == TRIGGER],
+        lambda found: [
+            f"{subscription.namespace}/{subscription.name}"
+            for subscription in found.subscriptions
+            if subscription.kind == TRIGGER
+        ],
     )
 
 

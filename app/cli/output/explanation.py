@@ -8,10 +8,10 @@ from app.cli.output.format import escaped
 from knative.contract.explanation import MARKS, Explanation, order, reason, tree
 
 
-def as_lines(one: Explanation, marks: Mapping[bool | None, str] = MARKS) -> list[str]:
+def as_lines(explanation: Explanation, marks: Mapping[bool | None, str] = MARKS) -> list[str]:
     """The verdict, the parts as a tree, and the order key."""
-    lines = [f"{one.trigger} {reason(one)}"]
-    if one.parts:
-        lines += ["", *tree(one.parts, marks)]
-    lines += ["", f"order: {order(one)}"]
+    lines = [f"{explanation.trigger} {reason(explanation)}"]
+    if explanation.parts:
+        lines += ["", *tree(explanation.parts, marks)]
+    lines += ["", f"order: {order(explanation)}"]
     return [escaped(line) for line in lines]

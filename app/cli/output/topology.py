@@ -37,7 +37,7 @@ def show_topology(topology: Topology) -> None:
 
 def summary(topology: Topology) -> str:
     """One line: how much of what there is."""
-    kinds = Counter(one.kind for one in topology.vertices)
+    kinds = Counter(vertex.kind for vertex in topology.vertices)
     names = {
         Kind.SOURCE: "sources",
         Kind.CHANNEL: "channels",
@@ -59,7 +59,7 @@ def verdict(findings: tuple[Finding, ...]) -> str:
     """One line: how many findings of which severity."""
     if not findings:
         return "No findings."
-    counts = Counter(one.severity for one in findings)
+    counts = Counter(finding.severity for finding in findings)
     parts = [f"{counts[severity]} {severity.value}" for severity in SEVERITIES if counts[severity]]
     return f"{len(findings)} {_plural('findings', len(findings))}: {', '.join(parts)}."
 

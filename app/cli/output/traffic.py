@@ -53,18 +53,18 @@ def batch_line(run: int, counters: Mapping[str, int], seconds: float) -> str:
 def summary_rows(summary: Summary) -> list[dict[str, object]]:
     """One row for each channel and subscription, the busiest first."""
     rows: list[dict[str, object]] = []
-    for _, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].counts.events, pair[0])):
-        counts, p50_s, p99_s = one.counts, one.latency_s(0.5), one.latency_s(0.99)
-        owner = f"{one.namespace}/{one.channel}"
+    for _, window in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].counts.events, pair[0])):
+        counts, p50_s, p99_s = window.counts, window.latency_s(0.5), window.latency_s(0.99)
+        owner = f"{window.namespace}/{window.channel}"
         rows.append(
             {
-                "line": _line(owner, one.subscription),
-                "kind": one.kind,
-                "namespace": one.namespace,
-                "channel": one.channel,
-                "subscription": one.subscription,
+                "line": _line(owner, window.subscription),
+                "kind": window.kind,
+                "namespace": window.namespace,
+                "channel": window.channel,
+                "subscription": window.subscription,
                 "events": counts.events,
-                "rate": round(counts.events / one.size, 1),
+                "rate": round(counts.events / window.size, 1),
                 "bytes": counts.bytes,
                 "delivered": counts.delivered,
                 "retried": counts.retried,
@@ -72,8 +72,8 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
                 "filtered": counts.filtered,
                 "p50_s": None if p50_s is None else round(p50_s, 4),
                 "p99_s": None if p99_s is None else round(p99_s, 4),
-                "late": one.late,
-                "tier": one.tier,
+                "late": window.late,
+                "tier": window.tier,
             }
         )
     return rows
@@ -138,18 +138,18 @@ def show_rates(rates: Sequence[Rate], output: Format) -> None:
     """Print rates from offsets, the busiest first."""
     rows: list[dict[str, object]] = [
         {
-            "line": _line(one.owner, one.subscription),
-            "kind": one.kind,
-            "channel": one.owner,
-            "subscription": one.subscription,
-            "since": show_time(one.since_s),
-            "until": show_time(one.until_s),
-            "events": one.events,
-            "rate": round(one.per_s, 2),
-            "lag": one.lag,
+            "line": _line(rate.owner, rate.subscription),
+            "kind": rate.kind,
+            "channel": rate.owner,
+            "subscription": rate.subscription,
+            "since": show_time(rate.since_s),
+            "until": show_time(rate.until_s),
+            "events": rate.events,
+            "rate": round(rate.per_s, 2),
+            "lag": rate.lag,
             "tier": "offsets (estimate)",
         }
-        for one in sorted(rates, key=lambda one: (-one.events, one.owner, one.subscription))
+        for rate in sorted(rates, key=lambda one: (-one.events, one.owner, one.subscription))
     ]
     if output is Format.JSON:
         print_json(rows)

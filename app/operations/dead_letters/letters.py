@@ -149,9 +149,13 @@ def owner(letter: DeadLetter, subscriptions: Iterable[Subscription]) -> Subscrip
     # The name is the fallback because a subscription that was deleted and applied again has another uid. Its DLQ topic
     # must match, so that a subscription of the same name at another channel does not get the event.
     same_name = None
-    for one in subscriptions:
-        if letter.subscription_uid and one.uid == letter.subscription_uid:
-            return one
-        if letter.subscription and one.label == letter.subscription and one.dlq_topic == letter.record.topic:
-            same_name = one
+    for subscription in subscriptions:
+        if letter.subscription_uid and subscription.uid == letter.subscription_uid:
+            return subscription
+        if (
+            letter.subscription
+            and subscription.label == letter.subscription
+            and subscription.dlq_topic == letter.record.topic
+        ):
+            same_name = subscription
     return same_name

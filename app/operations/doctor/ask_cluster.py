@@ -59,7 +59,11 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
             ahead_s=None if there_s is None else there_s + 0.5 - now_s,
             served=listed,
             crds=crds,
-            no_namespaces=[one for one in settings.namespaces or () if await _is_absent(api, f"{_NAMESPACES}/{one}")],
+            no_namespaces=[
+                namespace
+                for namespace in settings.namespaces or ()
+                if await _is_absent(api, f"{_NAMESPACES}/{namespace}")
+            ],
             user=await _user(api),
             denied=denied,
             asked=len(wanted),

@@ -86,6 +86,8 @@ def ask_topics(client: Mapping[str, Any], names: Iterable[str]) -> dict[str, Top
     found = {name: about for name, about in found.items() if about.partitions}
     configs = admin.topic_configs(found, _CONFIGS)
     return {
-        name: TopicFacts(len(one.partitions), min(one.replicas), min(one.in_sync), configs.get(name, {}))
-        for name, one in found.items()
+        name: TopicFacts(
+            len(topic_info.partitions), min(topic_info.replicas), min(topic_info.in_sync), configs.get(name, {})
+        )
+        for name, topic_info in found.items()
     }

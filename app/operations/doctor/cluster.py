@@ -68,10 +68,10 @@ class ClusterFacts:
 def accesses(documents: Iterable[Mapping[str, Any]]) -> list[Access]:
     """What the controller's roles allow: the ClusterRole where it serves, the Role in its own namespace."""
     return sorted(
-        Access(group, resource, verb, one["kind"] == "Role")
-        for one in documents
-        if one.get("kind") in ("ClusterRole", "Role")
-        for rule in one.get("rules") or ()
+        Access(group, resource, verb, document["kind"] == "Role")
+        for document in documents
+        if document.get("kind") in ("ClusterRole", "Role")
+        for rule in document.get("rules") or ()
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]

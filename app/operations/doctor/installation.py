@@ -35,18 +35,18 @@ def running_workers(snapshots: Sequence[Snapshot]) -> list[Running]:
     """Those that have reported since the first snapshot."""
     found: dict[str, Running] = {}
     for before, after in pairwise(snapshots):
-        known = {one.worker: one.time for one in before.contract.workers}
-        for one in after.contract.workers:
-            if one.time != known.get(one.worker):  # it was written between the two snapshots
-                late_s, early_s = one.time - after.seen_s, one.time - before.seen_s
-                found[one.worker] = Running(one, max(0.0, late_s) or min(0.0, early_s))
+        known = {worker.worker: worker.time for worker in before.contract.workers}
+        for worker in after.contract.workers:
+            if worker.time != known.get(worker.worker):  # it was written between the two snapshots
+                late_s, early_s = worker.time - after.seen_s, worker.time - before.seen_s
+                found[worker.worker] = Running(worker, max(0.0, late_s) or min(0.0, early_s))
     return list(found.values())
 
 
 def all_heard(snapshots: Sequence[Snapshot]) -> bool:
     """Whether every worker of the first snapshot has reported again, or if it had none, one has reported."""
-    running = {one.status.worker for one in running_workers(snapshots)}
-    return bool(running) and {one.worker for one in snapshots[0].contract.workers} <= running
+    running = {running_worker.status.worker for running_worker in running_workers(snapshots)}
+    return bool(running) and {worker.worker for worker in snapshots[0].contract.workers} <= running
 
 
 def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> str:

@@ -35,21 +35,21 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
 _Dumper.add_representer(str, _text)
 
 
-def to_text(one: Exported) -> str:
+def to_text(exported: Exported) -> str:
     """One document, with its notes as comments above it."""
-    comments = "".join(f"# {note}\n" for note in one.notes)
-    return comments + yaml.dump(dict(one.document), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+    comments = "".join(f"# {note}\n" for note in exported.notes)
+    return comments + yaml.dump(dict(exported.document), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
-def file_of(one: Exported) -> Path:
+def file_of(exported: Exported) -> Path:
     """Where an object is in a folder."""
-    return Path(one.namespace) / f"{one.kind.lower()}-{one.name}.yaml"
+    return Path(exported.namespace) / f"{exported.kind.lower()}-{exported.name}.yaml"
 
 
 def write(documents: Iterable[Exported], folder: Path, *, force: bool) -> int:
     """Write all files; returns how many were not there as they are. Raises PenstockError, before anything is written,
     if files would be overwritten, and UsageError if the folder cannot be written."""
-    texts = {folder / file_of(one): to_text(one) for one in documents}
+    texts = {folder / file_of(document): to_text(document) for document in documents}
     try:
         changed = {path: text for path, text in texts.items() if _content(path) != text}
         there = [str(path) for path in changed if os.path.lexists(path)]

@@ -79,7 +79,7 @@ def read_inputs(
     not answer, PenstockError for missing data."""
     contract = read_contract(query.client, query.instance)
     check_namespace(contract, query.namespace)
-    workers = sum(query.now - one.time <= FRESH_S for one in contract.workers)
+    workers = sum(query.now - worker.time <= FRESH_S for worker in contract.workers)
     counted, tier = traffic_of(query, workers, windows or windows_of_tables, deltas or deltas_of_topic)
     cluster = KafkaAdmin(query.client).cluster()
     return Inputs(
@@ -111,14 +111,19 @@ def _declared(contract: Contract) -> dict[tuple[str, str], tuple[str, ...]]:
 
 def check_namespace(contract: Contract, namespace: str) -> None:
     """Raises PenstockError, with the known namespaces, when this one is empty."""
-    known = {one.namespace for one in contract.channels} | {one.namespace for one in contract.subscriptions}
+    known = {channel.namespace for channel in contract.channels} | {
+        subscription.namespace for subscription in contract.subscriptions
+    }
     check_known(namespace, known)
 
 
 def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
     """The states by uid of the subscription. Errors before `since` do not count."""
     workers = contract.workers
-    return {one.uid: state_of(subscriber_details(one, workers, now), since) for one in contract.subscriptions}
+    return {
+        subscription.uid: state_of(subscriber_details(subscription, workers, now), since)
+        for subscription in contract.subscriptions
+    }
 
 
 def error_text(error: LastError) -> str:
@@ -132,17 +137,17 @@ def error_text(error: LastError) -> str:
     return f"{error.destination} answered {error.code}{error.reason.removeprefix(answer)}"
 
 
-def state_of(one: SubscriberDetails, since: float) -> State:
+def state_of(details: SubscriberDetails, since: float) -> State:
     """The part of the details that the topology needs. The lag is not known without an owner."""
-    error = one.last_error[1] if one.last_error is not None and one.last_error[1].time >= since else None
+    error = details.last_error[1] if details.last_error is not None and details.last_error[1].time >= since else None
     text = error_text(error) if error is not None else ""
     return State(
-        ready=one.status.ready,
-        message=one.status.message,
-        lag=one.lag if one.as_of is not None else None,
-        in_flight=one.in_flight,
-        retrying=one.retrying,
-        delivered_per_s=one.delivered_per_s,
+        ready=details.status.ready,
+        message=details.status.message,
+        lag=details.lag if details.as_of is not None else None,
+        in_flight=details.in_flight,
+        retrying=details.retrying,
+        delivered_per_s=details.delivered_per_s,
         last_error=text[:SHOWN_CHARS],
     )
 

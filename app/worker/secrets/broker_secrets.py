@@ -165,7 +165,7 @@ class BrokerSecrets:
     def tried(self) -> bool:
         """Whether each that the contract had at first has been tried once."""
         # Not those that come later: one new Broker must not make the whole worker unready.
-        self._tried = self._tried or (self._contract.loaded and all(one.tried for one in self._secrets.values()))
+        self._tried = self._tried or (self._contract.loaded and all(secret.tried for secret in self._secrets.values()))
         return self._tried
 
     def _follow(self) -> None:

@@ -34,27 +34,27 @@ def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) 
             "spec": {"numPartitions": partitions, "replicationFactor": 1},
         }
     ]
-    for one in subscriptions:
+    for subscription in subscriptions:
         delivery = {
-            "retry": one["retry"],
+            "retry": subscription["retry"],
             "backoffPolicy": "linear",
-            "backoffDelay": f"PT{one['backoff_s']}S",
+            "backoffDelay": f"PT{subscription['backoff_s']}S",
         }
-        if one["dead_letter_url"]:
-            delivery["deadLetterSink"] = {"uri": one["dead_letter_url"]}
-        annotations = {_ORDER: one["order"], _CONCURRENCY: str(one["in_flight"])}
+        if subscription["dead_letter_url"]:
+            delivery["deadLetterSink"] = {"uri": subscription["dead_letter_url"]}
+        annotations = {_ORDER: subscription["order"], _CONCURRENCY: str(subscription["in_flight"])}
         found.append(
             {
                 "apiVersion": "messaging.knative.dev/v1",
                 "kind": "Subscription",
-                "metadata": {"namespace": namespace, "name": one["name"], "annotations": annotations},
+                "metadata": {"namespace": namespace, "name": subscription["name"], "annotations": annotations},
                 "spec": {
                     "channel": {
                         "apiVersion": "messaging.knative.dev/v1beta1",
                         "kind": "KafkaChannel",
                         "name": channel,
                     },
-                    "subscriber": {"uri": one["url"]},
+                    "subscriber": {"uri": subscription["url"]},
                     "delivery": delivery,
                 },
             }
@@ -106,7 +106,9 @@ def main() -> int:
         for name in ("PENSTOCK_INSTANCE", "PENSTOCK_TOPIC_TEMPLATE", "PENSTOCK_STATE_DIR", "PENSTOCK_BIND")
     }
     wanted_statuses = [("KafkaChannel", topic, "ContractPublished")]
-    wanted_statuses += [("Subscription", f"bench.{one['name']}", "AddedToChannel") for one in subscriptions]
+    wanted_statuses += [
+        ("Subscription", f"bench.{subscription['name']}", "AddedToChannel") for subscription in subscriptions
+    ]
     try:
         publish(environment["BENCH_KAFKA"], folder, resources, settings, wanted_statuses)
     except Failed as error:

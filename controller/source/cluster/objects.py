@@ -141,7 +141,10 @@ def _is_over(raw: Raw) -> bool:
     """Whether the status of a ResetOffset says how it ended."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    return any(one.get("type") == "Ready" and one.get("status") in ("True", "False") for one in conditions or ())
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") in ("True", "False")
+        for condition in conditions or ()
+    )
 
 
 def _created_s(metadata: Raw) -> float:
@@ -170,7 +173,7 @@ def namespaced_status(known: Known) -> WriteStatus | None:
     broker = known.resource
     if not isinstance(broker, Broker) or broker.class_ != NAMESPACED_CLASS or known.finalized or known.deleting:
         return None
-    if any(one.reason != CLASS_NOT_SERVED for one in conditions_of(known.raw.get("status"))):
+    if any(condition.reason != CLASS_NOT_SERVED for condition in conditions_of(known.raw.get("status"))):
         return None
     message = (
         f"the class {NAMESPACED_CLASS} needs a data plane in each namespace, which Penstock does not have, so nobody "

@@ -90,7 +90,9 @@ def _sinks(rules: DeliveryRules | None) -> Iterable[Destination]:
 
 def config_maps_of(resources: Iterable[Resource]) -> frozenset[tuple[str, str]]:
     """(namespace, name) of the ConfigMaps that Brokers name."""
-    return frozenset(one.config for one in resources if isinstance(one, Broker) and one.config is not None)
+    return frozenset(
+        resource.config for resource in resources if isinstance(resource, Broker) and resource.config is not None
+    )
 
 
 def address_of(raw: Raw) -> Addressable | None:

@@ -87,8 +87,10 @@ class Referred:
         await self._look_up({key for key, count in self._of_kind.items() if count})
         wanted: dict[Collection, Trim] = dict(ours)
         for kind in self._used():
-            wanted.update((one, trim_addressable) for one in self._lists(kind) if one not in wanted)
-        wanted.update((one, trim_config_map) for one in self._config_map_lists())
+            wanted.update(
+                (collection, trim_addressable) for collection in self._lists(kind) if collection not in wanted
+            )
+        wanted.update((config_map_list, trim_config_map) for config_map_list in self._config_map_lists())
         self._watches.need(wanted)
 
     def news(self) -> set[str]:
@@ -174,11 +176,11 @@ class Referred:
 
     def synced(self) -> bool:
         """Whether all that is needed was read once. What cannot be read does not hold up the rest."""
-        lists = [one for kind in self._used() for one in self._lists(kind)]
+        lists = [collection for kind in self._used() for collection in self._lists(kind)]
         lists += self._config_map_lists()
-        waiting = {str(one) for one, *_ in self._watches.problems()}
-        stores = [(one, store) for one in lists for store in self._watches.stores([one])]
-        return all(store.synced or str(one) in waiting for one, store in stores)
+        waiting = {str(collection) for collection, *_ in self._watches.problems()}
+        stores = [(collection, store) for collection in lists for store in self._watches.stores([collection])]
+        return all(store.synced or str(collection) in waiting for collection, store in stores)
 
     def config_maps(self) -> list[Known]:
         """The ConfigMaps that Brokers name and that are there."""

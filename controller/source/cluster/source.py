@@ -213,15 +213,15 @@ class ClusterSource:
         unused = absent if len(absent) < len(ours) else frozenset()
         return tuple(
             FileProblem(
-                f"cluster {one}",
+                f"cluster {collection}",
                 0,
                 "",
                 f"{why} (since {timefmt.in_seconds(since)})",
-                _HINT_ABSENT if one in absent else _HINT,
-                ignored=one in unused,
+                _HINT_ABSENT if collection in absent else _HINT,
+                ignored=collection in unused,
             )
-            for one, why, since in sorted(self._watches.problems(), key=str)
-            if one not in self._event_types.wanted
+            for collection, why, since in sorted(self._watches.problems(), key=str)
+            if collection not in self._event_types.wanted
         )
 
     # -- for the decision

@@ -46,29 +46,39 @@ class Watches:
 
     def stores(self, collections: Iterable[Collection]) -> list[ObjectStore]:
         """The stores of those that run."""
-        return [self._watchers[one].store for one in collections if one in self._watchers]
+        return [self._watchers[collection].store for collection in collections if collection in self._watchers]
 
     def problems(self) -> list[tuple[Collection, str, float]]:
         """What cannot be read now, why, and since which Unix second."""
-        return [(one, watcher.problem, watcher.since) for one, watcher in self._watchers.items() if watcher.problem]
+        return [
+            (collection, watcher.problem, watcher.since)
+            for collection, watcher in self._watchers.items()
+            if watcher.problem
+        ]
 
     def troubles(self, needed: Iterable[Collection], optional: Container[Collection] = ()) -> list[Trouble]:
         """What cannot be read now, or was never read. `needed`: nothing is served as asked for without these.
         `optional`: nothing is amiss without these, of which the log says it."""
         stops = frozenset(needed)
         return [
-            Trouble("watch", str(one), watcher.since, watcher.problem or "it is not listed yet", stops=one in stops)
-            for one, watcher in self._watchers.items()
-            if one not in optional and not watcher.absent and (watcher.problem or not watcher.store.synced)
+            Trouble(
+                "watch",
+                str(collection),
+                watcher.since,
+                watcher.problem or "it is not listed yet",
+                stops=collection in stops,
+            )
+            for collection, watcher in self._watchers.items()
+            if collection not in optional and not watcher.absent and (watcher.problem or not watcher.store.synced)
         ]
 
     def forbidden(self) -> dict[Collection, str]:
         """What this user may not read, in the server's words."""
-        return {one: watcher.problem for one, watcher in self._watchers.items() if watcher.forbidden}
+        return {collection: watcher.problem for collection, watcher in self._watchers.items() if watcher.forbidden}
 
     def absent(self) -> frozenset[Collection]:
         """What cannot be read because its kind is not installed."""
-        return frozenset(one for one, watcher in self._watchers.items() if watcher.absent)
+        return frozenset(collection for collection, watcher in self._watchers.items() if watcher.absent)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()

@@ -28,7 +28,7 @@ def status_document(status: WriteStatus, live: object, now: float) -> dict[str, 
     conditions = with_transitions(status.conditions, conditions_of(live), timefmt.in_seconds(now))
     return {
         "observedGeneration": status.generation,
-        "conditions": [one.as_dict() for one in conditions],
+        "conditions": [condition.as_dict() for condition in conditions],
         # The API server drops an empty list that is applied, and then the status would differ for ever.
         **{name: value for name, value in status.body.items() if value != []},
     }
@@ -37,8 +37,8 @@ def status_document(status: WriteStatus, live: object, now: float) -> dict[str, 
 def events(before: Sequence[Condition], after: Sequence[Condition]) -> list[EventDraft]:
     """The Events of a change of status: the resource became ready, cannot be served, is not served any more, or a part
     of its spec is rejected although it is ready. A step on the way to ready is none."""
-    old = next((one for one in before if one.type == "Ready"), None)
-    new = next((one for one in after if one.type == "Ready"), None)
+    old = next((condition for condition in before if condition.type == "Ready"), None)
+    new = next((condition for condition in after if condition.type == "Ready"), None)
     if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
         return []
     if new.status is ConditionStatus.TRUE:

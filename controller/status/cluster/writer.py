@@ -151,7 +151,7 @@ class ClusterStatus:
 
     def troubles(self) -> list[Trouble]:
         """Statuses that cannot be written."""
-        return [Trouble("status", one.object, one.since, one.why) for one in self._failures.values()]
+        return [Trouble("status", failure.object, failure.since, failure.why) for failure in self._failures.values()]
 
     def _failed(self, status: WriteStatus, problem: ApiError) -> bool:
         """Whether that is news."""

@@ -112,7 +112,7 @@ class GroupClient:
         found, problems = await self.fetch_partitions(group, [(topic, number) for number in numbers], limit_s)
         for problem in problems.values():
             raise problem
-        return {number: one for (_, number), one in found.items()}
+        return {number: group_offset for (_, number), group_offset in found.items()}
 
     async def fetch_partitions(
         self, group: str, partitions: Collection[TopicAndPartition] | None, limit_s: float
@@ -148,7 +148,13 @@ class GroupClient:
         """Commit, in one try. `may_send` is asked right before the request is written. Raises KafkaException, with the
         first error of a partition; others may have been committed."""
         offsets = [
-            (one.topic, one.partition, one.offset, one.metadata + _END if one.metadata else "") for one in wanted
+            (
+                topic_partition.topic,
+                topic_partition.partition,
+                topic_partition.offset,
+                topic_partition.metadata + _END if topic_partition.metadata else "",
+            )
+            for topic_partition in wanted
         ]
         request = OffsetCommitRequest(group, -1, "", -1, _by_topic(offsets))  # no generation, and Kafka's own retention
         answer = await self._coordinators.ask(group, _Checked(request, may_send))

@@ -245,7 +245,7 @@ class KafkaAdmin:
             return []
         asked = self._client.list_offsets(wanted, request_timeout=self._limit_s)
         found = self._answers(
-            {(one.topic, one.partition): answer for one, answer in asked.items()},
+            {(topic_partition.topic, topic_partition.partition): answer for topic_partition, answer in asked.items()},
             lambda partition: (f"looking up offsets of {partition[0]}", f"Describe on topic {partition[0]}"),
             on_error,
         )
@@ -293,10 +293,10 @@ def _topic_info(name: str, about: Any) -> TopicInfo:
     return TopicInfo(
         name,
         topic_id(about.topic_id),
-        tuple(one.id for one in partitions),
-        tuple(len(one.replicas) for one in partitions),
-        tuple(len(one.isr) for one in partitions),
-        frozenset(one.name for one in about.authorized_operations or ()),
+        tuple(partition.id for partition in partitions),
+        tuple(len(partition.replicas) for partition in partitions),
+        tuple(len(partition.isr) for partition in partitions),
+        frozenset(authorized_operation.name for authorized_operation in about.authorized_operations or ()),
         tuple(_address(partition.leader) for partition in partitions),
     )
 

@@ -81,7 +81,7 @@ async def test_kafka_that_is_lost_before_the_tables_are_loaded_is_said_to_be_awa
         written = await asyncio.wait_for(sink.statuses.get(), LIMIT_S)
     finally:
         await controller.stop()
-    assert (written.name, {one.reason for one in written.conditions}) == ("one", {"KafkaUnavailable"})
+    assert (written.name, {condition.reason for condition in written.conditions}) == ("one", {"KafkaUnavailable"})
     assert crashes == []
 
 
@@ -104,4 +104,4 @@ async def test_a_status_that_is_written_later_is_in_the_report_now(tmp_path: Pat
     assert sink.statuses.empty()
     reports = [decode_status(record.value) for record in produce.records if record.value is not None]
     (report,) = (found for found in reports if isinstance(found, ControllerReport))
-    assert [one.name for one in report.problems] == ["new", "old"]
+    assert [resource_problem.name for resource_problem in report.problems] == ["new", "old"]

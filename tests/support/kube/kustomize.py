@@ -38,8 +38,8 @@ def write_kustomization(
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         # kustomize takes no absolute paths.
-        "resources": [os.path.relpath(one, folder.resolve()) for one in resources],
-        "components": [os.path.relpath(one, folder.resolve()) for one in components],
+        "resources": [os.path.relpath(resource, folder.resolve()) for resource in resources],
+        "components": [os.path.relpath(component, folder.resolve()) for component in components],
         **fields,
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))

@@ -174,5 +174,5 @@ class PenstockInCluster:
         """(type, reason) of the Kubernetes Events about an object, in order."""
         path = resource_path("events.k8s.io/v1", "events", namespace=self.namespace)
         items = self.kube.admin.get(path).must()["items"]
-        mine = [one for one in items if (one["regarding"]["kind"], one["regarding"]["name"]) == (kind, name)]
+        mine = [item for item in items if (item["regarding"]["kind"], item["regarding"]["name"]) == (kind, name)]
         return [(one["type"], one["reason"]) for one in sorted(mine, key=lambda one: one["eventTime"])]

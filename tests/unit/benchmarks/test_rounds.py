@@ -69,8 +69,8 @@ def test_analytics_and_filters_are_penstocks_own(tmp_path: Path) -> None:
     """Another implementation's rows are there, and empty."""
     measures = (*analytics.MEASURES, *filters.MEASURES)
     (found,) = run(measures, Lab("", tmp_path), [_folder(tmp_path, "other")], 3, print)
-    assert [one.row for one in found] == [row for measure in measures for row in measure.rows]
-    assert {(one.values, one.error) for one in found} == {((), "not offered")}
+    assert [figure.row for figure in found] == [row for measure in measures for row in measure.rows]
+    assert {(figure.values, figure.error) for figure in found} == {((), "not offered")}
 
 
 def test_implementations_take_turns_and_change_who_is_first(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_round_that_fails_ends_its_measure_and_no_other(tmp_path: Path) -> Non
         Figure(FIRST, (2.0, 2.0, 2.0)),
         Figure(SECOND, (2.0, 2.0, 2.0)),
     ]
-    assert [one.error for one in theirs] == ["not offered", "not offered", "", ""]
+    assert [their.error for their in theirs] == ["not offered", "not offered", "", ""]
     assert [text for text in said if "failed" in text] == ["made up of a failed: it broke\nwith details"]
 
 
@@ -128,7 +128,7 @@ def test_a_scene_that_cannot_be_set_up_or_torn_down_leaves_its_rows(tmp_path: Pa
 
 def test_a_value_that_a_round_leaves_out_is_a_failure(tmp_path: Path) -> None:
     (ours,) = run([_measure(lambda *_: {FIRST: 1.0})], Lab("", tmp_path), [_folder(tmp_path, "a")], 1, print)
-    assert all(one.error for one in ours)
+    assert all(our.error for our in ours)
 
 
 @pytest.mark.parametrize(("error", "code"), [("", 0), ("Kafka went away", 1)])
@@ -136,7 +136,7 @@ def test_a_row_that_failed_is_in_the_file_and_in_the_exit_code(tmp_path: Path, e
     figures = [Figure(FIRST, (9.0,)), Figure(SECOND, (), error)]
     console, file = Console(width=150, record=True), tmp_path / "new" / "latest.json"
     assert command.conclude(file, ["ours"], [figures], print, console) == code
-    assert [one["name"] for one in json.loads(file.read_text())] == ["first", "second"]
+    assert [load["name"] for load in json.loads(file.read_text())] == ["first", "second"]
     assert ("second was not measured: Kafka went away" in console.export_text()) == bool(error)
 
 

@@ -32,7 +32,7 @@ def working(
 
 def seen(kafka: Kafka, *workers: WorkerStatus, **more: Any) -> None:
     """The leader sees these workers."""
-    kafka.world = replace(kafka.world, workers={one.worker: one for one in workers}, **more)
+    kafka.world = replace(kafka.world, workers={worker.worker: worker for worker in workers}, **more)
 
 
 def phase(kafka: Kafka, id_: str = "r-again") -> SeekPhase:

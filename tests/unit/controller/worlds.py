@@ -216,7 +216,7 @@ class Kafka:
             seek = replace(in_phase(action.seek, SeekPhase.MOVING, world.now), moves=moves)
             self.world = replace(world, seeks={**world.seeks, seek.id: seek})
         elif isinstance(action, MoveOffsets):
-            self.offsets.setdefault(action.group, {}).update({one.partition: one.new for one in action.moves})
+            self.offsets.setdefault(action.group, {}).update({move.partition: move.new for move in action.moves})
             self.world = replace(world, moved=world.moved | {action.group})
         else:
             self.world = _publish(world, action)
@@ -256,9 +256,9 @@ def _publish(world: World, action: Action) -> World:
     if isinstance(action, Remember):
         return replace(world, removals={**world.removals, action.removal.uid: action.removal})
     if isinstance(action, RecordCreations):
-        return replace(world, creations={one.uid: one for one in action.creations})
+        return replace(world, creations={creation.uid: creation for creation in action.creations})
     assert isinstance(action, Forget | CancelRemoval), action
-    return replace(world, removals={uid: one for uid, one in world.removals.items() if uid != action.uid})
+    return replace(world, removals={uid: removal for uid, removal in world.removals.items() if uid != action.uid})
 
 
 def names_of(actions: Sequence[Action]) -> list[str]:

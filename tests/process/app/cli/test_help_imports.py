@@ -42,6 +42,6 @@ def _imported(*arguments: str) -> set[str]:
 )
 def test_help_imports_no_other_command(arguments: list[str], own: set[str]) -> None:
     imported = _imported(*arguments)
-    places = {one.place.partition(":")[0] for _, one in listed_in(typer.main.get_command(cli))}
+    places = {listed.place.partition(":")[0] for _, listed in listed_in(typer.main.get_command(cli))}
     assert imported & places == own
     assert not imported & {"faust", "confluent_kafka", "pyspark"}

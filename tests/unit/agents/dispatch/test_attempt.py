@@ -31,10 +31,10 @@ def _whole(verdict: Verdict, subscription: Subscription, stored: Verdict) -> tup
     posted: list[object] = []
     dropped: list[None] = []
 
-    async def post(one: Request) -> Outcome:
-        uri = one.destination.uri
-        posted.append((one.recipient, uri, one.headers, one.value, one.number))
-        return Outcome(stored, uri, one.number, 101.0, 0.25, 500, None, one.recipient)
+    async def post(request: Request) -> Outcome:
+        uri = request.destination.uri
+        posted.append((request.recipient, uri, request.headers, request.value, request.number))
+        return Outcome(stored, uri, request.number, 101.0, 0.25, 500, None, request.recipient)
 
     async def store(subscription: Subscription, reply: Reply, number: int) -> Outcome:
         posted.append((Recipient.REPLY, f"kafka:{subscription.topic}", reply.headers, reply.value, number))

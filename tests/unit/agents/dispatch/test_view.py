@@ -34,11 +34,11 @@ def test_lag_counts_what_is_not_settled_up_to_the_known_ends(
 ) -> None:
     owned = []
     for number, (end, fetched) in enumerate(ends_and_fetched):
-        one = partition(number)
-        one.log_end_offset = end
+        partition_state = partition(number)
+        partition_state.log_end_offset = end
         for offset in range(10, 10 + fetched):
-            one.tracker.add(offset)
-        owned.append(one)
+            partition_state.tracker.add(offset)
+        owned.append(partition_state)
 
     assert view.lag(owned) == expected
 

@@ -49,10 +49,10 @@ def test_on_the_happy_path_nothing_is_called_where_there_is_no_listener() -> Non
 
 
 def test_one_listener_is_called_itself() -> None:
-    one = _Whole("one", [])
-    hooks = Hooks([_End([]), one])
+    whole = _Whole("one", [])
+    hooks = Hooks([_End([]), whole])
 
-    assert (hooks.started, hooks.request, hooks.delivered) == (one.started, one.request, one.delivered)
+    assert (hooks.started, hooks.request, hooks.delivered) == (whole.started, whole.request, whole.delivered)
 
 
 def test_several_are_called_in_order() -> None:

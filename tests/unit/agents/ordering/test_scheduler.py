@@ -94,16 +94,16 @@ def test_while_paused_only_retries_start() -> None:
 def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
     started: list[Delivery] = []
     scheduler = Scheduler(started.append, DeliveryOrder.ORDERED, 1)
-    one, two = PartitionState("t", 0, OffsetTracker(0)), PartitionState("t", 1, OffsetTracker(0))
-    scheduler.enqueue(one, [Delivery(one, o, None, None, [], 1) for o in range(3)])
+    partition_state, two = PartitionState("t", 0, OffsetTracker(0)), PartitionState("t", 1, OffsetTracker(0))
+    scheduler.enqueue(partition_state, [Delivery(partition_state, o, None, None, [], 1) for o in range(3)])
     scheduler.enqueue(two, [Delivery(two, o, None, None, [], 1) for o in range(3)])
-    scheduler.close([one])
+    scheduler.close([partition_state])
     scheduler.done(started[0])
-    assert [r.partition for r in started] == [one, two]
-    assert one.tracker.committable == 1
-    scheduler.enqueue(one, [Delivery(one, 3, None, None, [], 1)])
+    assert [r.partition for r in started] == [partition_state, two]
+    assert partition_state.tracker.committable == 1
+    scheduler.enqueue(partition_state, [Delivery(partition_state, 3, None, None, [], 1)])
     scheduler.done(started[1])
-    assert [r.partition for r in started] == [one, two, two]
+    assert [r.partition for r in started] == [partition_state, two, two]
 
 
 def test_what_waits_in_a_closed_partition_is_abandoned_and_what_is_under_way_is_not() -> None:
@@ -116,7 +116,7 @@ def test_what_waits_in_a_closed_partition_is_abandoned_and_what_is_under_way_is_
     scheduler.retry(deliveries[2], lambda: None)
     states = DeliveryState
     waits = (states.IN_FLIGHT, states.QUEUED, states.BACKING_OFF, states.IN_FLIGHT, states.IN_FLIGHT, states.READY)
-    assert tuple(one.state for one in deliveries) == waits
+    assert tuple(delivery.state for delivery in deliveries) == waits
     scheduler.close([partition])
     late = CheckedDelivery(partition, 9, b"z", None, [], 1)
     scheduler.enqueue(partition, [late])
@@ -124,7 +124,7 @@ def test_what_waits_in_a_closed_partition_is_abandoned_and_what_is_under_way_is_
     scheduler.attempt_over(deliveries[3])
     scheduler.abandon(deliveries[3])
     ends = (states.SETTLED, states.ABANDONED, states.IN_FLIGHT, states.ABANDONED, states.IN_FLIGHT, states.ABANDONED)
-    assert tuple(one.state for one in (*deliveries, late)) == (*ends, states.ABANDONED)
+    assert tuple(delivery.state for delivery in (*deliveries, late)) == (*ends, states.ABANDONED)
 
 
 @pytest.mark.parametrize("state", DeliveryState)

@@ -104,7 +104,7 @@ def _play(log: dict[int, str], starts: list[int], steps: list[tuple[str, int]], 
 def _check(world: World) -> None:
     for agent, start in zip(world.agents, world.starts, strict=True):
         state = agent.member.states[0]
-        unsettled = [one.offset for one in agent.unsettled if one.partition is state]
+        unsettled = [delivery.offset for delivery in agent.unsettled if delivery.partition is state]
         assert unsettled == sorted(set(unsettled))
         assert all(offset >= state.tracker.committable for offset in unsettled)
         missing = [

@@ -64,14 +64,14 @@ def test_many_small_records_and_wide_gaps_pause() -> None:
 
 def test_resumed_at_half_its_share_unless_it_has_failed() -> None:
     budget = MemoryBudget(1000)
-    one, two = partition(0, 600), partition(1, 600)
-    budget.to_pause([one, two], 0.0, in_time=True)
+    partition_state, two = partition(0, 600), partition(1, 600)
+    budget.to_pause([partition_state, two], 0.0, in_time=True)
     assert budget.paused == {0, 1}
-    one.released_bytes = two.released_bytes = 349
-    assert budget.to_resume([one, two]) == []
-    one.released_bytes = two.released_bytes = 350
+    partition_state.released_bytes = two.released_bytes = 349
+    assert budget.to_resume([partition_state, two]) == []
+    partition_state.released_bytes = two.released_bytes = 350
     two.failure = "re-made"
-    assert budget.to_resume([one, two]) == [one]
+    assert budget.to_resume([partition_state, two]) == [partition_state]
     assert budget.paused == {1}
     budget.forget(1)
     assert budget.paused == set()

@@ -31,7 +31,7 @@ def test_reading_begins_at_a_trigger_that_is_near_the_first(positions: list[int]
     start = first_offset(positions)
     assert start in positions
     assert max(positions) - start <= NEAR
-    assert not [one for one in positions if one < start and max(positions) - one <= NEAR]
+    assert not [position for position in positions if position < start and max(positions) - position <= NEAR]
 
 
 @pytest.mark.parametrize(

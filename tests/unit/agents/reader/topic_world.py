@@ -41,9 +41,9 @@ class Agent(SettlingListener):
     def work(self, count: int) -> None:
         """Take what waits, then settle up to `count` of what is unsettled."""
         for batches in self.queue:
-            for one in self.take(batches):
-                self.got.append(one.offset)
-                self.unsettled.append(one)
+            for delivery in self.take(batches):
+                self.got.append(delivery.offset)
+                self.unsettled.append(delivery)
         self.queue.clear()
         for number in range(count, 0, -1):
             if self.unsettled:

@@ -149,7 +149,9 @@ def test_what_may_take_a_type_or_has_passed_is_not_found(change) -> None:  # typ
 
 
 def drift(world: World, namespace: str = "") -> dict[str, Finding]:
-    return {id_: one for id_, one in findings(built(world, namespace=namespace)).items() if one.rule in DRIFT}
+    return {
+        id_: finding for id_, finding in findings(built(world, namespace=namespace)).items() if finding.rule in DRIFT
+    }
 
 
 DRIFT = ("undeclared-type", "unseen-type")

@@ -75,17 +75,18 @@ def test_two_runs_are_compared_by_id() -> None:
     old = small()
     assert compare(old, old).empty
     edges = tuple(
-        replace(one, rate=one.rate * 10) if one.source == "source:/web" and one.rate else one for one in old.edges[1:]
+        replace(edge, rate=edge.rate * 10) if edge.source == "source:/web" and edge.rate else edge
+        for edge in old.edges[1:]
     )
     new = replace(old, edges=edges, findings=old.findings[1:], vertices=old.vertices[:-1])
 
     difference = compare(old, new)
 
-    assert [one.id for one in difference.findings_gone] == ["reply-loop:channel:shop/bills"]
+    assert [finding.id for finding in difference.findings_gone] == ["reply-loop:channel:shop/bills"]
     assert difference.edges_gone == (old.edges[0].id,)
     assert difference.vertices_gone == (old.vertices[-1].id,)
-    assert [(one.what, one.before, one.after) for one in difference.changes] == [("rate", 20.0, 200.0)]
-    assert [one.id for one in compare(new, old).findings_new] == ["reply-loop:channel:shop/bills"]
+    assert [(change.what, change.before, change.after) for change in difference.changes] == [("rate", 20.0, 200.0)]
+    assert [finding.id for finding in compare(new, old).findings_new] == ["reply-loop:channel:shop/bills"]
 
 
 def test_words_for_a_terminal_drive_none(capsys: pytest.CaptureFixture[str]) -> None:

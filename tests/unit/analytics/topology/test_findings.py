@@ -37,7 +37,7 @@ def built(inputs: Inputs) -> Topology:
 
 
 def found(world: World, namespace: str = "", counted: bool = True) -> dict[str, Finding]:
-    return {one.id: one for one in built(world.inputs(counted, namespace)).findings}
+    return {finding.id: finding for finding in built(world.inputs(counted, namespace)).findings}
 
 
 def test_every_planted_fault_and_no_other() -> None:
@@ -49,7 +49,7 @@ def test_without_counts_no_finding_needs_them() -> None:
     counted = {"unsent", "unbalanced", "dead-lettering"}
 
     assert found(faulty(), counted=False).keys() == {one for one in FAULTS if one.split(":")[0] not in counted}
-    assert all(one.rate is None and one.events is None for one in built(faulty().inputs(False)).edges)
+    assert all(edge.rate is None and edge.events is None for edge in built(faulty().inputs(False)).edges)
 
 
 def test_a_loop_has_its_path_and_its_edges() -> None:
@@ -75,9 +75,9 @@ def _triggers(**last_errors: str) -> World:
 
 def test_replies_of_triggers_go_back_into_their_broker() -> None:
     topology = built(_triggers().inputs())
-    replies = {(one.source, one.target) for one in topology.edges if one.kind is Flow.REPLIES}
+    replies = {(edge.source, edge.target) for edge in topology.edges if edge.kind is Flow.REPLIES}
     assert replies == {("trigger:test/all", "broker:test/main"), ("trigger:test/some", "broker:test/main")}
-    (chain,) = (one for one in topology.findings if one.rule == "reply-chain")
+    (chain,) = (finding for finding in topology.findings if finding.rule == "reply-chain")
     assert (chain.id, chain.severity) == ("reply-chain:broker:test/main", Severity.INFO)
     assert chain.objects == ("broker:test/main", "trigger:test/all", "trigger:test/some")
     assert chain.evidence == (
@@ -85,18 +85,24 @@ def test_replies_of_triggers_go_back_into_their_broker() -> None:
         "Triggers without a filter, which get all replies: test/all.",
         "Triggers with a filter, which get the replies that pass: test/some.",
     )
-    assert set(chain.edges) <= {one.id for one in topology.edges}
-    assert not [one for one in topology.findings if one.rule in ("self-reply", "reply-loop", "unbalanced", "surplus")]
+    assert set(chain.edges) <= {edge.id for edge in topology.edges}
+    assert not [
+        finding
+        for finding in topology.findings
+        if finding.rule in ("self-reply", "reply-loop", "unbalanced", "surplus")
+    ]
 
 
 def test_replies_that_came_back_too_often_are_a_loop() -> None:
     error = f"508: more than 64 replies led to this event: {REPLY_LOOP}"
     topology = built(_triggers(some=error).inputs())
-    (chain,) = (one for one in topology.findings if one.rule == "reply-chain")
+    (chain,) = (finding for finding in topology.findings if finding.rule == "reply-chain")
     assert (chain.severity, chain.objects[1]) == (Severity.CRITICAL, "trigger:test/some")
     assert chain.title == "The triggers of test/main answer each other in a loop"
     assert f"test/some: {error}." in chain.evidence
-    (chain,) = (one for one in built(_triggers(some="503 busy").inputs()).findings if one.rule == "reply-chain")
+    (chain,) = (
+        finding for finding in built(_triggers(some="503 busy").inputs()).findings if finding.rule == "reply-chain"
+    )
     assert chain.severity is Severity.INFO
 
 
@@ -105,22 +111,22 @@ def test_many_triggers_of_a_broker_are_named_in_part() -> None:
     for number in range(3 * LISTED_MAX):
         filter_ = ALL_EVENTS if number % 2 else _TYPE_A
         world.subscription(f"t{number:02}", "main", f"http://x{number}", kind="Trigger", filter_=filter_)
-    (chain,) = (one for one in built(world.inputs()).findings if one.rule == "reply-chain")
+    (chain,) = (finding for finding in built(world.inputs()).findings if finding.rule == "reply-chain")
     assert (len(chain.objects), chain.evidence[0]) == (41, "60 triggers; replies go back into the broker.")
 
 
 def test_a_broker_that_nothing_is_sent_to_is_found_although_its_own_replies_lead_to_it() -> None:
     world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", kind="Trigger")
-    assert {one.rule for one in built(world.inputs()).findings} == {"reply-chain", "unsent"}
+    assert {finding.rule for finding in built(world.inputs()).findings} == {"reply-chain", "unsent"}
 
 
 def test_a_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> None:
     world = World().channel("main").subscription("all", "main", "http://x")
     world.channel("main", kind="Broker").subscription("all", "main", "http://y", kind="Trigger")
-    dlqs = [one for one in built(world.inputs()).vertices if one.kind is Kind.DLQ]
-    assert [one.id for one in dlqs] == ["dlq:test/broker:main", "dlq:test/main"]
-    assert {(one.name, one.label) for one in dlqs} == {("main", "test/main.dlq")}
-    assert len({one.detail["topic"] for one in dlqs}) == 2
+    dlqs = [vertex for vertex in built(world.inputs()).vertices if vertex.kind is Kind.DLQ]
+    assert [dlq.id for dlq in dlqs] == ["dlq:test/broker:main", "dlq:test/main"]
+    assert {(dlq.name, dlq.label) for dlq in dlqs} == {("main", "test/main.dlq")}
+    assert len({dlq.detail["topic"] for dlq in dlqs}) == 2
 
 
 def test_a_filter_makes_a_loop_less_certain() -> None:
@@ -152,8 +158,8 @@ def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
     world.settled("bill", 600).settled("trigger:bill", 60)
 
     topology = built(world.inputs())
-    assert [one.rule for one in topology.findings] == ["reply-chain"]
-    events = {(one.source, one.target): one.events for one in topology.edges if one.kind is not Flow.DEAD_LETTERS}
+    assert [finding.rule for finding in topology.findings] == ["reply-chain"]
+    events = {(edge.source, edge.target): edge.events for edge in topology.edges if edge.kind is not Flow.DEAD_LETTERS}
     assert events["source:/shop", "channel:test/orders"] == 600
     assert events["source:/other", "broker:test/orders"] == 60
     assert events["subscription:test/bill", "uri:http://bill"] == 600
@@ -165,7 +171,7 @@ def test_a_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
     world.subscription("aa", "a", "a").subscription("ab", "a", "http://x", "b").subscription("ba", "b", "a")
     world.subscription("bc", "b", "c").subscription("cb", "c", "http://y", reply="b")
 
-    (loop,) = (one for one in found(world, counted=False).values() if one.rule == "reply-loop")
+    (loop,) = (finding for finding in found(world, counted=False).values() if finding.rule == "reply-loop")
     assert len(loop.objects) == 3 + 5
     assert [line.count(" → ") for line in loop.evidence] == [2, 4, 4]
 
@@ -204,12 +210,12 @@ def test_the_same_event_by_two_ways_from_a_channel_further_up() -> None:
 def test_fan_out_against_what_was_settled(delivered: int, lag: int, rule: str) -> None:
     world = World().channel("a").subscription("s", "a", "http://x", state=State("True", lag=lag))
     world.sent("a", "/s", 1000).settled("s", delivered)
-    assert [one.rule for one in found(world).values()] == ([rule] if rule else [])
+    assert [finding.rule for finding in found(world).values()] == ([rule] if rule else [])
 
 
 def test_no_worker_is_one_finding() -> None:
     inputs = replace(faulty().inputs(), workers=0, states={})
-    rules = [one.rule for one in built(inputs).findings]
+    rules = [finding.rule for finding in built(inputs).findings]
 
     assert rules.count("no-worker") == 1
     assert "not-ready" not in rules
@@ -228,10 +234,13 @@ def test_a_namespace_with_what_it_is_joined_to() -> None:
     world.subscription("bank/other", "bank/inner", "http://other", exhausted=OnRetriesExhausted.IGNORE)
     shop = built(world.inputs(False, "shop"))
 
-    assert "channel:bank/bills" in {one.id for one in shop.vertices}
-    assert "channel:bank/inner" not in {one.id for one in shop.vertices}
-    assert [one.rule for one in shop.findings] == ["reply-loop"]
-    assert {one.rule for one in built(world.inputs(False, "bank")).findings} == {"reply-loop", "no-dead-letters"}
+    assert "channel:bank/bills" in {vertex.id for vertex in shop.vertices}
+    assert "channel:bank/inner" not in {vertex.id for vertex in shop.vertices}
+    assert [finding.rule for finding in shop.findings] == ["reply-loop"]
+    assert {finding.rule for finding in built(world.inputs(False, "bank")).findings} == {
+        "reply-loop",
+        "no-dead-letters",
+    }
 
 
 def test_channels_that_hang_on_one_subscriber() -> None:
@@ -250,8 +259,10 @@ def test_sources_beyond_the_limit_are_one() -> None:
     world.settled("s", 2 * SOURCES_MAX + 5)
     topology = built(world.inputs())
 
-    assert sum(one.kind.value == "source" for one in topology.vertices) == SOURCES_MAX + 1
-    assert next(one for one in topology.vertices if one.id == "source:").rate == pytest.approx(5 / 60, abs=1e-5)
+    assert sum(vertex.kind.value == "source" for vertex in topology.vertices) == SOURCES_MAX + 1
+    assert next(vertex for vertex in topology.vertices if vertex.id == "source:").rate == pytest.approx(
+        5 / 60, abs=1e-5
+    )
     assert any("5 sources" in line for line in topology.method)
 
 
@@ -259,14 +270,14 @@ def test_health_of_what_fails_and_of_what_is_idle() -> None:
     world = World().channel("a").channel("b").subscription("s", "a", "http://dead").subscription("t", "b", "http://x")
     world.sent("a", "/s", 10).settled("s", 0, dead=10, retried=20)
     topology = built(world.inputs())
-    health = {one.id: one.health for one in topology.vertices}
+    health = {vertex.id: vertex.health for vertex in topology.vertices}
 
     assert health["subscription:test/s"] is Health.DEGRADED
     assert health["uri:http://dead"] is Health.FAILED
     assert health["dlq:test/a"] is Health.DEGRADED
     assert health["subscription:test/t"] is Health.IDLE
     assert health["channel:test/b"] is Health.IDLE
-    delivers = next(one for one in topology.edges if one.target == "uri:http://dead")
+    delivers = next(edge for edge in topology.edges if edge.target == "uri:http://dead")
     assert (delivers.events, delivers.failures, delivers.lag) == (0, 30, None)
 
 
@@ -293,12 +304,12 @@ def test_any_world_makes_a_whole_document(
         world.sent(channel, source.encode("utf-8", "replace").decode(), events)
     topology = built(world.inputs(namespace=namespace))
 
-    vertices, edges = {one.id for one in topology.vertices}, {one.id for one in topology.edges}
+    vertices, edges = {vertex.id for vertex in topology.vertices}, {edge.id for edge in topology.edges}
     assert (len(vertices), len(edges)) == (len(topology.vertices), len(topology.edges))
-    assert all({one.source, one.target} <= vertices for one in topology.edges)
-    assert all(set(one.objects) <= vertices and set(one.edges) <= edges for one in topology.findings)
-    assert all(one.evidence and one.remedy and one.title for one in topology.findings)
-    assert sum(one.size for one in topology.islands) == len(without_types(topology).vertices)
+    assert all({edge.source, edge.target} <= vertices for edge in topology.edges)
+    assert all(set(finding.objects) <= vertices and set(finding.edges) <= edges for finding in topology.findings)
+    assert all(finding.evidence and finding.remedy and finding.title for finding in topology.findings)
+    assert sum(island.size for island in topology.islands) == len(without_types(topology).vertices)
     assert from_json(to_json(topology)) == topology
 
 
@@ -309,9 +320,9 @@ def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatc
     found = build(faulty().inputs(), LocalEngine())
 
     assert any("Single points were not searched for" in line for line in found.method)
-    assert "cut" not in {one.name for one in found.rankings}
-    kept = {one.id for one in whole.findings if one.rule != "single-point"}
-    assert {one.id for one in found.findings} == kept
+    assert "cut" not in {ranking.name for ranking in found.rankings}
+    kept = {finding.id for finding in whole.findings if finding.rule != "single-point"}
+    assert {finding.id for finding in found.findings} == kept
     assert not any("Single points" in line for line in whole.method)
 
 

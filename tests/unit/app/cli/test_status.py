@@ -195,9 +195,13 @@ def test_a_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
 
 def test_a_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
     contract = _with_broker()
-    assert [one.uid for one in choose_subscriptions(contract, "ns/sub")] == ["s"]
-    assert [one.uid for one in choose_subscriptions(contract, "trigger/ns/sub")] == ["t"]
-    assert [one.uid for one in choose_subscriptions(contract, "ns/trigger:sub")] == ["t"]
+    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "ns/sub")] == ["s"]
+    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "trigger/ns/sub")] == [
+        "t"
+    ]
+    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "ns/trigger:sub")] == [
+        "t"
+    ]
     assert label_of(contract, "Trigger/ns/sub") == "ns/trigger:sub"
     assert label_of(contract, "ns/gone") == "ns/gone"
 

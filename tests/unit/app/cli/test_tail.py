@@ -107,7 +107,7 @@ def test_tail_reads_again_and_prints_each_event_once(
                 raise item
             yield item
 
-    places = [(one.partition, one.offset) for one in read_again(read, 10, None)]
+    places = [(stored_record.partition, stored_record.offset) for stored_record in read_again(read, 10, None)]
 
     assert places == [(0, 7), (1, 3), (0, 8), (0, 9), (0, 0), (0, 1)]
     assert asked == [(10, None), (10, None), (10, None), (None, 120), (None, 121)]

@@ -158,7 +158,7 @@ def test_a_channel_is_chosen_as_in_other_commands(wish: str, uid: str, monkeypat
     monkeypatch.setattr(traffic, "read_contract", lambda *_: Contract(BOTH, (), ()))
     monkeypatch.setattr(traffic, "read_lines", read_lines)
     assert CliRunner().invoke(cli, ["traffic", "--channel", wish]).exit_code == 0
-    assert [one.uid for one in asked] == [uid]
+    assert [channel.uid for channel in asked] == [uid]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--window", "1m"], ["--each"]])

@@ -22,8 +22,8 @@ _MINE = "apiVersion: messaging.knative.dev/v1\nkind: KafkaChannel\nmetadata: {na
 
 def ports(folder: Path) -> set[str]:
     """Of the subscribers of all subscriptions in a folder."""
-    subscriptions = [one for one in resources_in(folder) if isinstance(one, Subscription)]
-    return {one.subscriber.uri.split(":")[2].split("/")[0] for one in subscriptions}
+    subscriptions = [resource for resource in resources_in(folder) if isinstance(resource, Subscription)]
+    return {subscription.subscriber.uri.split(":")[2].split("/")[0] for subscription in subscriptions}
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -147,11 +147,13 @@ _QUICKSTART = _REPOSITORY / "examples" / "quickstart"
 def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
     resources = resources_in(_QUICKSTART)
     assert subscriptions_by_channel(resources) == {"default/quickstart": 2}
-    channel = next(one for one in resources if isinstance(one, KafkaChannel))
+    channel = next(resource for resource in resources if isinstance(resource, KafkaChannel))
     assert channel.partitions == 4
     assert channel.hosts[0] == "my-kafkachannel-service.mynamespace.svc.cluster.local"
     place_quickstart(_QUICKSTART, tmp_path / "copy", 29999)
-    uris = {one.subscriber.uri for one in resources_in(tmp_path / "copy") if isinstance(one, Subscription)}
+    uris = {
+        resource.subscriber.uri for resource in resources_in(tmp_path / "copy") if isinstance(resource, Subscription)
+    }
     assert uris == {"http://127.0.0.1:29999/good", "http://127.0.0.1:29999/picky"}
     with pytest.raises(UsageError, match="no directory"):
         resources_in(tmp_path / "nowhere")

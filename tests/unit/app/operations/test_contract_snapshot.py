@@ -66,7 +66,7 @@ def test_a_channel_or_a_broker(wish: str, uid: str) -> None:
     ],
 )
 def test_subscriptions_and_triggers(wish: str, channel: str, uids: list[str]) -> None:
-    assert [one.uid for one in choose_subscriptions(CONTRACT, wish, channel)] == uids
+    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(CONTRACT, wish, channel)] == uids
     assert not wish or has_subscription(CONTRACT, wish)
 
 
@@ -95,11 +95,11 @@ def test_a_namespace_has_its_own_resources_and_problems_and_those_of_files() -> 
     only = in_namespace(contract, "other")
     assert only.records == (other,)
     assert only.report is not None
-    assert [one.kind for one in only.report.problems] == ["File"]
+    assert [problem.kind for problem in only.report.problems] == ["File"]
     rejected = in_namespace(contract, "rejected")
     assert rejected.records == ()
     assert rejected.report is not None
-    assert [one.kind for one in rejected.report.problems] == ["File", "Trigger"]
+    assert [problem.kind for problem in rejected.report.problems] == ["File", "Trigger"]
     with pytest.raises(
         PenstockError, match="The namespace nothing has no channels or subscriptions; known: ns, other, rejected"
     ) as error:

@@ -68,7 +68,7 @@ def test_seconds_behind(committed: int, oldest_ms: int | None, seconds: float | 
 
 def test_the_furthest_behind_comes_first() -> None:
     found = [Lag(_position(0, 0, 9), events, seconds) for events, seconds in ((0, 0.0), (3, None), (3, 2.0), (7, 1.0))]
-    assert [(one.events, one.seconds) for one in by_lag(found)] == [(7, 1.0), (3, 2.0), (3, None), (0, 0.0)]
+    assert [(lag.events, lag.seconds) for lag in by_lag(found)] == [(7, 1.0), (3, 2.0), (3, None), (0, 0.0)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ _PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_tex
 
 
 def _names(requirements: list[str]) -> set[str]:
-    return {re.split(r"[\[=<>~!; ]", one)[0].lower().replace("_", "-") for one in requirements}
+    return {re.split(r"[\[=<>~!; ]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
 
 
 def test_need_names_what_is_missing_and_the_extra() -> None:

@@ -55,7 +55,7 @@ class _Topic(MemoryProduce):
 
     def keys(self) -> list[str]:
         written, self.records = self.records, []
-        return [(one.key or b"").decode() for one in written]
+        return [(record.key or b"").decode() for record in written]
 
 
 @pytest.mark.asyncio

@@ -93,11 +93,11 @@ def test_of_two_candidates_one_leads_at_most(steps: list[tuple[str, str, int]]) 
     both = {"a": Candidate("a"), "b": Candidate("b")}
     for name, what, pause in steps:
         now += pause
-        one = both[name]
+        candidate = both[name]
         if what == "look":
-            one.look(stored, now)
+            candidate.look(stored, now)
         else:
-            body = one.step(stored, now)
+            body = candidate.step(stored, now)
             if body is not None:
                 seen = body["metadata"].get("resourceVersion")
                 fits = seen == stored.version if stored is not None else seen is None
@@ -105,6 +105,6 @@ def test_of_two_candidates_one_leads_at_most(steps: list[tuple[str, str, int]]) 
                     version += 1
                     body["metadata"]["resourceVersion"] = str(version)
                     stored = read_lease(body)
-                    one.look(stored, now)
-                    one.renewed_s = now
+                    candidate.look(stored, now)
+                    candidate.renewed_s = now
         assert not (both["a"].leads(now) and both["b"].leads(now))

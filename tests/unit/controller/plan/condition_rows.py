@@ -64,8 +64,8 @@ def reports(state: WorkerState, reason: str = "", generation: int = 0, beside: b
 
     def made(kafka: Kafka) -> Mapping[str, WorkerStatus]:
         rows = {
-            one.uid: WorkerSubscription(generation or one.generation, (), state, reason)
-            for one in kafka.world.subscriptions.values()
+            subscription.uid: WorkerSubscription(generation or subscription.generation, (), state, reason)
+            for subscription in kafka.world.subscriptions.values()
         }
         others = serves(kafka) if beside else {}
         return {**others, "v": WorkerStatus("v", NOW, "all", rows)}
@@ -77,10 +77,10 @@ def serves_in_part(kafka: Kafka) -> Mapping[str, WorkerStatus]:
     """A worker that serves all subscriptions, but whose filters could not judge some events."""
     return {
         name: replace(
-            one,
-            subscriptions={uid: replace(row, filter_problem="too long") for uid, row in one.subscriptions.items()},
+            status,
+            subscriptions={uid: replace(row, filter_problem="too long") for uid, row in status.subscriptions.items()},
         )
-        for name, one in serves(kafka).items()
+        for name, status in serves(kafka).items()
     }
 
 

@@ -42,13 +42,15 @@ def test_a_broker_and_a_channel_of_one_name_do_not_mix() -> None:
     assert (of_broker.channel_uid, of_channel.channel_uid) == ("b-orders", "c-orders")
     assert (of_broker.label, of_channel.label) == ("default/trigger:billing", "default/billing")
     workers = serving(of_channel)
-    broker_status, channel_status = (kafka.status(one, *_without(objects, one), workers=workers) for one in objects[:2])
+    broker_status, channel_status = (
+        kafka.status(object_, *_without(objects, object_), workers=workers) for object_ in objects[:2]
+    )
     assert broker_status.body["address"]["url"] == f"{INGRESS}/default/orders"
     assert channel_status.body["address"]["url"] == f"{INGRESS}/channels/default/orders"
     assert [row["uid"] for row in channel_status.body["subscribers"]] == ["s-billing"]
     assert "subscribers" not in broker_status.body
     assert condition(channel_status) == (TRUE, "")
-    kafka.settle(*(one for one in objects if one.uid[0] in "cs"))
+    kafka.settle(*(object_ for object_ in objects if object_.uid[0] in "cs"))
     assert set(kafka.world.channels) == {"c-orders"}
     assert set(kafka.world.subscriptions) == {"s-billing"}
     assert set(kafka.topics) == {f"knative-messaging-kafka.default.orders{end}" for end in ("", ".dlq")}

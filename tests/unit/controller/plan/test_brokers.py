@@ -47,7 +47,9 @@ def test_a_new_broker_and_trigger_in_the_right_order() -> None:
     kafka = kafka_with_ingress()
     done = kafka.settle(broker(), trigger(filter=Exact((("type", "a"),))))
     assert names_of(done) == ["CreateTopic", "CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
-    assert [(one.topic, one.partitions, one.replication) for one in done if isinstance(one, CreateTopic)] == [
+    assert [
+        (action.topic, action.partitions, action.replication) for action in done if isinstance(action, CreateTopic)
+    ] == [
         (BROKER_TOPIC, 10, 1),
         (BROKER_DLQ, 10, 1),
     ]
@@ -69,7 +71,9 @@ def test_the_config_map_says_how_the_topic_is() -> None:
     settings = config_map(
         partitions="3", replication__factor="2", config__retention__ms="60000", config__segment__ms="1000"
     )
-    first, second = (one for one in kafka.decide(broker(config=CONFIG_REF), settings) if isinstance(one, CreateTopic))
+    first, second = (
+        action for action in kafka.decide(broker(config=CONFIG_REF), settings) if isinstance(action, CreateTopic)
+    )
     assert (first.topic, first.partitions, first.replication) == (BROKER_TOPIC, 3, 2)
     assert dict(first.configs) == {
         "cleanup.policy": "delete",

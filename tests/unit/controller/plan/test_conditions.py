@@ -33,7 +33,9 @@ def test_the_conditions_of_an_object(kind: str, row: Row) -> None:
     assert status.kind == kind
     assert said(row) == row.text
     assert status.generation == row.objects[0].generation
-    assert all(one.message for one in status.conditions if one.reason), "a reason comes with what to do"
+    assert all(condition.message for condition in status.conditions if condition.reason), (
+        "a reason comes with what to do"
+    )
 
 
 #: Reasons in the reference that belong to a cluster's objects, which are read before anything is planned.
@@ -45,8 +47,8 @@ def test_every_reason_of_the_reference_has_a_row_and_every_reason_of_a_row_is_in
     section = re.search(r"^## Conditions\n(.*?)^## |^## Conditions\n(.*)", text, re.MULTILINE | re.DOTALL)
     assert section is not None
     words = set(re.findall(r"`([A-Z][A-Za-z]+)`", section[0]))
-    conditions = [one for rows in ROWS.values() for row in rows for one in row.status().conditions]
-    types, reasons = {one.type for one in conditions}, {one.reason for one in conditions} - {""}
+    conditions = [condition for rows in ROWS.values() for row in rows for condition in row.status().conditions]
+    types, reasons = {condition.type for condition in conditions}, {condition.reason for condition in conditions} - {""}
     assert types <= words
     assert words - types - _OF_THE_SOURCE == reasons
 
@@ -54,7 +56,9 @@ def test_every_reason_of_the_reference_has_a_row_and_every_reason_of_a_row_is_in
 def said(row: Row) -> str:
     """Conditions by status and reason, in the order of the status, without those that are plain True."""
     groups: dict[str, list[str]] = {}
-    for one in row.status().conditions:
-        if one.type == "Ready" or (one.status is not TRUE or one.reason not in ("", "DeadLetterTopicUsed")):
-            groups.setdefault(f"{one.status} {one.reason}".strip(), []).append(one.type)
+    for condition in row.status().conditions:
+        if condition.type == "Ready" or (
+            condition.status is not TRUE or condition.reason not in ("", "DeadLetterTopicUsed")
+        ):
+            groups.setdefault(f"{condition.status} {condition.reason}".strip(), []).append(condition.type)
     return "; ".join(f"{what}: {', '.join(types)}" for what, types in groups.items())

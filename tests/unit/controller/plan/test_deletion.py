@@ -69,7 +69,9 @@ def test_a_topic_is_not_deleted_while_a_worker_reads_it() -> None:
     assert names_of(kafka.settle(workers=served)) == ["Remember", "Remember", "Retract", "Retract"]
     assert TOPIC in kafka.topics
     later = NOW + CONFIG.group_wait_s + 1
-    assert [one for one in kafka.decide(now=later, workers=served) if isinstance(one, DeleteTopic)], "but not for ever"
+    assert [action for action in kafka.decide(now=later, workers=served) if isinstance(action, DeleteTopic)], (
+        "but not for ever"
+    )
     kafka.settle(workers={})
     assert not kafka.world.removals
     assert not kafka.topics
@@ -260,7 +262,7 @@ def test_a_creation_is_recorded_before_it_begins_and_forgotten_once_it_is_publis
     kafka = Kafka()
     first = reconcile(kafka.look(channel()), CONFIG)[0]
     assert isinstance(first, RecordCreations)
-    assert [(one.uid, one.topics) for one in first.creations] == [("c-orders", (TOPIC, f"{TOPIC}.dlq"))]
+    assert [(creation.uid, creation.topics) for creation in first.creations] == [("c-orders", (TOPIC, f"{TOPIC}.dlq"))]
     kafka.settle(channel(), subscription())
     assert kafka.world.creations == {}
 
@@ -319,8 +321,8 @@ def test_a_creation_whose_file_cannot_be_read_waits() -> None:
 def test_a_creation_of_an_object_that_has_vanished_is_given_up_and_its_topics_stay() -> None:
     """However old the creation is."""
     kafka = created(CreateTopic)
-    (one,) = kafka.world.creations.values()
-    assert one.since == kafka.world.now
+    (removal,) = kafka.world.creations.values()
+    assert removal.since == kafka.world.now
     since = kafka.world.now + 10 * CONFIG.removal_limit_s
     gone = {"c-orders": since}
     for age_s in (0.0, CONFIG.removal_limit_s - 1, CONFIG.removal_limit_s):

@@ -31,7 +31,7 @@ KINDS = sorted(_PARTS.keys() - {"ResetOffset"})
 def live(kind: str, generation: int = 3, **body: Any) -> dict[str, Any]:
     """The status of an object that is ready."""
     types = ("Ready", *_PARTS[kind])
-    conditions = [{"type": one, "status": "True", "lastTransitionTime": SINCE} for one in types]
+    conditions = [{"type": type_, "status": "True", "lastTransitionTime": SINCE} for type_ in types]
     return {"observedGeneration": generation, "conditions": conditions, **body}
 
 
@@ -41,8 +41,8 @@ def decide(kind: str, status: dict[str, Any], generation: int = 3) -> WriteStatu
 
 def said(status: WriteStatus | None) -> dict[str, tuple[str, str]]:
     assert status is not None
-    assert all(WHY in one.message for one in status.conditions if one.reason == "KafkaUnavailable")
-    return {one.type: (one.status.value, one.reason) for one in status.conditions}
+    assert all(WHY in condition.message for condition in status.conditions if condition.reason == "KafkaUnavailable")
+    return {condition.type: (condition.status.value, condition.reason) for condition in status.conditions}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +102,7 @@ def statuses(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """A kind and a status that an object of it may have."""
     kind = draw(st.sampled_from(sorted(_PARTS)))
     types = draw(st.lists(st.sampled_from(("Ready", *_PARTS[kind])), unique=True))
-    conditions = [Condition(one, draw(_STATUSES), draw(_REASONS), "m", SINCE).as_dict() for one in types]
+    conditions = [Condition(type_, draw(_STATUSES), draw(_REASONS), "m", SINCE).as_dict() for type_ in types]
     bodies: list[dict[str, Any]] = [{}, {"address": {"url": "u"}}, {"subscribers": [{"uid": "s", "ready": "True"}]}]
     body = draw(st.sampled_from(bodies))
     return kind, {"observedGeneration": draw(st.integers(2, 3)), "conditions": conditions, **body}

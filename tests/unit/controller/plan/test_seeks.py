@@ -139,7 +139,7 @@ def test_one_at_a_time_for_each_subscription() -> None:
     assert phase(kafka) is SeekPhase.DONE
     seen(kafka, working(kafka, reason="r-later"))
     kafka.settle(*OBJECTS, first, second)
-    assert [(one.old, one.new) for one in kafka.world.seeks["r-later"].moves] == [(0, 9), (0, 9)]
+    assert [(move.old, move.new) for move in kafka.world.seeks["r-later"].moves] == [(0, 9), (0, 9)]
 
 
 def test_a_worker_that_stopped_for_an_earlier_seek_has_not_stopped_for_this_one() -> None:

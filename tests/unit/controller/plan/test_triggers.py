@@ -334,4 +334,6 @@ def test_published_brokers_keep_their_recorded_topic_when_the_template_changes()
     kafka = settled_kafka()
     kafka.config = replace(kafka.config, broker_template="new.{namespace}.{name}")
     assert kafka.settle(broker(), trigger()) == []
-    assert not [one for one in kafka.done if isinstance(one, PublishChannel) and one.channel.topic != BROKER_TOPIC]
+    assert not [
+        action for action in kafka.done if isinstance(action, PublishChannel) and action.channel.topic != BROKER_TOPIC
+    ]

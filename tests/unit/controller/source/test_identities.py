@@ -35,7 +35,7 @@ def made() -> Identities:
 
 
 def who(objects: tuple[AnyObject, ...]) -> list[tuple[str, int]]:
-    return [(one.uid, one.generation) for one in objects]
+    return [(object_.uid, object_.generation) for object_ in objects]
 
 
 def test_a_new_object_gets_a_uid_and_a_change_a_generation() -> None:
@@ -71,11 +71,11 @@ def test_what_the_contract_does_not_have_yet_is_inherited_from_the_last_leader()
     """Two processes with files of their own agree on uid and generation, also of what was never published."""
     now = snapshot(written("a", "h3"), written("b", "h1"))
     published = [record("a", "ua", 4, "h1")]
-    one, two = made(), Identities(lambda: "another")
-    one.assign(snapshot(written("a", "h2"), written("b", "h1")), published, ())
-    first = who(one.assign(now, published, ()))
+    identities, two = made(), Identities(lambda: "another")
+    identities.assign(snapshot(written("a", "h2"), written("b", "h1")), published, ())
+    first = who(identities.assign(now, published, ()))
     assert first == [("ua", 6), ("new-1", 1)]
-    unpublished = one.unpublished(published)
+    unpublished = identities.unpublished(published)
     assert unpublished == {
         ("KafkaChannel", "default", "a"): Identity("ua", 6, "h3"),
         ("KafkaChannel", "default", "b"): Identity("new-1", 1, "h1"),

@@ -87,10 +87,10 @@ def test_a_status_of_each_kind_is_written_and_goes_with_its_object(tmp_path: Pat
 
 def test_files_go_with_their_objects(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
-    one, two = status(true("A")), status(true("A"), name="stock")
-    files.write(one, 0.0)
+    write_status, two = status(true("A")), status(true("A"), name="stock")
+    files.write(write_status, 0.0)
     files.write(two, 0.0)
-    files.keep_only([one])
+    files.keep_only([write_status])
     assert [path.name for path in (tmp_path / "KafkaChannel").iterdir()] == ["default.orders.json"]
     assert files.write(two, 0.0)
 
@@ -142,7 +142,7 @@ def test_names_of_any_length(tmp_path: Path) -> None:
     files.write_all(statuses, 0.0)
     paths = list((tmp_path / "KafkaChannel").iterdir())
     names = {json.loads(path.read_text("utf-8"))["metadata"]["name"] for path in paths}
-    assert names == {one.name for one in statuses}
+    assert names == {write_status.name for write_status in statuses}
     files.keep_only(statuses[1:])
     assert len(list((tmp_path / "KafkaChannel").iterdir())) == len(statuses) - 1
 

@@ -47,7 +47,10 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
     ],
 )  # fmt: skip
 def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) -> None:
-    found = [(one.ready, one.reason) for one in resource_problems([_status(*parts)], [])]
+    found = [
+        (resource_problem.ready, resource_problem.reason)
+        for resource_problem in resource_problems([_status(*parts)], [])
+    ]
     assert found == ([] if reported is None else [reported])
 
 
@@ -104,7 +107,10 @@ def test_of_a_file_and_the_worst_first() -> None:
     )
     gone = FileProblem(".", 0, "", "gone", "restore it")
     found = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])
-    assert [(one.kind, one.name, one.ready, one.message) for one in found] == [
+    assert [
+        (resource_problem.kind, resource_problem.name, resource_problem.ready, resource_problem.message)
+        for resource_problem in found
+    ] == [
         ("File", ".", "False", "gone; restore it"),
         ("File", "a.yaml:4", "False", "spec.numPartitions: 'x' is no whole number; write one from 1"),
         ("File", "c.yaml:1", "False", "kind: a Subscripton is not served here; mend it"),
@@ -151,7 +157,7 @@ class _Topic:
         """The keys of what was written, taken into the table."""
         written, self.produce.records = self.produce.records, []
         self.table.apply([Record(record.key or b"", record.value) for record in written])
-        return [one.key for one in written]
+        return [record.key for record in written]
 
     def hear(self, worker: str, moment: float) -> None:
         self.table.apply([Record(worker.encode(), encode_status(WorkerStatus(worker, moment, "all")))])
@@ -172,7 +178,7 @@ def test_a_problem_is_logged_once_and_again_when_it_changes() -> None:
     topic.teller.report([], [PROBLEM])
     assert topic.read() == [REPORT_KEY]
     assert topic.table.report is not None
-    assert [one.kind for one in topic.table.report.problems] == ["File"]
+    assert [problem.kind for problem in topic.table.report.problems] == ["File"]
 
 
 def test_a_silent_worker_is_forgotten_whatever_its_clock_says() -> None:
@@ -220,7 +226,7 @@ def test_a_seek_is_not_begun_when_its_command_has_given_up() -> None:
     topic.table.apply([Record(*encode_request(request)) for request in (old, new, begun)])
     now = REQUEST_LIVES_S + 1
     seeks = {"begun": Seek("begun", "", *ref, "latest", SeekPhase.STOPPING, 0.0)}
-    assert {one.id for one in topic.teller.seek_requests(seeks, now)} == {"new", "begun"}
+    assert {seek_request.id for seek_request in topic.teller.seek_requests(seeks, now)} == {"new", "begun"}
     topic.teller.drop_seek_requests(seeks, now)
     assert topic.read() == [SEEK_KEY + b"old"]
     seeks = {"begun": Seek("begun", "", *ref, "latest", SeekPhase.DONE, 0.0)}

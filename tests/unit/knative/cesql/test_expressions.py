@@ -38,14 +38,18 @@ def test_an_expression_has_the_value_and_the_error_of_the_specification(
     section: str, text: str, value: Any, error: str | None
 ) -> None:
     found, errors = compile(text).evaluate(EVENT)
-    assert (found, type(found), [one.kind.value for one in errors]) == (value, type(value), [error] if error else [])
+    assert (found, type(found), [evaluation_error.kind.value for evaluation_error in errors]) == (
+        value,
+        type(value),
+        [error] if error else [],
+    )
     assert compile(text).matches(EVENT) is (value is True and not error)
 
 
 @pytest.mark.parametrize("text", [row[1] for row in ROWS])
 def test_the_reference_evaluator_agrees(text: str) -> None:
     value, errors = compile(text).evaluate(EVENT)
-    assert evaluate(parse(text), EVENT) == (value, [one.kind.value for one in errors])
+    assert evaluate(parse(text), EVENT) == (value, [error.kind.value for error in errors])
 
 
 @pytest.mark.parametrize(("text", "position", "reason"), NOT_VALID, ids=[row[0][:20] or "empty" for row in NOT_VALID])

@@ -119,7 +119,7 @@ def test_the_compiled_expression_agrees_with_the_reference(text: str, event: dic
         return
     value, errors = compile(text).evaluate(event)
     wanted, wanted_errors = evaluate(node, event)
-    assert (value, type(value), [one.kind.value for one in errors]) == (wanted, type(wanted), wanted_errors)
+    assert (value, type(value), [error.kind.value for error in errors]) == (wanted, type(wanted), wanted_errors)
 
 
 @given(EXPRESSIONS, EVENTS)

@@ -135,7 +135,7 @@ def test_workers_add_up() -> None:
     ],
 )
 def test_lag_in_seconds(reported: list[SubscriptionStats | None], lag_s: float | None) -> None:
-    assert merged(*(worker(str(number), 0, one, 0) for number, one in enumerate(reported))).lag_s == lag_s
+    assert merged(*(worker(str(number), 0, stats, 0) for number, stats in enumerate(reported))).lag_s == lag_s
 
 
 def test_the_heads_stay_bounded() -> None:

@@ -83,14 +83,14 @@ def test_each_runbook_is_that_of_an_alert() -> None:
 def test_dashboard(name: str) -> None:
     dashboard = dashboards()[name]
     variables = {one["name"] for one in dashboard["templating"]["list"]} | {"__rate_interval"}
-    for one in queries(dashboard):
-        assert _unknown(one.expression) == set(), one.panel
-        assert set(re.findall(r"\$(\w+)", one.expression)) <= variables, one.panel
+    for query in queries(dashboard):
+        assert _unknown(query.expression) == set(), query.panel
+        assert set(re.findall(r"\$(\w+)", query.expression)) <= variables, query.panel
     panels = dashboard["panels"]
-    assert len({one["id"] for one in panels}) == len(panels)
+    assert len({panel["id"] for panel in panels}) == len(panels)
     taken = [
         (x, y)
-        for at in (one["gridPos"] for one in panels)
+        for at in (panel["gridPos"] for panel in panels)
         for x in range(at["x"], at["x"] + at["w"])
         for y in range(at["y"], at["y"] + at["h"])
     ]
@@ -103,7 +103,7 @@ def test_every_dashboard_is_in_the_component() -> None:
     (generator,) = component["configMapGenerator"]
     assert set(generator["files"]) == set(dashboards()) - {CENSUS}
     assert generator["options"]["labels"]["grafana_dashboard"] == "1"
-    assert len({one["uid"] for one in dashboards().values()}) == len(dashboards())
+    assert len({dashboard["uid"] for dashboard in dashboards().values()}) == len(dashboards())
 
 
 def test_memory_is_compared_with_the_limits_of_the_manifests() -> None:

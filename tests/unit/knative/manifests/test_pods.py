@@ -26,7 +26,7 @@ _SERVING_SLEEP_S = 30
 def _pods() -> Iterator[Pod]:
     """Where each pod is, the version of what makes it, and its template."""
     for file in sorted([*COMPONENTS.rglob("*.yaml"), *OVERLAYS.rglob("*.yaml")]):
-        for document in (one for one in documents(file) if isinstance(one, dict)):  # others are patches
+        for document in (document for document in documents(file) if isinstance(document, dict)):  # others are patches
             spec = document.get("spec") or {}
             if "jobTemplate" in spec:
                 spec = spec["jobTemplate"]["spec"]

@@ -15,7 +15,7 @@ def test_ready_is_the_worst_of_its_parts_in_order() -> None:
 def test_a_transition_is_a_change_of_status_only() -> None:
     first = with_transitions([true("A"), false("B", "X", "x")], [], "t1")
     second = with_transitions([true("A", "Other"), true("B")], first, "t2")
-    assert [one.last_transition for one in second] == ["t1", "t2"]
+    assert [condition.last_transition for condition in second] == ["t1", "t2"]
 
 
 def test_empty_fields_are_left_out() -> None:

@@ -16,7 +16,7 @@ def _read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     problems: list[FieldProblem] = []
     written = yaml.safe_load(text) if isinstance(text, str) else text
     found = read_filter(ObjectReader(written, ("spec",), problems))
-    return to_json(found), [str(one) for one in problems]
+    return to_json(found), [str(problem) for problem in problems]
 
 
 @pytest.mark.parametrize(

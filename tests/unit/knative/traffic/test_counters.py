@@ -53,8 +53,8 @@ def test_settled_events_of_a_subscription() -> None:
 def test_type_and_source_are_found_wherever_they_are() -> None:
     counters = TrafficCounters("w")
     counter = counters.channel("ns", "ch")
-    for one in (headers(), headers(b"t", b"/s", "a", "b"), [("CE_Source", b"/s"), ("Ce_Type", b"t")], headers()):
-        counter.accepted(one, 1)
+    for sequence in (headers(), headers(b"t", b"/s", "a", "b"), [("CE_Source", b"/s"), ("Ce_Type", b"t")], headers()):
+        counter.accepted(sequence, 1)
 
     assert [(d.type, d.source, d.counts.events) for d in counters.take(AT)] == [("t", "/s", 4)]
 
@@ -76,10 +76,10 @@ def test_bytes_that_are_no_text_count_too() -> None:
 
 def test_combinations_are_bounded_per_process_and_second() -> None:
     counters = TrafficCounters("w")
-    one, two = counters.channel("ns", "a"), counters.channel("ns", "b")
+    traffic_counter, two = counters.channel("ns", "a"), counters.channel("ns", "b")
     for _ in range(2):
         for number in range(COMBINATIONS_MAX + 100):
-            one.accepted(headers(b"%d" % number), 1)
+            traffic_counter.accepted(headers(b"%d" % number), 1)
             two.accepted(headers(b"%d" % number), 1)
         deltas = list(counters.take(AT))
         assert len(deltas) == 2 * (COMBINATIONS_MAX + 1)

@@ -12,7 +12,7 @@ from tests.support.kube.manifests import documents
 from tests.support.kube.serving_rules import problems
 
 FILES = [OVERLAYS / "knative" / "ingress.yaml", COMPONENTS / "dispatcher-service" / "service.yaml"]
-SERVICES = [one for one in documents(*FILES) if one["kind"] == "Service"]
+SERVICES = [document for document in documents(*FILES) if document["kind"] == "Service"]
 SECRET = {"name": "s", "secret": {"secretName": "s"}}
 MOUNT = {"name": "s", "mountPath": "/s"}
 

@@ -59,14 +59,14 @@ def test_a_refused_event_at_an_offset_that_another_has_is_read_by_nobody() -> No
 def test_an_accepted_event_at_an_offset_that_another_has_is_lost() -> None:
     before, after, accepted = _two_at_one_offset(status=202)
     verdict = _judge([*before, accepted, *after])
-    assert {one.kind for one in verdict.violations} == {"lost", "early-commit"}
+    assert {violation.kind for violation in verdict.violations} == {"lost", "early-commit"}
     assert verdict.report.hidden == 0
 
 
 def test_the_first_of_two_at_one_offset_must_be_delivered() -> None:
     before, after, refused = _two_at_one_offset(status=503)
     verdict = _judge([*before[:-1], refused, before[-1], *after])
-    assert {one.kind for one in verdict.violations} == {"early-commit"}
+    assert {violation.kind for violation in verdict.violations} == {"early-commit"}
 
 
 def _two_at_one_offset(status: int) -> tuple[list[Fact], list[Fact], Fact]:
@@ -103,8 +103,8 @@ def _send_twice(facts: list[Fact]) -> list[Fact]:
 
 
 def _store_a_key_out_of_order(facts: list[Fact]) -> list[Fact]:
-    one, two = find(facts, Stored, key="k2")[1:3]
-    swapped = {one: replace(one, offset=two.offset), two: replace(two, offset=one.offset)}
+    stored, two = find(facts, Stored, key="k2")[1:3]
+    swapped = {stored: replace(stored, offset=two.offset), two: replace(two, offset=stored.offset)}
     return [swapped.get(fact, fact) if isinstance(fact, Stored) else fact for fact in facts]
 
 

@@ -26,8 +26,8 @@ class Clocked:
     def seen(self, size: int, last: int, **only: Any) -> dict[str, dict[int, int]]:
         """channel/subscription -> start (from T0) -> accepted."""
         return {
-            f"{one.channel}/{one.subscription}": {start - T0: w.counts.events for start, w in one.windows.items()}
-            for one in self.rows.lines(size, last, **only)
+            f"{line.channel}/{line.subscription}": {start - T0: w.counts.events for start, w in line.windows.items()}
+            for line in self.rows.lines(size, last, **only)
         }
 
 

@@ -112,7 +112,7 @@ def test_sums_are_exact_when_deltas_are_read_again(seconds: list[int], data: st.
         for delta in deltas:
             start = delta.at - delta.at % size
             wanted[start] = wanted.get(start, 0) + delta.counts.events
-        assert {key.start: one.counts.events for key, one in found.items() if key.size == size} == wanted
+        assert {key.start: window.counts.events for key, window in found.items() if key.size == size} == wanted
 
 
 def test_a_minute_is_summed_up_when_it_is_over_and_again_for_what_comes_late() -> None:
@@ -196,5 +196,5 @@ def test_of_a_sender_only_the_latest_numbers_are_kept() -> None:
 def test_merged_windows_lose_nothing(several: list[Window]) -> None:
     whole = merged(several)
 
-    assert whole.counts.delivered == sum(one.counts.delivered for one in several)
-    assert sum(whole.latency.values()) == sum(sum(one.latency.values()) for one in several)
+    assert whole.counts.delivered == sum(window.counts.delivered for window in several)
+    assert sum(whole.latency.values()) == sum(sum(window.latency.values()) for window in several)

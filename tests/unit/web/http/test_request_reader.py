@@ -59,8 +59,18 @@ def read_all(data: bytes, careful: bool, *articulation_points: int, config: Driv
             except HttpRejection as refusal:
                 return [*found, refusal.status]
             if reader.state is COMPLETE:
-                one = reader.take()
-                found.append((one.method, one.target, one.host, one.pairs(), one.body, one.keep, one.head_bytes))
+                raw_request = reader.take()
+                found.append(
+                    (
+                        raw_request.method,
+                        raw_request.target,
+                        raw_request.host,
+                        raw_request.pairs(),
+                        raw_request.body,
+                        raw_request.keep,
+                        raw_request.head_bytes,
+                    )
+                )
     return [*found, {IDLE: "nothing", HEAD: "head", BODY: "body"}[reader.state]]
 
 

@@ -119,7 +119,7 @@ def test_guesses_are_slowed_down_and_known_tokens_are_not() -> None:
     now_s = 100.0
     admission = Admission(_senders(ENTRY), lambda: now_s)
     answers = [admission.sender(b"Bearer x%d" % number, "10.0.0.1") for number in range(12)]
-    assert [one.status for one in answers if isinstance(one, Response)] == [401] * 10 + [429] * 2
+    assert [answer.status for answer in answers if isinstance(answer, Response)] == [401] * 10 + [429] * 2
     assert answers[0] is UNKNOWN_TOKEN
     assert isinstance(answers[-1], Response)
     assert dict(answers[-1].headers)["retry-after"] == "60"

@@ -66,7 +66,7 @@ def test_columns_add_up_as_dictionaries_do(pending: int, rows: list[Row], types:
             accepted, arrivals = summing.sums()
             assert list(arrivals.rows()) == added_up(by_stream)
             of_channels = added_up([("", channel, events, size) for _, channel, events, size in rows])
-            assert [((one.namespace, one.channel), *one.counts.values()[:2]) for one in accepted] == [
+            assert [((traffic.namespace, traffic.channel), *traffic.counts.values()[:2]) for traffic in accepted] == [
                 row[1:] for row in of_channels
             ]
 

@@ -96,7 +96,7 @@ def test_text_of_others_changes_no_structure(text: str) -> None:
 def _one(text: str) -> Topology:
     """The same structure for every text: one sender, with it in every field."""
     topology = topologies.hostile([text])
-    return replace(topology, vertices=tuple(replace(one, message="m") for one in topology.vertices))
+    return replace(topology, vertices=tuple(replace(vertex, message="m") for vertex in topology.vertices))
 
 
 def test_the_data_of_the_page_holds_no_tag_and_is_plain_json() -> None:
@@ -123,7 +123,7 @@ def test_tables_say_how_many_rows_are_not_in_them() -> None:
     page = read_page(render(topology))
 
     rows = [dict(attributes).get("id", "") or "" for tag, attributes in page.elements if tag == "tr"]
-    assert sum(one.startswith("v-") for one in rows) == ROWS_MAX
+    assert sum(row.startswith("v-") for row in rows) == ROWS_MAX
     assert len(page.data["vertices"]) == len(topology.vertices)
     assert f"The first {ROWS_MAX} of {ROWS_MAX + 100} rows" in "".join(page.text)
 

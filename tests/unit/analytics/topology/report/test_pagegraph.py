@@ -40,25 +40,25 @@ def test_above_the_limit_findings_health_and_traffic_decide() -> None:
     topology = topologies.large(900)
     graph = gather(topology, items_max=300)
     kept = graph.items[:300]
-    ranks = [(one.severity is None, one.severity is Severity.WARNING) for one in kept]
+    ranks = [(item.severity is None, item.severity is Severity.WARNING) for item in kept]
 
     assert ranks == sorted(ranks)
-    assert {one.severity for one in kept} >= {Severity.CRITICAL, Severity.WARNING}
+    assert {item.severity for item in kept} >= {Severity.CRITICAL, Severity.WARNING}
     assert graph.omitted_vertices == 600
-    assert sum(one.stands_for for one in graph.items) == 900
+    assert sum(item.stands_for for item in graph.items) == 900
 
 
 def test_what_is_left_out_is_summed_up_and_counted() -> None:
     topology = topologies.large(900)
     graph = gather(topology, items_max=300)
-    rests = [one for one in graph.items if one.kind == "rest"]
+    rests = [item for item in graph.items if item.kind == "rest"]
     inside = {
-        group: sum(1 for one in graph.items if one.group == group and one.kind != "rest")
+        group: sum(1 for item in graph.items if item.group == group and item.kind != "rest")
         for group in range(len(graph.groups))
     }
 
-    assert all(one.stands_for + inside[one.group] == graph.groups[one.group].size for one in rests)
-    assert sum(one.stands_for for one in graph.lines) + graph.omitted_edges == len(topology.edges)
+    assert all(item.stands_for + inside[item.group] == graph.groups[item.group].size for item in rests)
+    assert sum(line.stands_for for line in graph.lines) + graph.omitted_edges == len(topology.edges)
     for line in graph.lines:
         if line.stands_for > 1:
             assert "rest" in (graph.items[line.source].kind, graph.items[line.target].kind)
@@ -72,7 +72,7 @@ def test_too_many_edges_are_cut_from_the_quiet_end() -> None:
     assert len(graph.lines) == 50
     assert graph.omitted_edges == len(whole.lines) - 50
     bad = [line for line in whole.lines if line.health in HEALTHS[:2]]
-    assert {(one.source, one.target) for one in bad} <= {(one.source, one.target) for one in graph.lines}
+    assert {(line.source, line.target) for line in bad} <= {(line.source, line.target) for line in graph.lines}
 
 
 def test_an_edge_to_nowhere_is_counted_not_drawn() -> None:

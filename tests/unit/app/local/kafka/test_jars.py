@@ -19,14 +19,16 @@ def test_every_version_is_pinned_and_every_jar_recorded(jar_set: JarSet) -> None
     """The list of checksums belongs to the pom: the jars it names are in it."""
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
     pom = ElementTree.parse(jar_set.pom).getroot()
-    properties = {one.tag.rpartition("}")[2]: one.text or "" for one in pom.findall("m:properties/*", space)}
+    properties = {
+        element.tag.rpartition("}")[2]: element.text or "" for element in pom.findall("m:properties/*", space)
+    }
     recorded = jars.read_manifest(jar_set.manifest.read_text())
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in recorded.values())
-    for one in pom.findall(".//m:dependency", space):
-        written = one.findtext("m:version", "", space)
+    for element in pom.findall(".//m:dependency", space):
+        written = element.findtext("m:version", "", space)
         version = properties.get(written.strip("${}"), written)
         assert re.fullmatch(r"\d+(\.\d+)+", version)
-        group, artifact = (one.findtext(f"m:{part}", "", space) for part in ("groupId", "artifactId"))
+        group, artifact = (element.findtext(f"m:{part}", "", space) for part in ("groupId", "artifactId"))
         assert f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar" in recorded
     assert re.fullmatch(r"\d+(\.\d+)+", pom.findtext(".//m:plugin/m:version", "", space))
 

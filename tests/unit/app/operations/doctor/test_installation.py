@@ -41,7 +41,7 @@ def _rows(*snapshots: Snapshot, controllers: int | None = 1) -> list[Row]:
 
 
 def _made(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[Row]:
-    silent = tuple(replace(one, time=one.time - 2) for one in workers)
+    silent = tuple(replace(worker, time=worker.time - 2) for worker in workers)
     return _rows(
         Snapshot(NOW - 1, replace(contract, workers=silent)), Snapshot(NOW, replace(contract, workers=workers))
     )
@@ -97,7 +97,7 @@ def test_worker_that_does_not_report_any_more_does_not_run() -> None:
     ],
 )
 def test_versions(version: str, level: str, says: str) -> None:
-    ((found, _, text),) = [one for one in _checks(_worker(version=version)) if one[1] == "versions"]
+    ((found, _, text),) = [check for check in _checks(_worker(version=version)) if check[1] == "versions"]
     assert found == level
     assert says in text
     update = "update all processes of an installation; see CHANGELOG.md"
@@ -112,7 +112,7 @@ def test_worker_without_a_needed_feature_is_named() -> None:
     found = _checks(old, contract=contract)
     assert ("problem", "versions", "worker w does not know trigger (Trigger ns/bill)") in found
     assert _hint("versions", old, contract=contract) == "update this worker"
-    assert not [one for one in _checks(_worker(), contract=contract) if one[0] == "problem"]
+    assert not [check for check in _checks(_worker(), contract=contract) if check[0] == "problem"]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_what_an_installation_needs() -> None:
     config = ControllerConfig({}, Path(), Path(), event_bytes_max=1_000_000, dlq_retention_s=60)
     every: dict[str, Any] = {"namespace": "ns", "topic": "t", "dlq_topic": "t.dlq", "partitions": 3}
     channel = Channel("c", 1, name="ch", **every)
-    names = [one.name for one in wanted_topics(config, None, True, 60)]
+    names = [topic.name for topic in wanted_topics(config, None, True, 60)]
     assert names == [
         "penstock.contract", "penstock.status", "penstock.redriven", "penstock.audit", "penstock.traffic",
         "penstock.windows-traffic-changelog",

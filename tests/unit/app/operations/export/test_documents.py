@@ -53,15 +53,15 @@ def _trigger(subscriber: Json, status: Json | None = None, broker: str = "shop")
 
 def _export(*objects: Json, core: bool = False) -> Export:
     kinds: dict[str, list[Json]] = {}
-    for one in objects:
-        kinds.setdefault(one["kind"], []).append(one)
+    for object_ in objects:
+        kinds.setdefault(object_["kind"], []).append(object_)
     return export(kinds, core=core)
 
 
 def _document(kind: str, *objects: Json, core: bool = False) -> Exported:
     done = _export(*objects, core=core)
     assert done.left_out == ()
-    (found,) = [one for one in done.documents if one.kind == kind]
+    (found,) = [document for document in done.documents if document.kind == kind]
     return found
 
 
@@ -191,10 +191,10 @@ def test_every_subscription_that_a_channel_serves_is_exported_or_named(
 ) -> None:
     subscription = _object("Subscription", "bill", {"channel": ref, "subscriber": {"uri": "http://bill"}})
     done = _export(_object("KafkaChannel", "orders", {"subscribers": entries}), subscription, core=True)
-    assert [(one.name, one.others) for one in done.left_out] == left_out
-    found = [one for one in done.documents if one.kind == "Subscription"]
-    assert [one.document["spec"]["channel"] for one in found] == ([] if served is None else [served])
-    assert all(bool(one.notes) == (ref != served) for one in found)
+    assert [(out.name, out.others) for out in done.left_out] == left_out
+    found = [document for document in done.documents if document.kind == "Subscription"]
+    assert [exported.document["spec"]["channel"] for exported in found] == ([] if served is None else [served])
+    assert all(bool(exported.notes) == (ref != served) for exported in found)
 
 
 def test_subscription_of_a_channel_that_cannot_be_exported_is_missing() -> None:
@@ -224,11 +224,11 @@ def test_every_valid_object_means_the_same_in_a_file(case: Case, tmp_path: Path)
         return
     done = _export(raw)
     if done.left_out:
-        assert all(one.others or "cannot resolve" in one.why for one in done.left_out)
+        assert all(left_out.others or "cannot resolve" in left_out.why for left_out in done.left_out)
         return
     assert write(done.documents, tmp_path, force=False) == 1
     snapshot = Directory(tmp_path).scan()
-    assert [one.resource for one in snapshot.objects] == [resource], snapshot.problems
+    assert [object_.resource for object_ in snapshot.objects] == [resource], snapshot.problems
 
 
 @example("\n\x85", "yes")

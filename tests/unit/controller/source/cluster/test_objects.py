@@ -50,7 +50,9 @@ def broker(class_: str, *reasons: str, **metadata: Any) -> Known:
     annotations = {"eventing.knative.dev/broker.class": class_}
     found = raw("Broker", {}, "eventing.knative.dev/v1", annotations=annotations, **metadata)
     moment = "2026-01-01T00:00:00Z"
-    conditions = [{"type": "Ready", "status": "False", "reason": one, "lastTransitionTime": moment} for one in reasons]
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": reason, "lastTransitionTime": moment} for reason in reasons
+    ]
     return read_object({**found, "status": {"conditions": conditions}})
 
 
@@ -188,8 +190,8 @@ def test_kinds_and_addresses_of_others() -> None:
     assert ApiKind("x/v1", "Sink", "sinks", False).path("ns") == "/apis/x/v1/sinks"
     assert find_kind(listed, "serving.knative.dev/v1", "Route") is None
     address = {"url": "http://dead.ns", "CACerts": "pem"}
-    one = trim_addressable(raw("Service") | {"status": {"address": address, "other": 1}, "spec": {"x": 1}})
-    assert one["metadata"] == {"namespace": "ns", "name": "one", "uid": "u1", "resourceVersion": "5"}
-    assert "spec" not in one
-    assert address_of(one) == Addressable("http://dead.ns", "pem")
+    mapping = trim_addressable(raw("Service") | {"status": {"address": address, "other": 1}, "spec": {"x": 1}})
+    assert mapping["metadata"] == {"namespace": "ns", "name": "one", "uid": "u1", "resourceVersion": "5"}
+    assert "spec" not in mapping
+    assert address_of(mapping) == Addressable("http://dead.ns", "pem")
     assert address_of(trim_addressable(raw("Service"))) is None

@@ -114,6 +114,6 @@ async def test_a_reset_offset_that_is_not_over_says_that_kafka_is_away() -> None
             store.add_page({"items": items if kind == "ResetOffset" else [], "metadata": {"resourceVersion": "1"}})
     await source.scan()
     found = source.outage_statuses("kafka:9092: connection refused", ())
-    assert sorted(one.name for one in found) == ["busy", "new"]
-    assert {condition.reason for one in found for condition in one.conditions} == {"KafkaUnavailable"}
+    assert sorted(write_status.name for write_status in found) == ["busy", "new"]
+    assert {condition.reason for write_status in found for condition in write_status.conditions} == {"KafkaUnavailable"}
     await source.stop()

@@ -134,8 +134,8 @@ async def test_a_partition_that_is_not_there() -> None:
     answer = SimpleNamespace(error_code=0, topics=[("t", [(0, 5, "m\0", 0), (1, -1, "", 3), (2, -1, "", 0)])])
     client, _ = client_of(answer, answer)
     found, problems = await client.fetch_partitions("g", [("t", 0), ("t", 1), ("t", 2)], _LIMIT_S)
-    assert {place: one.metadata for place, one in found.items()} == {("t", 0): "m"}
-    assert {place: str(one) for place, one in problems.items()} == {
+    assert {place: group_offset.metadata for place, group_offset in found.items()} == {("t", 0): "m"}
+    assert {place: str(kafka_failed) for place, kafka_failed in problems.items()} == {
         ("t", 1): "reading the offsets of group g, partition 1: Broker: Unknown topic or partition"
     }
     with pytest.raises(KafkaNotFound):

@@ -146,8 +146,10 @@ def read_name(text: str) -> str:
     """KIND/NAMESPACE/NAME with the kind in its proper spelling; KIND in upper or lower case. Raises UsageError."""
     kind, _, rest = text.partition("/")
     namespace, _, name = rest.partition("/")
-    if kind.lower() not in KINDS or not namespace or not name or "/" in name:
+    if not namespace or not name or "/" in name:
         raise UsageError(f"{text!r} is not KIND/NAMESPACE/NAME.", "Write it like Subscription/default/billing.")
+    if kind.lower() not in KINDS:
+        raise UsageError(f"{kind!r} is not a kind that can be removed.", f"The kinds are {', '.join(KINDS.values())}.")
     return f"{KINDS[kind.lower()]}/{namespace}/{name}"
 
 

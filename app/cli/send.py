@@ -24,6 +24,8 @@ from knative.errors import PenstockError, UsageError
 from penstock.client import ACCEPTED, Client, address_of
 from penstock.events import content_type_of, make_event, to_message
 
+QUICKSTART = "default/quickstart"  #: the channel of `penstock up`
+_EXCLUSIVE = (("--channel", "--broker"), ("--channel", "--url"), ("--broker", "--url"), ("--server", "--url"))
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
 
 
@@ -35,7 +37,9 @@ def _complete_broker(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def send(
-    channel: Annotated[str, typer.Option("--channel", help="NAMESPACE/NAME of a channel.")] = "default/quickstart",
+    channel: Annotated[
+        str, typer.Option("--channel", help=f"NAMESPACE/NAME of a channel; by default {QUICKSTART}.")
+    ] = "",
     broker: Annotated[
         str,
         typer.Option(
@@ -46,7 +50,7 @@ def send(
         str,
         typer.Option("--server", help="Address of the worker; by default this machine and the port in the settings."),
     ] = "",
-    url: Annotated[str, typer.Option("--url", help="Complete URL, instead of --channel and --server.")] = "",
+    url: Annotated[str, typer.Option("--url", help="Complete URL, instead of --channel, --broker and --server.")] = "",
     type_: Annotated[str, typer.Option("--type", help="The event's type.")] = "dev.penstock.example",
     source: Annotated[str, typer.Option("--source", help="The event's source, a URI reference.")] = "/penstock/send",
     id_: Annotated[str, typer.Option("--id", help="The event's id; --count appends -1, -2, ... to it.")] = "",
@@ -82,6 +86,8 @@ def send(
       penstock send --url http://localhost:8080/ -H 'Host: my-kafkachannel-service.mynamespace.svc.cluster.local'
       cat photo.jpg | penstock send --data-file - --content-type image/jpeg -o json
     """
+    _check_combinations({"--channel": channel, "--broker": broker, "--server": server, "--url": url})
+    channel = channel or QUICKSTART
     client = Client(
         url or _channel_url(broker or channel, server, "broker" if broker else "channel"),
         headers=_pairs(header, ":", "--header"),
@@ -101,6 +107,12 @@ def send(
         kind = "broker" if broker else "channel"
         raise unknown_channel(broker or channel, client.address, _known_channels(kafka), kind)
     _exit(rows)
+
+
+def _check_combinations(given: Mapping[str, str]) -> None:
+    for left, right in _EXCLUSIVE:
+        if given[left] and given[right]:
+            raise UsageError(f"{left} and {right} cannot be combined.", "Remove one of these options.")
 
 
 def unknown_channel(

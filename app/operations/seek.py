@@ -121,17 +121,21 @@ def seek_directly(
     _check_unused(at, contract, subscription)
     moves = planned_moves(at, subscription, to)
     at.forget(contract.workers)
+    try:  # Kafka refuses it if another program is a member
+        at.offsets.move(subscription.group, subscription.topic, moves)
+    except KafkaFailed as problem:
+        what = f"Kafka did not confirm that the offsets of {subscription.title} were moved ({problem})."
+        raise NotReadyError(what, "Check `penstock lag`, and try again.") from problem
     try:
-        at.offsets.move(
-            subscription.group, subscription.topic, moves
-        )  # Kafka refuses it if another program is a member
         found = at.offsets.committed(subscription.group, subscription.topic, [move.partition for move in moves])
     except KafkaFailed as problem:
-        raise NotReadyError(f"The offsets were not moved ({problem}).", "Check `penstock lag`.") from problem
+        what = f"The offsets of {subscription.title} were moved, but cannot be read back ({problem})."
+        raise NotReadyError(what, "Check `penstock lag`.") from problem
     _check_unused(at, read_contract(at.client, at.instance), subscription, " meanwhile; check `penstock lag`")
     if found != {move.partition: move.new for move in moves}:
         raise PenstockError(
-            "The offsets were committed, but have changed since.", "Check `penstock lag`, and try again."
+            f"The offsets of {subscription.title} were moved, but another program has changed them since.",
+            f"Find what uses the group {subscription.group}; then check `penstock lag`, and try again.",
         )
     return moves
 

@@ -53,6 +53,8 @@ class Key:
     def decode(cls, key: bytes) -> Key:
         """The window of a row's key. Raises ValueError if the key is not valid."""
         size, start, namespace, channel, subscription = key.decode().split("/")
+        if int(size) not in (SHORT_S, LONG_S):
+            raise ValueError(f"{size} is not the size of a window")
         return cls(int(size), int(start), namespace, channel, subscription)
 
 

@@ -13,7 +13,7 @@ from penstock.events import content_type_of, make_event, to_message
 from web.console.acts import Sent
 from web.console.pages.channel import send_command
 
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def ingress_of(settings: Settings) -> str | None:
@@ -23,7 +23,8 @@ def ingress_of(settings: Settings) -> str | None:
     if settings.tls_cert and settings.ingress_url:
         return settings.ingress_url  # its certificate is for a name
     host = _ANYWHERE.get(settings.bind, settings.bind)
-    return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.http_port}"
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{settings.http_port}"
 
 
 def prepared(settings: Settings, channel: Channel, attributes: Mapping[str, str], data: str) -> Callable[[], Sent]:

@@ -38,6 +38,9 @@ def test_an_unknown_channel_without_kafka() -> None:
     ("arguments", "says"),
     [
         (["--server", "localhost:abc", "--channel", "a/b"], "is not a valid URL: Port could not be cast"),
+        (["--broker", "a/b", "--channel", "a/c"], "--channel and --broker cannot be combined."),
+        (["--broker", "a/b", "--url", "http://h/"], "--broker and --url cannot be combined."),
+        (["--server", "h:1", "--url", "http://h/"], "--server and --url cannot be combined."),
         (["--url", "http://[::1/x"], "is not a valid URL: Invalid IPv6 URL"),
         (["--url", "ftp://h/x"], "is not a valid URL."),
         (["--url", "http://someone:hidden@127.0.0.1:1/"], "has a user or a password"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.operations.console.sending import prepared
+from app.operations.console.sending import ingress_of, prepared
 from app.settings.load import Settings
 from knative.errors import PenstockError
 from tests.support.certificates import Authority
@@ -49,3 +49,16 @@ def test_an_event_goes_to_the_name_of_the_certificate(tmp_path: Path, monkeypatc
 def test_without_a_name_the_command_is_offered() -> None:
     with pytest.raises(PenstockError, match=r"PENSTOCK_INGRESS_URL.* `penstock send --channel demo/orders --server"):
         prepared(Settings(tls_cert="ingress.crt", tls_key="ingress.key"), CHANNEL, _EVENT, "x")
+
+
+@pytest.mark.parametrize(
+    ("bind", "server"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:8080"),
+        ("::", "http://[::1]:8080"),
+        ("::1", "http://[::1]:8080"),
+        ("10.0.0.7", "http://10.0.0.7:8080"),
+    ],
+)
+def test_ingress_is_asked_where_it_listens(bind: str, server: str) -> None:
+    assert ingress_of(Settings(bind=bind, http_port=8080)) == server

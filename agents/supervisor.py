@@ -275,7 +275,7 @@ class Supervisor:
         """Close the clients of a Broker's Secret if no runner has them any more."""
         if clients.own is None or clients in self._uses.values():
             return
-        self._clients = {secret: one for secret, one in self._clients.items() if one is not clients}
+        self._clients = {secret: others for secret, others in self._clients.items() if others is not clients}
         await clients.readers.stop()
 
     async def _leave(self, runner: SubscriptionRunner, drain_s: float) -> None:

@@ -115,7 +115,8 @@ def _done(penstock: PenstockInCluster, scene: Scene) -> int:
     """How many are done, by one list."""
     items = penstock.kube.admin.get(penstock.path(scene.kind)).must()["items"]
     conditions = [
-        {one["type"]: one["status"] for one in item.get("status", {}).get("conditions", ())} for item in items
+        {condition["type"]: condition["status"] for condition in item.get("status", {}).get("conditions", ())}
+        for item in items
     ]
     return sum(found.get(scene.done) == "True" for found in conditions)
 

@@ -85,7 +85,7 @@ def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> l
     found = []
     for number, figure in enumerate(ours):
         row = figure.row
-        one: dict[str, Any] = {
+        content: dict[str, Any] = {
             "name": row.name,
             "unit": row.unit,
             "min": figure.min,
@@ -95,14 +95,14 @@ def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> l
             "better": row.better,
         }
         if figure.busy_cores is not None:
-            one["busy_cores"] = round(figure.busy_cores, 2)
+            content["busy_cores"] = round(figure.busy_cores, 2)
         if figure.error:
-            one["error"] = figure.error
+            content["error"] = figure.error
         if others is not None:
             other = others[number]
-            one["beside"] = {"min": other.min, "median": other.median, "max": other.max}
-            one["beside"] |= {"ratio": figure.ratio(other), "best_ratio": figure.best_ratio(other)}
+            content["beside"] = {"min": other.min, "median": other.median, "max": other.max}
+            content["beside"] |= {"ratio": figure.ratio(other), "best_ratio": figure.best_ratio(other)}
             if other.error:
-                one["beside"]["error"] = other.error
-        found.append(one)
+                content["beside"]["error"] = other.error
+        found.append(content)
     return found

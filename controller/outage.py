@@ -64,8 +64,8 @@ class OutageAtStart:
             return
         self._stopping.set()
         _, pending = await asyncio.wait([task], timeout=STOP_S)
-        for one in pending:
-            one.cancel()
+        for unfinished in pending:
+            unfinished.cancel()
         await self._election.stop(STOP_S)
         await self._place.source.stop()
         await self._place.close()

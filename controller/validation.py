@@ -154,9 +154,9 @@ def _granted(world: World, step: Action) -> World:
     return world  # other actions change or remove existing things, and here everything is new
 
 
-def _refused(status: WriteStatus, one: Written) -> list[FileProblem]:
+def _refused(status: WriteStatus, written: Written) -> list[FileProblem]:
     return [
-        FileProblem(one.file, one.line, _field(part.type, part.reason), part.message, "", object=str(one))
+        FileProblem(written.file, written.line, _field(part.type, part.reason), part.message, "", object=str(written))
         for part in status.conditions
         if part.type in _FIELDS and part.status is ConditionStatus.FALSE
     ]

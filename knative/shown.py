@@ -99,9 +99,9 @@ def count(value: float | None) -> str:
     return UNKNOWN if value is None or not math.isfinite(value) else f"{value:,.0f}"
 
 
-def plural(number: int, one: str, many: str = "") -> str:
+def plural(number: int, singular: str, many: str = "") -> str:
     """`1 channel`, `3 channels`."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+    return f"{count(number)} {singular if number == 1 else many or singular + 's'}"
 
 
 def moment(unix_s: float) -> str:

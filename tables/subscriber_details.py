@@ -44,7 +44,8 @@ def details(
     """The details of a subscription, from all fresh records together."""
     uid = subscription.uid
     fresh = sorted(
-        (w for w in workers if uid in w.subscriptions and now - w.time <= fresh_s), key=lambda one: one.worker
+        (worker for worker in workers if uid in worker.subscriptions and now - worker.time <= fresh_s),
+        key=lambda worker: worker.worker,
     )
     reported = [(worker.worker, worker.stats.get(uid, _NOTHING)) for worker in fresh]
     heads = sorted(

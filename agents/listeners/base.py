@@ -120,8 +120,8 @@ def _each(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:
         return calls[0]
 
     def call(*arguments: object) -> None:
-        for one in calls:
-            one(*arguments)
+        for callback in calls:
+            callback(*arguments)
 
     return call
 

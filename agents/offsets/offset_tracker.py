@@ -115,7 +115,7 @@ class OffsetTracker:
         if self.inherited:
             # An offset that an earlier owner settled may be gone from the log now. Then it is never fetched and never
             # popped from `pending`, so it is dropped here.
-            self.settled = {one for one in self.settled if one >= offset}
+            self.settled = {settled for settled in self.settled if settled >= offset}
             self.inherited = offset <= self.inherited_max
 
     def metadata(self) -> str:

@@ -142,8 +142,8 @@ def _rankings(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> Iterable[Ran
         "vertices",
         tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in _ranked_cuts(walks)),
     )
-    reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
-    rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:LISTED_MAX])
+    reach = sorted(walks.reach, key=lambda entry: (-entry.reached, entry.source))
+    rows = (Rank(entry.source, float(entry.reached), f"up to {entry.hops_max} hops") for entry in reach[:LISTED_MAX])
     yield Ranking("reach", "Sources with the largest reach", "vertices", tuple(rows))
 
 
@@ -154,7 +154,7 @@ def _ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
         for id_, cut in walks.articulation_points.items()
         if not id_.startswith(("subscription:", "trigger:"))
     )
-    return nsmallest(LISTED_MAX, some, key=lambda one: (-one[1][1], -one[1][0], one[0]))
+    return nsmallest(LISTED_MAX, some, key=lambda item: (-item[1][1], -item[1][0], item[0]))
 
 
 def _top(rows: Iterable[tuple[str, float]]) -> tuple[Rank, ...]:

@@ -97,7 +97,7 @@ def _compared(run: Topology, partial: bool) -> dict[str, Any]:
 
 
 def _by_id(some: Sequence[Any]) -> dict[str, Any]:
-    return {one.id: one for one in some}
+    return {element.id: element for element in some}
 
 
 def _apart(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:

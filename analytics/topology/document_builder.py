@@ -304,4 +304,4 @@ def _worst(healths: list[Health]) -> Health:
         return Health.FAILED
     if found & {Health.FAILED, Health.DEGRADED}:
         return Health.DEGRADED
-    return next((one for one in (Health.OK, Health.IDLE) if one in found), Health.UNKNOWN)
+    return next((health for health in (Health.OK, Health.IDLE) if health in found), Health.UNKNOWN)

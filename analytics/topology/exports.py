@@ -74,7 +74,10 @@ def mermaid(topology: Topology) -> str:
 
 def _mermaid_text(text: str) -> str:
     """Writes each character that could end a label or begin markup as an entity, with `#` for `&`, as Mermaid needs."""
-    return "".join(one if one.isalnum() or one in " /:.-_" else f"#{ord(one)};" for one in plain(text))
+    return "".join(
+        character if character.isalnum() or character in " /:.-_" else f"#{ord(character)};"
+        for character in plain(text)
+    )
 
 
 def dot(topology: Topology) -> str:
@@ -114,8 +117,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 def rows(topology: Topology, table: str) -> Iterable[list[Any]]:
     """Rows of `vertices`, `edges`, `findings` or `totals`, in the order of COLUMNS: text, numbers and None."""
-    for one in getattr(topology, table):
-        yield [_cell(getattr(one, name)) for name in COLUMNS[table]]
+    for row in getattr(topology, table):
+        yield [_cell(getattr(row, name)) for name in COLUMNS[table]]
 
 
 def _cell(value: object) -> object:

@@ -148,7 +148,7 @@ def windows_of(table: pa.Table) -> list[Window]:
             **{name: row[name] for name in KEYS},
             counts=Counts(*(row[column(name)] for name in NAMES)),
             late=row["late"],
-            latency={one["bucket"]: one["count"] for one in sketch or ()},
+            latency={bucket["bucket"]: bucket["count"] for bucket in sketch or ()},
         )
         for row, sketch in zip(rows, sketches, strict=True)
     ]

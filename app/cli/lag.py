@@ -104,7 +104,7 @@ def lag(
         contract = in_namespace(read_contract(client, instance), where)
         chosen = choose_subscriptions(contract, name or subscription, channel)
         now_s = time.time()
-        found = [one for one in measure(client, chosen, now_s) if one.events or not behind]
+        found = [measured for measured in measure(client, chosen, now_s) if measured.events or not behind]
         return rows(found, _workers(contract.workers, chosen, now_s))
 
     if watch:
@@ -121,23 +121,23 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
     """`seconds` is null if the oldest record was not readable; `behind` is the same for people."""
     return [
         {
-            **_named(one.group_offset),
-            "partition": one.group_offset.partition,
-            "events": one.events,
-            "seconds": None if one.seconds is None else round(one.seconds, 3),
-            "behind": show_duration(one.seconds),
-            "committed": one.group_offset.committed,
-            "end": one.group_offset.end,
-            "state": one.group_offset.state,
-            "channel": kind_and_name(one.group_offset.channel, CHANNEL)[1],
-            "topic": one.group_offset.topic,
-            "group": one.group_offset.group,
-            "start": one.group_offset.start,
-            "settled_above": len(one.group_offset.settled),
-            "attempts": max(one.group_offset.attempts.values(), default=0),
-            "worker": workers.get((one.group_offset.group, one.group_offset.partition), ""),
+            **_named(measured.group_offset),
+            "partition": measured.group_offset.partition,
+            "events": measured.events,
+            "seconds": None if measured.seconds is None else round(measured.seconds, 3),
+            "behind": show_duration(measured.seconds),
+            "committed": measured.group_offset.committed,
+            "end": measured.group_offset.end,
+            "state": measured.group_offset.state,
+            "channel": kind_and_name(measured.group_offset.channel, CHANNEL)[1],
+            "topic": measured.group_offset.topic,
+            "group": measured.group_offset.group,
+            "start": measured.group_offset.start,
+            "settled_above": len(measured.group_offset.settled),
+            "attempts": max(measured.group_offset.attempts.values(), default=0),
+            "worker": workers.get((measured.group_offset.group, measured.group_offset.partition), ""),
         }
-        for one in lags
+        for measured in lags
     ]
 
 

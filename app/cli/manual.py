@@ -51,8 +51,10 @@ def _page(name: str, command: Any) -> Iterator[str]:
         yield from _paragraph(paragraph)
     records = [record for param in command.get_params(context) if (record := param.get_help_record(context))]
     yield from _rows("OPTIONS", records)
-    listed = [one for one in getattr(command, "commands", {}).values() if not one.hidden]
-    yield from _rows("COMMANDS", [(f"{name} {one.name}", one.get_short_help_str(200)) for one in listed])
+    listed = [subcommand for subcommand in getattr(command, "commands", {}).values() if not subcommand.hidden]
+    yield from _rows(
+        "COMMANDS", [(f"{name} {subcommand.name}", subcommand.get_short_help_str(200)) for subcommand in listed]
+    )
     if " " in name:
         yield from (".SH SEE ALSO", f"\\fB{_plain(name.rpartition(' ')[0].replace(' ', '-'))}\\fR(1)")
 

@@ -134,10 +134,10 @@ def former_address(state: Path, resources: Sequence[Resource]) -> str:
     return ""
 
 
-def _address(state: Path, one: Subscription | Trigger) -> str | None:
+def _address(state: Path, resource: Subscription | Trigger) -> str | None:
     """The address in the status of this object; None without a status."""
     try:
-        document = json.loads(status_file(state, one.kind, one.namespace, one.name).read_text("utf-8"))
+        document = json.loads(status_file(state, resource.kind, resource.namespace, resource.name).read_text("utf-8"))
     except FileNotFoundError:
         return None
     status = document["status"]

@@ -186,12 +186,12 @@ def removable_names(contract: Contract) -> list[str]:
     return [record.title for record in removable]
 
 
-def is_named(one: Channel | Subscription, wish: str) -> bool:
+def is_named(resource: Channel | Subscription, wish: str) -> bool:
     """Whether it is NAMESPACE/NAME, KIND/NAMESPACE/NAME or the label `wish`."""
-    name = f"{one.namespace}/{one.name}"
-    return wish in (one.label, name) or wish.lower() in (
-        f"{one.kind}/{name}".lower(),
-        f"{one.kind}/{name}".lower().removeprefix("kafka"),
+    name = f"{resource.namespace}/{resource.name}"
+    return wish in (resource.label, name) or wish.lower() in (
+        f"{resource.kind}/{name}".lower(),
+        f"{resource.kind}/{name}".lower().removeprefix("kafka"),
     )
 
 

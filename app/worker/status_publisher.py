@@ -64,7 +64,7 @@ class StatusPublisher:
         assert parts.supervisor is not None
         self._take_changes()
         self._stats = parts.supervisor.stats()
-        unsupported = {uid: one.status for uid, one in parts.contract.unsupported.items()}
+        unsupported = {uid: subscription.status for uid, subscription in parts.contract.unsupported.items()}
         self._served = {**unsupported, **parts.supervisor.statuses()}
         self._publish()
 

@@ -149,7 +149,7 @@ def _hang_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[
             stage.fill(events)
             stage.until("the last event arrives", process, lambda: delivered() >= events * len(of), poll_s=0.05)
             times = [sink.times(name) for name in others]
-            seconds = max(one.last_s for one in times) - min(one.first_s for one in times)
+            seconds = max(arrivals.last_s for arrivals in times) - min(arrivals.first_s for arrivals in times)
             per_s: float = events * len(others) / seconds
             return per_s
 

@@ -80,10 +80,10 @@ class Offsets:
         if isinstance(to, Shift):
             low = self._with_retries(lambda: self._admin.first_offsets(where))
             high = self._with_retries(lambda: self._admin.end_offsets(where))
-            new = {one: shifted(to, old.get(one[1], -1), low[one], high[one]) for one in where}
+            new = {place: shifted(to, old.get(place[1], -1), low[place], high[place]) for place in where}
         else:
             new = self._with_retries(lambda: self._look_up(where, to))
-        return tuple(Move(one[1], old.get(one[1], -1), new[one]) for one in where)
+        return tuple(Move(place[1], old.get(place[1], -1), new[place]) for place in where)
 
     def move(self, group: str, topic: str, moves: Iterable[Move]) -> None:
         """Commit the new offsets, without metadata: what was settled above the old ones is forgotten."""
@@ -95,7 +95,7 @@ class Offsets:
             return (self._admin.first_offsets if start is Start.EARLIEST else self._admin.end_offsets)(where)
         found = self._admin.offsets_at(where, max(0, start.unix_ms))  # Kafka takes -1 for the end of the log
         # There is none for a time after the last record: such a subscription starts with the next one.
-        return found | self._admin.end_offsets(one for one, offset in found.items() if offset < 0)
+        return found | self._admin.end_offsets(place for place, offset in found.items() if offset < 0)
 
     def _with_retries(self, call: Callable[[], T]) -> T:
         """Call again, with pauses, while the error is temporary and the time limit is not reached."""

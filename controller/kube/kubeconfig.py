@@ -15,11 +15,11 @@ _CONTEXT = "Set --context or PENSTOCK_KUBE_CONTEXT"
 
 def check_kubeconfig(paths: str, context: str = "") -> None:
     """Raises UsageError. `paths`: as in KUBECONFIG, of which one is enough; `context`: "" = the current one."""
-    found = [path for one in paths.split(os.pathsep) if one and os.path.exists(path := os.path.expanduser(one))]
+    found = [path for entry in paths.split(os.pathsep) if entry and os.path.exists(path := os.path.expanduser(entry))]
     if not found:
         raise UsageError(f"There is no kubeconfig {paths}.", _WHICH)
     files = [_read(path) for path in found]
-    names = [str(one["name"]) for content in files for one in _contexts(content)]
+    names = [str(entry["name"]) for content in files for entry in _contexts(content)]
     wanted = context or next((str(file["current-context"]) for file in files if file.get("current-context")), "")
     if wanted in names:
         return
@@ -35,7 +35,7 @@ def not_valid(paths: str, problem: Exception) -> UsageError:
 
 def _contexts(content: dict[str, Any]) -> list[dict[str, Any]]:
     found = content.get("contexts")
-    return [one for one in found if isinstance(one, dict) and "name" in one] if isinstance(found, list) else []
+    return [entry for entry in found if isinstance(entry, dict) and "name" in entry] if isinstance(found, list) else []
 
 
 def _read(path: str) -> dict[str, Any]:

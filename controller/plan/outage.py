@@ -37,7 +37,7 @@ def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], 
     current = live.get("observedGeneration") == generation
     before = {condition.type: condition for condition in conditions_of(live)}
     # A Broker has it only with a Secret of its own.
-    types = [one for one in _PARTS[key[0]] if one in before or one != SECRET_READY]
+    types = [part for part in _PARTS[key[0]] if part in before or part != SECRET_READY]
     parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in types)
     body = {name: value for name, value in live.items() if name not in ("observedGeneration", "conditions")}
     if rows := body.get("subscribers"):

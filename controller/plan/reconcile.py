@@ -145,7 +145,7 @@ def _published_by(actions: Iterable[Action]) -> frozenset[str]:
 
 
 def _sort(world: World, config: ControllerConfig) -> _Sorted:
-    objects = sorted(world.objects, key=lambda one: one.key)
+    objects = sorted(world.objects, key=lambda object_: object_.key)
     config_maps = {
         (object_.resource.namespace, object_.resource.name): object_.resource
         for object_ in objects

@@ -191,7 +191,9 @@ def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) 
     move = MoveOffsets(seek.group, seek.topic, seek.moves)
     # What is committed counts only if it was observed after all workers had stopped: the last commit of a worker that
     # appeared late may have come after ours.
-    if not waits and world.observed.offsets.get(seek.group) == {one.partition: one.new for one in seek.moves}:
+    if not waits and world.observed.offsets.get(seek.group) == {
+        planned.partition: planned.new for planned in seek.moves
+    }:
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now))
     why = "; ".join(waits) or world.failures.get(move.target)
     if not why and seek.group in world.moved:

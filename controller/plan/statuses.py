@@ -80,16 +80,16 @@ def _kafka_secret(plan: ChannelPlan, world: World) -> Iterable[Condition]:
             yield true(SECRET_READY)
 
 
-def left_alone_status(one: Object[Broker] | Object[Trigger], broker: Broker) -> WriteStatus:
+def left_alone_status(subject: Object[Broker] | Object[Trigger], broker: Broker) -> WriteStatus:
     """The status of a Broker that another implementation serves, or of a Trigger of it: nothing is done with it."""
-    who = "it" if isinstance(one.resource, Broker) else f"its broker {broker.name!r}"
+    who = "it" if isinstance(subject.resource, Broker) else f"its broker {broker.name!r}"
     why = (
         f"has the class {broker.class_!r}, not {KAFKA_CLASS!r}"
         if broker.class_
         else f"has no annotation {BROKER_CLASS}"
     )
     left = unknown("Ready", NOT_OUR_CLASS, f"{who} {why}, so Penstock does not serve it")
-    return WriteStatus(*one.key, one.uid, one.generation, (left,), {})
+    return WriteStatus(*subject.key, subject.uid, subject.generation, (left,), {})
 
 
 def unlisted_status(record: Channel | Subscription) -> WriteStatus:

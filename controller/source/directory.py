@@ -260,14 +260,14 @@ def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]
     written: dict[Key, Written] = {}
     problems: list[FileProblem] = []
     for document in documents:
-        one = _read_object(name, document, problems)
-        if one is None:
+        object_ = _read_object(name, document, problems)
+        if object_ is None:
             continue
-        if one.key in written:
-            what = f"{one} is already on line {written[one.key].line} of this file"
+        if object_.key in written:
+            what = f"{object_} is already on line {written[object_.key].line} of this file"
             hint = "remove or rename one of the two"
-            problems.append(FileProblem(name, one.line, "metadata.name", what, hint, object=str(one)))
-        written[one.key] = one
+            problems.append(FileProblem(name, object_.line, "metadata.name", what, hint, object=str(object_)))
+        written[object_.key] = object_
     return list(written.values()), problems
 
 

@@ -111,7 +111,7 @@ class StatusFiles:
 
     def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
         """Remove the files of objects that no longer exist."""
-        keep = {status_file(self._root, one.kind, one.namespace, one.name) for one in alive}
+        keep = {status_file(self._root, record.kind, record.namespace, record.name) for record in alive}
         for kind in API_VERSIONS:
             for path in (self._root / kind).glob("*.json"):
                 if path not in keep:

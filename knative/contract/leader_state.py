@@ -74,7 +74,7 @@ class LeaderState:
 
     def without_removal(self, uid: str) -> LeaderState:
         """The state without this removal."""
-        return replace(self, removals={one: removal for one, removal in self.removals.items() if one != uid})
+        return replace(self, removals={key: removal for key, removal in self.removals.items() if key != uid})
 
     def with_removal(self, removal: Removal) -> LeaderState:
         """The state with one more removal."""
@@ -86,7 +86,7 @@ class LeaderState:
 
     def without_seek(self, id_: str) -> LeaderState:
         """The state without this seek."""
-        return replace(self, seeks={one: seek for one, seek in self.seeks.items() if one != id_})
+        return replace(self, seeks={key: seek for key, seek in self.seeks.items() if key != id_})
 
 
 @dataclass(frozen=True, slots=True)

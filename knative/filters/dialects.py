@@ -98,7 +98,7 @@ def to_json(filter_: Filter) -> dict[str, Any]:
     """The filter as plain values, in the form in which people write it."""
     match filter_:
         case All() | Any_():
-            return {dialect(filter_): [to_json(one) for one in filter_.filters]}
+            return {dialect(filter_): [to_json(nested) for nested in filter_.filters]}
         case Not():
             return {"not": to_json(filter_.filter)}
         case Cesql():
@@ -117,7 +117,7 @@ def from_json(value: Mapping[str, Any]) -> Filter:
     if name in PAIRS and isinstance(content, Mapping):
         return PAIRS[name](tuple((str(key), str(text)) for key, text in content.items()))
     if name in LISTS and isinstance(content, Sequence) and not isinstance(content, str):
-        return LISTS[name](tuple(from_json(one) for one in content))
+        return LISTS[name](tuple(from_json(nested) for nested in content))
     if name == "not" and isinstance(content, Mapping):
         return Not(from_json(content))
     if name == "cesql" and isinstance(content, str):

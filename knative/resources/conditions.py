@@ -85,12 +85,15 @@ def conditions_of(status: object) -> list[Condition]:
     known = {value.value for value in ConditionStatus}
     return [
         Condition(
-            one["type"],
-            ConditionStatus(one["status"]),
-            one.get("reason", ""),
-            one.get("message", ""),
-            one["lastTransitionTime"],
+            condition["type"],
+            ConditionStatus(condition["status"]),
+            condition.get("reason", ""),
+            condition.get("message", ""),
+            condition["lastTransitionTime"],
         )
-        for one in (found if isinstance(found, list) else [])
-        if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
+        for condition in (found if isinstance(found, list) else [])
+        if isinstance(condition, dict)
+        and "type" in condition
+        and condition.get("status") in known
+        and "lastTransitionTime" in condition
     ]

@@ -110,7 +110,7 @@ def _items(reader: ObjectReader, key: str, node: Items) -> list[dict[str, Any]]:
         reader.problem(key, f"has {len(entries)} items", f"write at most {node.most}")
         return []
     found = [read_fields(entry, node.of) for entry in entries]
-    keys = [one[node.key] for one in found if one[node.key]] if node.key else []
+    keys = [fields[node.key] for fields in found if fields[node.key]] if node.key else []
     if len(keys) != len(set(keys)):
         reader.problem(key, f"two entries have the same {node.key}", f"give each entry its own {node.key}")
     return found

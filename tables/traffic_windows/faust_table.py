@@ -73,11 +73,11 @@ class OnePartition(faust.Table[bytes, bytes]):
     async def stored(self, limit_s: float) -> None:
         """Wait until Kafka has every row written so far. Raises the error of a row, or TimeoutError."""
         sent, self.unstored = self.unstored, []
-        for one in sent:
-            one.add_done_callback(_retrieve)
+        for future in sent:
+            future.add_done_callback(_retrieve)
         done, missing = await asyncio.wait(sent, timeout=limit_s) if sent else (set(), set())
-        for one in done:
-            one.result()
+        for future in done:
+            future.result()
         if missing:
             raise TimeoutError(f"{len(missing)} rows were not stored within {limit_s:g} s")
 

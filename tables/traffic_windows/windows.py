@@ -148,7 +148,7 @@ class Seen:
         numbers.add(number)
         if len(numbers) > 2 * _NUMBERS_MAX:
             least = max(numbers) - _NUMBERS_MAX
-            self._senders[by] = {one for one in numbers if one > least}
+            self._senders[by] = {seen for seen in numbers if seen > least}
         return True
 
 

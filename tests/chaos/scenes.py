@@ -233,7 +233,7 @@ WORKERS = (
 
 def _with_triggers(name: str, short: int | None = None) -> Scene:
     """The same with two triggers of a broker."""
-    (scene,) = [one for one in (*KAFKA, *NETWORK, *WORKERS) if one.name == name]
+    (scene,) = [candidate for candidate in (*KAFKA, *NETWORK, *WORKERS) if candidate.name == name]
     return replace(scene, name=f"{name}-with-triggers", short=short, broker=True)
 
 

@@ -81,7 +81,7 @@ class Held:
 def groups(bootstrap: str) -> frozenset[str]:
     """The consumer groups of this Kafka."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return frozenset(one.group_id for one in admin.list_consumer_groups(request_timeout=180).result().valid)
+    return frozenset(group.group_id for group in admin.list_consumer_groups(request_timeout=180).result().valid)
 
 
 def _page(worker: Worker, path: str) -> str:

@@ -82,6 +82,6 @@ def test_brokers_of_other_implementations_are_left_alone(penstock: PenstockInClu
             "ours is published", lambda: penstock.condition("Broker", "ours", "ContractPublished") == ("True", "")
         )
         theirs, of_theirs = penstock.read("Broker", "theirs"), penstock.read("Trigger", "of-theirs")
-        assert [one.get("status") for one in (theirs, of_theirs)] == [None, None]
+        assert [raw.get("status") for raw in (theirs, of_theirs)] == [None, None]
         assert "finalizers" not in theirs["metadata"]
         assert controller.terminate() == 0, controller.tail()

@@ -46,9 +46,9 @@ def test_the_service_of_a_channel_comes_is_kept_and_goes(penstock: PenstockInClu
         penstock.wait("the Service", lambda: leads_to(penstock, "orders") == HOST)
         found = service(penstock, "orders")
         assert found["spec"]["type"] == "ExternalName"
-        assert [one["uid"] for one in found["metadata"]["ownerReferences"]] == [uid]
+        assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [uid]
         name = f"orders-kn-channel.{penstock.namespace}.svc.cluster.local"
-        urls = [one["url"] for one in penstock.read("KafkaChannel", "orders")["status"]["addresses"]]
+        urls = [address["url"] for address in penstock.read("KafkaChannel", "orders")["status"]["addresses"]]
         assert f"http://{name}" in urls
         # What a sender gets who follows that name.
         event = request("/", [*PLAIN, ("ce-id", "one")], b"", host=name)
@@ -81,10 +81,10 @@ def test_a_service_of_somebody_else_stays_and_is_named(penstock: PenstockInClust
             assert service(penstock, channel)["spec"]["selector"] == {"app": "theirs"}
         assert penstock.is_published("taken"), "its other addresses are served"
         messages = {
-            name: one["message"]
+            name: condition["message"]
             for name in names
-            for one in penstock.read("KafkaChannel", name)["status"]["conditions"]
-            if one["type"] == "Addressable"
+            for condition in penstock.read("KafkaChannel", name)["status"]["conditions"]
+            if condition["type"] == "Addressable"
         }
         assert f"the Service {penstock.namespace}/taken-kn-channel cannot be written" in messages["taken"]
         assert "is there already" in messages["taken"]

@@ -25,7 +25,7 @@ RESET = {
 
 
 def _object(kind: str, namespace: str, spec: dict[str, Any] | None) -> dict[str, Any]:
-    api_version = next(one.api_version for one in OURS if one.name == kind)
+    api_version = next(crd.api_version for crd in OURS if crd.name == kind)
     found = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": "one"}}
     return found if spec is None else {**found, "spec": spec}
 
@@ -151,7 +151,7 @@ def test_crds_of_another_implementation_are_not_replaced(with_crds: KubeCluster)
 
 def test_short_names_and_categories_are_served(with_crds: KubeCluster) -> None:
     listed = with_crds.admin.get("/apis/messaging.knative.dev/v1").must()["resources"]
-    names = {one["name"]: (one.get("shortNames"), one.get("categories", [])) for one in listed}
+    names = {resource["name"]: (resource.get("shortNames"), resource.get("categories", [])) for resource in listed}
     assert names["kafkachannels"][0] == ["kch", "kc"]
     assert names["subscriptions"][0] == ["sub"]
     assert "channel" in names["kafkachannels"][1]

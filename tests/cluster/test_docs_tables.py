@@ -56,7 +56,7 @@ OBJECTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 def _shown(row: dict[str, str], kind: str) -> dict[str, str]:
     """A row as `kubectl get` of several kinds shows it, five minutes later."""
-    group = next(one.group for one in OURS if one.name == kind)
+    group = next(crd.group for crd in OURS if crd.name == kind)
     return {**row, "Name": f"{kind.lower()}.{group}/{row['Name']}", "Age": "5m"}
 
 
@@ -65,7 +65,7 @@ def test_tables_in_the_docs_are_those_of_the_api_server(
 ) -> None:
     namespace, paths = make_namespace(), {}
     for kind, name, spec, status in OBJECTS:
-        api_version = next(one.api_version for one in OURS if one.name == kind)
+        api_version = next(crd.api_version for crd in OURS if crd.name == kind)
         document = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}}
         with_crds.admin.create({**document, "spec": spec}).must()
         with_crds.admin.merge(f"{path_of(document)}/status", {"status": status}).must()

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 def said(found: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
     """(type, source, kind and name of where it comes to)."""
-    specs = [one["spec"] for one in found]
+    specs = [event_type["spec"] for event_type in found]
     return {(spec["type"], spec["source"], spec["reference"]["kind"], spec["reference"]["name"]) for spec in specs}
 
 
@@ -60,9 +60,9 @@ def _types_are_listed(penstock: PenstockInCluster, admin: KubeClient, listed: Li
         admin.apply(features("enabled")).must()
         penstock.wait("both types", both)
         uids = {kind: penstock.read(kind, name)["metadata"]["uid"] for _, _, kind, name in wanted}
-        for one in listed(penstock.namespace):
-            (owner,) = one["metadata"]["ownerReferences"]
-            assert owner["uid"] == uids[one["spec"]["reference"]["kind"]]
+        for event_type in listed(penstock.namespace):
+            (owner,) = event_type["metadata"]["ownerReferences"]
+            assert owner["uid"] == uids[event_type["spec"]["reference"]["kind"]]
         # As kubectl and kn print them.
         path = resource_path("eventing.knative.dev/v1beta2", "eventtypes", namespace=penstock.namespace)
         rows = {(row["Type"], row["Source"], row["Reference Name"]) for row in admin.table(path)}
@@ -97,7 +97,7 @@ def test_what_people_declare_is_compared_and_what_was_made_is_not(
 
         def is_made() -> bool:
             send(worker, f"/channels/{penstock.namespace}/orders", "made", count)
-            return {one["spec"]["type"] for one in listed(penstock.namespace)} == {"paid", "made"}
+            return {event_type["spec"]["type"] for event_type in listed(penstock.namespace)} == {"paid", "made"}
 
         penstock.wait("an EventType is made", is_made)
         penstock.wait("the declared one is reported", lambda: declared() == {f"{penstock.namespace}/orders": ("paid",)})

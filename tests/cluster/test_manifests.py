@@ -74,9 +74,9 @@ def _templates(documents: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[
 def test_every_overlay_and_component_is_tried() -> None:
     assert {folder.name for folder in OVERLAYS.iterdir()} == set(WITH)
     listed = {
-        Path(one).name
+        Path(component).name
         for overlay in OVERLAYS.iterdir()
-        for one in yaml.safe_load((overlay / "kustomization.yaml").read_text()).get("components", ())
+        for component in yaml.safe_load((overlay / "kustomization.yaml").read_text()).get("components", ())
     }
     assert {folder.name for folder in COMPONENTS.iterdir()} == listed | {"dispatcher-service"}.union(*WITH.values())
 
@@ -172,7 +172,7 @@ def test_services_of_channels_lead_to_ingress(tmp_path: Path, overlay: str) -> N
         assert port == {"name": "http", "port": 80, "targetPort": 8012}
         assert template["metadata"]["annotations"]["autoscaling.knative.dev/min-scale"] == "1"
     else:
-        ports = {one["name"]: one["containerPort"] for one in template["spec"]["containers"][0]["ports"]}
+        ports = {entry["name"]: entry["containerPort"] for entry in template["spec"]["containers"][0]["ports"]}
         assert (port["port"], ports[port["targetPort"]]) == (80, 8080)
 
 
@@ -188,8 +188,8 @@ def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:
         ]
         assert ours
         for name, spec in ours:
-            volumes = {one["name"]: one for one in spec["volumes"]}
-            mounted = {one["mountPath"]: volumes[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
+            volumes = {volume["name"]: volume for volume in spec["volumes"]}
+            mounted = {mount["mountPath"]: volumes[mount["name"]] for mount in spec["containers"][0]["volumeMounts"]}
             assert mounted[folder]["secret"] == {"secretName": "penstock-kafka"}, f"{overlay}: {name}"
 
 
@@ -206,10 +206,10 @@ def test_the_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> No
         ours = [(name, template["spec"]) for name, template in _templates(workers) if name != "kafka"]
         assert ours
         for name, spec in ours:
-            volumes = {one["name"]: one for one in spec["volumes"]}
-            mounted = {one["mountPath"]: volumes[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
+            volumes = {volume["name"]: volume for volume in spec["volumes"]}
+            mounted = {mount["mountPath"]: volumes[mount["name"]] for mount in spec["containers"][0]["volumeMounts"]}
             (source,) = mounted[root]["projected"]["sources"]
-            found = [(one["key"], *one["path"].rpartition("/")[::2]) for one in source["secret"]["items"]]
+            found = [(item["key"], *item["path"].rpartition("/")[::2]) for item in source["secret"]["items"]]
             assert found, f"{overlay}: {name}"
             for key, reference, file in found:
                 assert (is_reference(reference), key) == (True, file)
@@ -222,10 +222,10 @@ def test_dispatchers_and_nobody_else_read_the_own_token(tmp_path: Path) -> None:
         settings = _settings(documents)
         mounted: set[str] = set()
         for name, template in _templates(documents):
-            secrets = [one.get("secret", {}).get("secretName") for one in template["spec"].get("volumes", ())]
+            secrets = [volume.get("secret", {}).get("secretName") for volume in template["spec"].get("volumes", ())]
             if "penstock-own-token" in secrets:
                 mounted.add(name)
-                mounts = [one["mountPath"] for one in template["spec"]["containers"][0]["volumeMounts"]]
+                mounts = [mount["mountPath"] for mount in template["spec"]["containers"][0]["volumeMounts"]]
                 assert str(Path(settings["PENSTOCK_OWN_TOKEN"].removeprefix("file:")).parent) in mounts
         assert mounted == ({"penstock"} if overlay == "dev" else {"penstock-dispatcher"})
         assert settings["PENSTOCK_INGRESS_URL"]
@@ -301,16 +301,16 @@ def test_monitoring_and_nobody_else_reaches_the_admin_port(overlay: str) -> None
     rules = [
         rule for document in documents if document["kind"] == "NetworkPolicy" for rule in document["spec"]["ingress"]
     ]
-    (rule,) = (one for one in rules if Settings().admin_port in [port["port"] for port in one["ports"]])
+    (rule,) = (item for item in rules if Settings().admin_port in [port["port"] for port in item["ports"]])
     namespaces = [sender["namespaceSelector"]["matchLabels"] for sender in rule["from"]]
     assert namespaces == [{"kubernetes.io/metadata.name": "monitoring"}]
 
 
 def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     """As Kubernetes reads it, with the operators that the manifests use."""
-    for one in selector.get("matchExpressions", ()):
-        there = labels.get(one["key"])
-        if not {"In": there in one.get("values", ()), "Exists": there is not None}[one["operator"]]:
+    for expression in selector.get("matchExpressions", ()):
+        there = labels.get(expression["key"])
+        if not {"In": there in expression.get("values", ()), "Exists": there is not None}[expression["operator"]]:
             return False
     return bool(selector.get("matchLabels", {}).items() <= labels.items())
 
@@ -334,7 +334,7 @@ def test_everything_refers_to_what_is_there(overlay: str) -> None:
     documents = render(OVERLAYS / overlay)
     (settings,) = _names(documents, "ConfigMap")
     accounts = _names(documents, "ServiceAccount")
-    ours = [(name, one) for name, one in _templates(documents) if name != "kafka"]
+    ours = [(name, pod) for name, pod in _templates(documents) if name != "kafka"]
     for name, template in ours:
         (container,) = template["spec"]["containers"]
         # The name ends with a hash, so pods are replaced when the settings change.

@@ -107,7 +107,7 @@ def test_a_ref_to_a_kind_of_somebody_else(penstock: PenstockInCluster) -> None:
     admin.apply(SEQUENCE).must()
     listed = resource_path(FLOWS, "sequences")
     penstock.wait("the kind is served", lambda: admin.get(listed).ok)
-    (aggregated,) = (one for one in rbac() if "aggregationRule" in one)
+    (aggregated,) = (candidate for candidate in rbac() if "aggregationRule" in candidate)
     name = {"name": f"{penstock.name}-addressables"}
     admin.create({**aggregated, "metadata": name}).must()
     subject = {"kind": "ServiceAccount", "namespace": penstock.namespace, "name": "controller"}

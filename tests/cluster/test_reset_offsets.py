@@ -47,7 +47,7 @@ def test_carried_out_once_or_refused(kube: KubeCluster, kafka: EmbeddedKafka, tm
             assert status["group"] == f"kafka.{made['metadata']['uid']}"
             assert status["topic"] == penstock.topic("orders")
             assert status["partitions"] == [{"partition": 0, "oldOffset": EVENTS, "newOffset": 0}]
-            assert {one["status"] for one in status["conditions"]} == {"True"}
+            assert {condition["status"] for condition in status["conditions"]} == {"True"}
             for name, reason in (("nowhere", "SubscriptionNotFound"), ("early", "TimeInFuture")):
                 penstock.wait(f"{name} is refused", lambda n=name: penstock.condition("ResetOffset", n)[0] == "False")  # type: ignore[misc]
                 assert penstock.condition("ResetOffset", name) == ("False", reason)
@@ -56,7 +56,7 @@ def test_carried_out_once_or_refused(kube: KubeCluster, kafka: EmbeddedKafka, tm
             ids = [request.attributes["id"] for request in subscriber.requests("/billing")]
             assert ids == [str(number) for number in range(EVENTS)] * 2
             penstock.wait_ready("Subscription", "billing")
-            (row, *_) = (one for one in kube.admin.table(penstock.path("ResetOffset")) if one["Name"] == "again")
+            (row, *_) = (line for line in kube.admin.table(penstock.path("ResetOffset")) if line["Name"] == "again")
             assert (row["Ref"], row["To"], row["Ready"]) == ("billing", "earliest", "True")
             assert worker.terminate() == 0, worker.tail()
         with penstock.worker() as worker:  # what is over is over

@@ -49,7 +49,9 @@ def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInClus
         penstock.wait("the ghost is named", lambda: penstock.condition("KafkaChannel", "orders") == named)
         status = penstock.read("KafkaChannel", "orders")["status"]
         assert [(row["uid"], row["ready"]) for row in status["subscribers"]] == [(uid, "True")]
-        (said,) = (one["message"] for one in status["conditions"] if one["type"] == "SubscribersReady")
+        (said,) = (
+            condition["message"] for condition in status["conditions"] if condition["type"] == "SubscribersReady"
+        )
         assert "gone (00000000-0000-4000-8000-000000000000)" in said
         target = f"/channels/{penstock.namespace}/orders"
         penstock.wait("an event is stored", lambda: post(worker.port, target, "one").status == 202)
@@ -177,7 +179,8 @@ def test_auto_finds_out_whether_core_is_there_and_says_so(penstock: PenstockInCl
     try:
         api = "/apis/messaging.knative.dev/v1"
         penstock.wait(
-            "the kind is served", lambda: "Channel" in {one["kind"] for one in admin.get(api).must()["resources"]}
+            "the kind is served",
+            lambda: "Channel" in {resource["kind"] for resource in admin.get(api).must()["resources"]},
         )
         with penstock.worker("controller", auto) as controller:
             says_so = "the cluster has Knative's kind Channel, so subscriptions are core"

@@ -126,7 +126,7 @@ async def test_a_trigger_counts_under_a_name_that_no_subscription_has() -> None:
         async with serving(wants, MemoryProduce(), observe, counters=counters) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: partition.tracker.committable == 1)
-            [delta] = [one for one in counters.take(1) if one.subscription]
+            [delta] = [counted for counted in counters.take(1) if counted.subscription]
     assert (delta.namespace, delta.channel, delta.subscription) == ("ns", f"broker:{wants.channel}", "trigger:s")
     assert {key[1] for key in observe.others if key[0] == "delivered"} == {"ns/trigger:s"}
 

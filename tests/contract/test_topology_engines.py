@@ -187,8 +187,8 @@ def test_planted_faults_are_found_and_nothing_else(engine: Engine) -> None:
 
 
 def test_engines_give_one_document(engine: Engine) -> None:
-    def whole(one: Engine) -> bytes:
-        return to_json(build(faulty().inputs(), one)).replace(f"{one.name} engine".encode(), b"engine")
+    def whole(chosen: Engine) -> bytes:
+        return to_json(build(faulty().inputs(), chosen)).replace(f"{chosen.name} engine".encode(), b"engine")
 
     mine = whole(engine).replace(f'"engine":"{engine.name}"'.encode(), b'"engine":""')
     assert mine == whole(LocalEngine()).replace(b'"engine":"local"', b'"engine":""')

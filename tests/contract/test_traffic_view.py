@@ -86,11 +86,11 @@ def test_the_page(loaded: RunningWeb) -> None:
 
 
 def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
-    assert [one["name"] for one in ask(loaded, "?window=1m")[2]["channels"]] == ["ch", "other"]
-    assert [one["name"] for one in ask(loaded, "?window=1m&channel=other&namespace=ns")[2]["channels"]] == ["other"]
+    assert [row["name"] for row in ask(loaded, "?window=1m")[2]["channels"]] == ["ch", "other"]
+    assert [row["name"] for row in ask(loaded, "?window=1m&channel=other&namespace=ns")[2]["channels"]] == ["other"]
     page = ask(loaded, "?last=1&window=1m")[2]
     assert (page["from"], page["to"]) == ("2023-11-14T22:14:00Z", "2023-11-14T22:15:00Z")
-    assert [one["name"] for one in page["channels"]] == ["ch"]
+    assert [row["name"] for row in page["channels"]] == ["ch"]
     assert ask(loaded, "?namespace=nobody")[2]["channels"] == []
 
 
@@ -104,7 +104,7 @@ def test_a_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
         known.apply([Record(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode())])
     known.caught_up()
     with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW)) as web:
-        assert [one["name"] for one in ask(web, f"?channel={channel}")[2]["channels"]] == names
+        assert [row["name"] for row in ask(web, f"?channel={channel}")[2]["channels"]] == names
 
 
 @pytest.mark.parametrize(

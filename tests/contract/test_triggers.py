@@ -163,7 +163,7 @@ async def test_a_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_
             partition, [CheckedDelivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)]
         )
         await until(lambda: partition.tracker.committable == 1)
-        assert [one.topic for one in produce.records] == ["b.dlq"]
+        assert [produced.topic for produced in produce.records] == ["b.dlq"]
 
 
 async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settled() -> None:
@@ -202,7 +202,7 @@ async def test_a_reply_that_cannot_be_stored_makes_the_delivery_retry() -> None:
         await until(lambda: len(server.requests) >= 2)
         produce.failing = None
         await until(lambda: partition.tracker.committable == 1)
-        assert [one.topic for one in produce.records] == ["b"]
+        assert [produced.topic for produced in produce.records] == ["b"]
 
 
 async def test_a_chain_of_replies_that_is_too_long_is_dead_lettered_with_the_reason() -> None:
@@ -274,7 +274,7 @@ async def test_answers_that_are_and_are_not_replies(status: int, headers: list[s
     ):
         partition = feed_types(runner, "a")
         await until(lambda: partition.tracker.committable == 1)
-        assert [one.topic for one in produce.records] == ["b"] * stored
+        assert [produced.topic for produced in produce.records] == ["b"] * stored
         if stored and body.startswith(b"{"):
             assert produce.records[0].value == b'{"a":1.10}'
 

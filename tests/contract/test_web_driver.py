@@ -160,7 +160,7 @@ def test_not_found_not_allowed_and_web_errors(web: RunningWeb) -> None:
     assert ask(web, "GET", "/")[0] == 404, "Faust's index page is off"
     assert ask(web, "HEAD", "/nowhere")[2] == b""
     status, headers, _ = ask(web, "PUT", "/plain", b"")
-    assert (status, {one.strip() for one in headers["allow"].split(",")}) == (405, {"GET", "HEAD"})
+    assert (status, {method.strip() for method in headers["allow"].split(",")}) == (405, {"GET", "HEAD"})
     status, _, body = ask(web, "DELETE", "/items/a/b")
     assert (status, json.loads(body)) == (404, {"error": "no such item"})
 

@@ -69,6 +69,8 @@ def articulation_points(size: int, edges: Edges, values: Sequence[int]) -> Mappi
         if len(pieces) > 1:
             most = max(map(len, pieces))
             found[vertex] = {
-                (len(whole) - most, sum(values[one] for one in whole - piece)) for piece in pieces if len(piece) == most
+                (len(whole) - most, sum(values[member] for member in whole - piece))
+                for piece in pieces
+                if len(piece) == most
             }
     return found

@@ -47,7 +47,7 @@ def test_traffic_job_counts_events_as_its_cron_job_runs_it(
     (container,) = pod["containers"]
     data = tmp_path / "data"
     data.mkdir()
-    env = {one["name"]: one["value"] for one in container["env"]}
+    env = {variable["name"]: variable["value"] for variable in container["env"]}
     env |= {"PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_INSTANCE": installation.name}
     with Container(
         spark_image,

@@ -63,7 +63,10 @@ def test_no_compiler_no_pip_no_spark(worker_image: Image) -> None:
 def test_list_of_contents_is_that_of_the_lock_file(worker_image: Image) -> None:
     listed = json.loads((worker_image.rootfs / "opt" / "penstock" / "sbom.cdx.json").read_text())
     assert listed["bomFormat"] == "CycloneDX"
-    found = {(one["name"].lower().replace("_", "-").replace(".", "-"), one["version"]) for one in listed["components"]}
+    found = {
+        (component["name"].lower().replace("_", "-").replace(".", "-"), component["version"])
+        for component in listed["components"]
+    }
     lines = [
         line.rstrip(" \\") for line in (REPOSITORY / "requirements-otel.lock").read_text().splitlines() if "==" in line
     ]
@@ -166,7 +169,8 @@ def test_controller_reconciles_a_cluster(worker_image: Image, kafka: EmbeddedKaf
         with Container(worker_image, tmp_path, arguments, env, {"/access": access}) as container:
             assert container.wait(LIMIT_S) == 0, container.tail()
         found = kube.admin.get(path_of(channel)).must()
-    assert {one["type"]: one["status"] for one in found["status"]["conditions"]}["TopicReady"] == "True"
+    statuses = {condition["type"]: condition["status"] for condition in found["status"]["conditions"]}
+    assert statuses["TopicReady"] == "True"
     assert reader.ends(kafka.bootstrap, f"knative-messaging-kafka.default.{name}") == {0: 0}
 
 

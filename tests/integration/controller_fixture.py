@@ -117,9 +117,9 @@ class ControllerFixture:
         return read_status(self.state / kind / f"default.{name}.json")
 
     def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
-        for one in self.said(kind, name).get("status", {}).get("conditions", []):
-            if one["type"] == type_:
-                return one["status"], one.get("reason", "")
+        for condition in self.said(kind, name).get("status", {}).get("conditions", []):
+            if condition["type"] == type_:
+                return condition["status"], condition.get("reason", "")
         return "", ""
 
     async def until(self, there: Callable[[], bool], what: str) -> None:

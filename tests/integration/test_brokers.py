@@ -185,9 +185,9 @@ async def test_a_worker_that_does_not_know_filters_serves_what_has_none(plant: C
             )
             assert plant.condition("Trigger", "filtered") == ("False", "WorkerTooOld")
             (subscribed,) = [
-                one["message"]
-                for one in plant.said("Trigger", "filtered")["status"]["conditions"]
-                if one["type"] == "Subscribed"
+                condition["message"]
+                for condition in plant.said("Trigger", "filtered")["status"]["conditions"]
+                if condition["type"] == "Subscribed"
             ]
             assert "needs filter, which this version does not know; update this worker" in subscribed
             code, body = await asyncio.to_thread(older.readiness)

@@ -39,7 +39,7 @@ def looked(kafka_of_file: EmbeddedKafka, topic_name: Callable[[], str]) -> Looke
 def _groups(bootstrap: str) -> set[str]:
     client = AdminClient({"bootstrap.servers": bootstrap})  # kept: without it the answer would never come
     found = client.list_consumer_groups(request_timeout=120).result(180)
-    return {one.group_id for one in found.valid}
+    return {group.group_id for group in found.valid}
 
 
 def test_an_installation_that_is_not_there(looked: Looked) -> None:

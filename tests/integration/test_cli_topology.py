@@ -87,7 +87,7 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
 
     compared = command("--diff", "report/topology.json", "--since", "10s", "-o", "json")
     difference = json.loads(compared.stdout)
-    assert {one["id"] for one in difference["findings_gone"]} >= {"unbalanced:subscription:test/sieve"}
+    assert {gone["id"] for gone in difference["findings_gone"]} >= {"unbalanced:subscription:test/sieve"}
     assert difference["vertices_gone"] == sorted(
         {vertex.id for vertex in found.vertices if vertex.kind in (Kind.SOURCE, Kind.EVENT_TYPE)}
     )

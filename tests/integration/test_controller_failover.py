@@ -186,7 +186,7 @@ async def test_a_leader_that_was_stopped_past_its_session_undoes_nothing(
     async with third:
         await third.until(lambda: third.status.leaders.current not in (None, term), "the third leader")
         await asyncio.sleep(2.0)
-        assert [third.published(one.name) for one in served] == served
+        assert [third.published(record.name) for record in served] == served
         assert third.status.leaders.state() == LeaderState()
 
 

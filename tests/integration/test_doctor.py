@@ -58,7 +58,7 @@ def test_an_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Loo
     (says,) = refused
     assert says == f"{looked.topic}: max.message.bytes is 65536, so Kafka refuses some events that ingress accepts"
     client = AdminClient({"bootstrap.servers": looked.bootstrap})
-    groups = {one.group_id for one in client.list_consumer_groups(request_timeout=60).result(120).valid}
+    groups = {group.group_id for group in client.list_consumer_groups(request_timeout=60).result(120).valid}
     assert doctor_group(looked.instance) not in groups
 
 
@@ -73,12 +73,14 @@ def test_an_installation_that_is_not_there(looked: Looked) -> None:
 def test_what_it_advises_destroys_nothing(looked: Looked) -> None:
     admin = KafkaAdmin({"bootstrap.servers": looked.bootstrap}, 120)
     admin.set_configs(looked.dlq_topic, {"retention.ms": str(90 * 86_400_000)})
-    hints = {one["found"]: one["hint"] for one in _asked(looked)[1]}
+    hints = {finding["found"]: finding["hint"] for finding in _asked(looked)[1]}
     assert not [text for text in hints if "retention.ms is 7776000000" in text]
     assert hints["no controller runs, so changes of resources wait"] == "start the controller of this installation"
     assert hints["no controller has reported yet"] == "start the controller of this installation"
     admin.set_configs(looked.dlq_topic, {"retention.ms": "1000"})
-    ((text, hint),) = [(one["found"], one["hint"]) for one in _asked(looked)[1] if "retention.ms" in one["found"]]
+    ((text, hint),) = [
+        (finding["found"], finding["hint"]) for finding in _asked(looked)[1] if "retention.ms" in finding["found"]
+    ]
     wanted = round(Settings().dlq_retention_s * 1000)
     assert text == f"{looked.dlq_topic}: retention.ms is 1000 instead of {wanted}"
     assert hint.endswith(f"--add-config retention.ms={wanted}")

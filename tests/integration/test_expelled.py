@@ -37,7 +37,7 @@ def expel(kafka: EmbeddedKafka, topic: str, *further: tuple[Trigger, int]) -> Ca
 
     def members() -> dict[str, str]:
         about = admin.describe_consumer_groups([group])[group].result(LIMIT_S)
-        return {one.group_instance_id: one.member_id for one in about.members}
+        return {consumer.group_instance_id: consumer.member_id for consumer in about.members}
 
     ((instance, member),) = members().items()
     done: list[int] = []

@@ -30,7 +30,7 @@ def expelling(kafka: EmbeddedKafka, group: str) -> Callable[[], None]:
     partitions."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     members = admin.describe_consumer_groups([group])[group].result(LIMIT_S).members
-    (member,) = [one for one in members if len(members) == 1 or not one.assignment.topic_partitions]
+    (member,) = [candidate for candidate in members if len(members) == 1 or not candidate.assignment.topic_partitions]
 
     async def leave() -> None:
         client = AIOKafkaClient(bootstrap_servers=kafka.bootstrap)

@@ -100,12 +100,12 @@ def test_answers_that_are_held_arrive_later_and_whole(proxy: TcpProxy) -> None:
 
 
 def test_a_limited_line_is_shared(proxy: TcpProxy) -> None:
-    with _connect(proxy) as one, _connect(proxy) as two:
+    with _connect(proxy) as first, _connect(proxy) as second:
         proxy.limit(64_000)
         began_s = time.monotonic()
-        one.sendall(b"x" * 16_000)
-        assert _echoed(two, b"y" * 16_000) == b"y" * 16_000
-        assert _read(one, 16_000) == b"x" * 16_000
+        first.sendall(b"x" * 16_000)
+        assert _echoed(second, b"y" * 16_000) == b"y" * 16_000
+        assert _read(first, 16_000) == b"x" * 16_000
         assert time.monotonic() - began_s >= 0.5
 
 

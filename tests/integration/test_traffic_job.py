@@ -301,7 +301,7 @@ def test_a_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, 
 
     summary = TrafficJob(spark, plan).run()
 
-    wanted = [one for one in sent.expected() if since_s <= one[0][0] < until_s]
+    wanted = [row for row in sent.expected() if since_s <= row[0][0] < until_s]
     assert shown(read_windows(tmp_path / "span")) == wanted
     assert summary.batches >= 3, "it does not take more memory than a run without end"
     assert summary.records < 300, "only what can be of the range is read"
@@ -316,7 +316,7 @@ def test_a_count_of_a_channel_has_no_other_ones(
 
     TrafficJob(spark, plan).run()
 
-    assert shown(read_windows(tmp_path)) == [one for one in sent.expected() if one[0][3] == "b"]
+    assert shown(read_windows(tmp_path)) == [row for row in sent.expected() if row[0][3] == "b"]
 
 
 def test_too_many_sources_are_summed_without_names(

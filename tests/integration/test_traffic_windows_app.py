@@ -108,8 +108,8 @@ async def test_nothing_is_lost_when_a_start_is_slow(kafka: EmbeddedKafka, monkey
         windows = TrafficWindows(config, Topics(config), lambda _: None)
         windows.start()
         try:
-            for one in range(first, first + number):
-                producer.produce(traffic.topic, encode(delta(one, 1)), key_of(delta(0, 0)))
+            for at_s in range(first, first + number):
+                producer.produce(traffic.topic, encode(delta(at_s, 1)), key_of(delta(0, 0)))
                 await asyncio.to_thread(producer.flush, LIMIT_S)
                 await asyncio.sleep(0.05)
             async with asyncio.timeout(LIMIT_S):

@@ -115,7 +115,7 @@ def _check_alerts(prometheus: Prometheus, worker: Worker, send: Callable[[], Non
     }
 
     # At first there are others: the controller counts dead letters every 30 s.
-    prometheus.wait_alerts(expected, send, lambda one: one[0] not in OF_BUSY_MACHINES)
+    prometheus.wait_alerts(expected, send, lambda alert: alert[0] not in OF_BUSY_MACHINES)
     for rule in prometheus.rules():
         assert (rule["health"], rule.get("lastError")) == ("ok", None), rule["name"]
         for name in set(re.findall(r"\b(?:penstock|process)_\w+", rule["query"])) - MAY_BE_EMPTY.keys():

@@ -47,7 +47,7 @@ def _wait_alerts(
     beside: Set[Alert] = frozenset(),
 ) -> None:
     """Until these of NAMES are there, and no others; those `beside` them may be."""
-    prometheus.wait_alerts(wanted, meanwhile, lambda one: one[0] in NAMES and one not in beside)
+    prometheus.wait_alerts(wanted, meanwhile, lambda alert: alert[0] in NAMES and alert not in beside)
 
 
 def test_faults_are_found_and_their_ends_too(broker: KafkaCluster, tmp_path: Path) -> None:
@@ -62,12 +62,12 @@ def test_faults_are_found_and_their_ends_too(broker: KafkaCluster, tmp_path: Pat
             channel.worker("ingress", controller=False) as ingress,
             channel.worker("dispatcher", controller=False) as dispatcher,
         ):
-            for one in (controller, ingress, dispatcher):
-                one.wait_ready()
+            for process in (controller, ingress, dispatcher):
+                process.wait_ready()
             channel.wait_subscribers(ingress, 1)
             beside.wait_triggers(["two"])
             targets: list[tuple[str, dict[str, str]]] = [
-                (f"127.0.0.1:{one.admin_port}", {}) for one in (controller, ingress, dispatcher)
+                (f"127.0.0.1:{process.admin_port}", {}) for process in (controller, ingress, dispatcher)
             ]
             with Prometheus(tmp_path / "prometheus", targets) as prometheus:
                 prometheus.wait_ready()

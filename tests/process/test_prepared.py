@@ -41,21 +41,21 @@ def test_a_command_says_the_same(arguments: list[str], more: dict[str, str]) -> 
 
 
 def test_it_is_a_process_of_its_own(tmp_path: Path) -> None:
-    with prepared(True), SinkProcess(tmp_path / "one") as one, SinkProcess(tmp_path / "two") as two:
-        assert isinstance(one.process, Prepared)
-        assert isinstance(two.process, Prepared)
-        here = [Path(f"/proc/{each.process.pid}") for each in (one, two)]
+    with prepared(True), SinkProcess(tmp_path / "one") as first, SinkProcess(tmp_path / "two") as second:
+        assert isinstance(first.process, Prepared)
+        assert isinstance(second.process, Prepared)
+        here = [Path(f"/proc/{each.process.pid}") for each in (first, second)]
         assert [(each / "cwd").resolve() for each in here] == [tmp_path / "one", tmp_path / "two"]
-        assert one.running
+        assert first.running
         with pytest.raises(subprocess.TimeoutExpired):
-            one.process.wait(0.01)
-        one.kill()
-        assert (one.running, one.process.returncode) == (False, -signal.SIGKILL)
-        assert two.running
-        opened = open_files(two.process.pid).values()
+            first.process.wait(0.01)
+        first.kill()
+        assert (first.running, first.process.returncode) == (False, -signal.SIGKILL)
+        assert second.running
+        opened = open_files(second.process.pid).values()
         assert opened
         assert not any("one" in file for file in opened), opened
-        assert two.terminate() == 0
+        assert second.terminate() == 0
 
 
 _STARTS_AND_DIES = """

@@ -11,13 +11,13 @@ from app.cli.commands import Listed
 def commands_of(group: Any) -> dict[str, Any]:
     """Name -> command, imported; empty when `group` is a single command."""
     found = getattr(group, "commands", {})
-    return {name: one.load() if isinstance(one, Listed) else one for name, one in found.items()}
+    return {name: command.load() if isinstance(command, Listed) else command for name, command in found.items()}
 
 
 def listed_in(group: Any) -> Iterator[tuple[str, Listed]]:
     """Name and entry of all that is listed under `group`, at any depth."""
-    for name, one in getattr(group, "commands", {}).items():
-        if isinstance(one, Listed):
-            yield name, one
+    for name, listed in getattr(group, "commands", {}).items():
+        if isinstance(listed, Listed):
+            yield name, listed
     for command in commands_of(group).values():
         yield from listed_in(command)

@@ -193,9 +193,9 @@ def _config(
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # more than that is not ours to give
     process["rlimits"] = [{"type": "RLIMIT_NOFILE", "hard": hard, "soft": min(hard, 1024)}]
     config["root"] = {"path": str(image.rootfs), "readonly": True}
-    linux["namespaces"] = [one for one in linux["namespaces"] if one["type"] != "network"]
+    linux["namespaces"] = [namespace for namespace in linux["namespaces"] if namespace["type"] != "network"]
     linux["resources"]["memory"] = {"limit": memory_bytes, "swap": memory_bytes}
-    config["mounts"] = [one for one in config["mounts"] if not one["destination"].startswith("/sys")]
+    config["mounts"] = [mount for mount in config["mounts"] if not mount["destination"].startswith("/sys")]
     config["mounts"].append(_TMP)
     return config
 

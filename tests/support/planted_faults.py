@@ -72,7 +72,7 @@ class World:
         namespace, name = split(label)
         gone = Channel("gone", 1, *split(channel), "topic.gone", "topic.gone.dlq", 1)
         of = _named(self.channels, channel) or gone
-        one = Subscription(
+        record = Subscription(
             uid=f"uid-{kind}-{namespace}-{name}",
             generation=1,
             namespace=namespace,
@@ -90,9 +90,9 @@ class World:
             kind=kind,
             filter=filter_,
         )
-        self.subscriptions.append(one)
+        self.subscriptions.append(record)
         if state is not None:
-            self.states[one.uid] = state
+            self.states[record.uid] = state
         return self
 
     def address(self, label: str) -> str:
@@ -178,8 +178,12 @@ def split(label: str) -> tuple[str, str]:
 def _named(some: Iterable[T], label: str) -> T | None:
     """The one with this unique name, else the first with this name."""
     namespace, name = split(label)
-    found = [one for one in some if one.namespace == namespace and name in (one.name, one.unique_name)]
-    return min(found, key=lambda one: one.unique_name != name, default=None)
+    found = [
+        candidate
+        for candidate in some
+        if candidate.namespace == namespace and name in (candidate.name, candidate.unique_name)
+    ]
+    return min(found, key=lambda candidate: candidate.unique_name != name, default=None)
 
 
 def healthy() -> World:

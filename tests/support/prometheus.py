@@ -83,7 +83,7 @@ class Prometheus(Child):
             "scrape_configs": [
                 {
                     "job_name": "penstock",
-                    "static_configs": [{"targets": [one], "labels": dict(labels)} for one, labels in targets],
+                    "static_configs": [{"targets": [target], "labels": dict(labels)} for target, labels in targets],
                 }
             ],
         }
@@ -113,7 +113,7 @@ class Prometheus(Child):
     def alerts(self) -> set[Alert]:
         """Name and subscription ("" = none) of all alerts, pending or firing."""
         return {
-            (rule["name"], one["labels"].get("subscription", "")) for rule in self.rules() for one in rule["alerts"]
+            (rule["name"], alert["labels"].get("subscription", "")) for rule in self.rules() for alert in rule["alerts"]
         }
 
     def wait_alerts(

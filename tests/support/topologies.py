@@ -149,8 +149,8 @@ def quickstart() -> Topology:
     good = make.add(Kind.SUBSCRIBER, "", "http://127.0.0.1:8090/good")
     picky = make.add(Kind.SUBSCRIBER, "", "http://127.0.0.1:8090/picky", Health.DEGRADED)
     make.route("default", channel, "good", good, 12.5)
-    one = make.route("default", channel, "picky", picky, 11.25, failures=3_375, health=Health.DEGRADED)
-    make.join(Flow.DEAD_LETTERS, one, make.add(Kind.DLQ, "default", "quickstart"), 1.25, health=Health.DEGRADED)
+    route = make.route("default", channel, "picky", picky, 11.25, failures=3_375, health=Health.DEGRADED)
+    make.join(Flow.DEAD_LETTERS, route, make.add(Kind.DLQ, "default", "quickstart"), 1.25, health=Health.DEGRADED)
     return make.topology()
 
 
@@ -182,14 +182,16 @@ def _orders(make: Maker) -> str:
         make.join(Flow.PUBLISHES, source, orders, (420.0, 133.7, 8.2)[number])
     make.join(Flow.PUBLISHES, web[0], broker, 55.0)
     price = make.add(Kind.SUBSCRIBER, "", "http://pricing.orders.svc/price")
-    one = make.route("orders", orders, "pricing", price, 561.9)
-    make.join(Flow.REPLIES, one, priced, 561.9)
-    two = make.route("orders", orders, "fraud-check", make.add(Kind.SUBSCRIBER, "", "http://fraud.orders.svc/"), 561.9)
-    make.join(Flow.REPLIES, two, make.add(Kind.REPLY_TARGET, "", "http://audit.example.com/replies"), 3.1)
+    pricing = make.route("orders", orders, "pricing", price, 561.9)
+    make.join(Flow.REPLIES, pricing, priced, 561.9)
+    fraud_check = make.route(
+        "orders", orders, "fraud-check", make.add(Kind.SUBSCRIBER, "", "http://fraud.orders.svc/"), 561.9
+    )
+    make.join(Flow.REPLIES, fraud_check, make.add(Kind.REPLY_TARGET, "", "http://audit.example.com/replies"), 3.1)
     loop = make.route("orders", priced, "reprice", make.add(Kind.SUBSCRIBER, "", "http://reprice.orders.svc/"), 561.9)
     make.join(Flow.REPLIES, loop, orders, 14.0, health=Health.DEGRADED)
     dlq = make.add(Kind.DLQ, "orders", "incoming", Health.IDLE)
-    for subscription in (one, two):
+    for subscription in (pricing, fraud_check):
         make.join(Flow.DEAD_LETTERS, subscription, dlq, 0.0)
     for name in ("vip", "returns"):
         trigger = make.add(Kind.TRIGGER, "orders", name)
@@ -246,9 +248,9 @@ def _shop_findings(make: Maker) -> None:
         "The last answer was 403.",
     )
     copies = [f"subscription:analytics/{name}" for name in ("warehouse", "warehouse-copy")]
-    for one in (lost, *copies, "subscription:analytics/sessions", "subscription:analytics/revenue"):
-        title = f"{one.removeprefix('subscription:')} has no dead letter sink"
-        make.find("no-dead-letters", warning, title, [one], "After 5 retries its events are gone.")
+    for subscription in (lost, *copies, "subscription:analytics/sessions", "subscription:analytics/revenue"):
+        title = f"{subscription.removeprefix('subscription:')} has no dead letter sink"
+        make.find("no-dead-letters", warning, title, [subscription], "After 5 retries its events are gone.")
     make.find(
         "double-delivery",
         warning,
@@ -281,15 +283,29 @@ def large(vertices: int, seed: int = 5, namespaces: int = 60) -> Topology:
             bad = chance.random() < 0.02
             uri = make.add(Kind.SUBSCRIBER, "", f"http://s{number}.{namespace}.svc/c{len(channels)}")
             health = Health.FAILED if bad else Health.OK if rate else Health.IDLE
-            one = make.route(namespace, channel, f"c{len(channels)}-s{number}", uri, rate, health=health)
+            subscription = make.route(namespace, channel, f"c{len(channels)}-s{number}", uri, rate, health=health)
             if bad:
-                make.find("failing", Severity.CRITICAL, f"{one} delivers nothing", [one, uri], "Every attempt failed.")
+                make.find(
+                    "failing",
+                    Severity.CRITICAL,
+                    f"{subscription} delivers nothing",
+                    [subscription, uri],
+                    "Every attempt failed.",
+                )
             if chance.random() < 0.2:
-                make.join(Flow.REPLIES, one, chance.choice(channels), rate / 2)
+                make.join(Flow.REPLIES, subscription, chance.choice(channels), rate / 2)
             if chance.random() < 0.3:
-                make.join(Flow.DEAD_LETTERS, one, make.add(Kind.DLQ, namespace, f"channel-{len(channels)}"), 0.0)
+                make.join(
+                    Flow.DEAD_LETTERS, subscription, make.add(Kind.DLQ, namespace, f"channel-{len(channels)}"), 0.0
+                )
             elif chance.random() < 0.3:
-                make.find("no-dead-letters", Severity.WARNING, f"{one} has no dead letter sink", [one], "None is set.")
+                make.find(
+                    "no-dead-letters",
+                    Severity.WARNING,
+                    f"{subscription} has no dead letter sink",
+                    [subscription],
+                    "None is set.",
+                )
     while len(make.vertices) < vertices:
         make.add(Kind.CHANNEL, "attic", f"orphan-{len(make.vertices)}", Health.IDLE)
     return make.topology()

@@ -139,6 +139,6 @@ def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_
         )
         for window in sorted(
             windows,
-            key=lambda one: (one.start, one.kind, one.namespace, one.channel, one.subscription, one.type, one.source),
+            key=lambda row: (row.start, row.kind, row.namespace, row.channel, row.subscription, row.type, row.source),
         )
     ]

@@ -76,8 +76,8 @@ class World:
     def condition(self, kind: str, name: str, type_: str) -> tuple[str, str, str]:
         """Status, reason and message."""
         found = self.brokers[OWN].status(kind, name).get("status", {}).get("conditions", ())
-        one: dict[str, str] = next((one for one in found if one["type"] == type_), {})
-        return one.get("status", ""), one.get("reason", ""), one.get("message", "")
+        condition: dict[str, str] = next((raw for raw in found if raw["type"] == type_), {})
+        return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
 
     def wait_conditions(self, reason: str, fix: str) -> None:
         """Until Broker and Trigger say why they are not served, and how to mend it."""
@@ -102,7 +102,7 @@ class World:
         for name, broker in self.brokers.items():
             broker.wait_settled([name], LIMIT_S)
             found = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
-            assert [one for one in found if one.startswith(f"{name}-")] == self.load.accepted.get(name, [])
+            assert [id_ for id_ in found if id_.startswith(f"{name}-")] == self.load.accepted.get(name, [])
         assert self.worker.process.poll() is None
 
     def check_hidden(self, *hidden: str) -> None:
@@ -115,7 +115,7 @@ class World:
         for topic in (topic for topic in self.kafka.topics() if broker.name in topic):
             for record in reader.records(self.kafka.direct, topic):
                 texts += [part for part in (record.key(), record.value(), repr(record.headers()).encode()) if part]
-        assert not any(one.encode() in text for one in hidden for text in texts)
+        assert not any(secret.encode() in text for secret in hidden for text in texts)
         assert f"{NAMESPACE}/kafka".encode() in b"".join(texts), "the reference is not a secret"
 
 

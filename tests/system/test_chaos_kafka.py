@@ -13,6 +13,6 @@ from tests.support.kafka_cluster import KafkaCluster
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize("scene", [one for one in KAFKA if one.short is not None], ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", [scene for scene in KAFKA if scene.short is not None], ids=lambda scene: scene.name)
 def test_nothing_is_lost_or_overtaken(scene: Scene, cluster: KafkaCluster, tmp_path: Path) -> None:
     run_short(scene, cluster, tmp_path)

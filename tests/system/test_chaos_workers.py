@@ -17,7 +17,7 @@ pytestmark = pytest.mark.system
 
 
 @pytest.mark.parametrize(
-    "scene", [one for one in (*WORKERS, *TRIGGERS) if one.short is not None], ids=lambda scene: scene.name
+    "scene", [scene for scene in (*WORKERS, *TRIGGERS) if scene.short is not None], ids=lambda scene: scene.name
 )
 def test_nothing_is_lost_or_overtaken(scene: Scene, proxied: KafkaCluster, tmp_path: Path) -> None:
     run_short(scene, proxied, tmp_path)

@@ -22,9 +22,9 @@ REPLY = ("ce-specversion: 1.0", "ce-id: the-reply", "ce-source: /answer", "ce-ty
 
 
 def _ready(installation: Installation, name: str) -> tuple[str, str]:
-    for one in installation.status("Subscription", name).get("status", {}).get("conditions", []):
-        if one["type"] == "Ready":
-            return one["status"], one.get("reason", "")
+    for condition in installation.status("Subscription", name).get("status", {}).get("conditions", []):
+        if condition["type"] == "Ready":
+            return condition["status"], condition.get("reason", "")
     return "", ""
 
 

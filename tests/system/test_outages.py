@@ -182,7 +182,10 @@ def test_a_bad_file_keeps_the_last_good_state(running: Running) -> None:
 
         def reported() -> bool:
             found = json.loads(problems.read_text())["problems"] if problems.exists() else []
-            return any(one["file"] == path.name and one["line"] > 0 and one["what"] and one["hint"] for one in found)
+            return any(
+                problem["file"] == path.name and problem["line"] > 0 and problem["what"] and problem["hint"]
+                for problem in found
+            )
 
         wait_until(f"the problem of {bad[-40:]!r} is reported", reported, LIMIT_S)
         assert post(worker.port, _target(installation), f"e{number}").status == 202
@@ -252,7 +255,7 @@ def test_subscriptions_come_and_go(running: Running) -> None:
     admin = AdminClient({"bootstrap.servers": installation.bootstrap})
 
     def groups() -> set[str]:
-        return {one.group_id for one in admin.list_consumer_groups(request_timeout=120).result(180).valid}
+        return {listed.group_id for listed in admin.list_consumer_groups(request_timeout=120).result(180).valid}
 
     assert group in groups()
     installation.resources.write(two)

@@ -94,7 +94,7 @@ class Chained:
             return 0
 
     def arrived(self, path: str) -> set[str]:
-        return {one.attributes["id"] for one in self.subscriber.requests(path)}
+        return {request.attributes["id"] for request in self.subscriber.requests(path)}
 
     def wait_arrived(self, what: str, at_stock: set[str], at_notes: set[str]) -> None:
         def both() -> bool:
@@ -186,10 +186,13 @@ def test_with_it_they_arrive_and_nobody_else_gets_the_token(chained: Chained) ->
         _ready(chained, worker)
         assert chained.post("second") == 202
         chained.wait_arrived("all are at the other channels", {"second", "reply"}, {"first", "second"})
-        dead = [one.attributes.get("knativeerrorcode") for one in chained.subscriber.requests("/keeper")]
+        dead = [request.attributes.get("knativeerrorcode") for request in chained.subscriber.requests("/keeper")]
         wait_until(
             "the dead letter is there too",
-            lambda: "400" in [one.attributes.get("knativeerrorcode") for one in chained.subscriber.requests("/keeper")],
+            lambda: (
+                "400"
+                in [request.attributes.get("knativeerrorcode") for request in chained.subscriber.requests("/keeper")]
+            ),
             LIMIT_S,
         )
         assert set(dead) <= {None, "400"}
@@ -203,9 +206,9 @@ def test_with_it_they_arrive_and_nobody_else_gets_the_token(chained: Chained) ->
     assert "delivered" in log
     for path in ("/enrich", "/dying", "/foreign", "/keeper", "/reader"):
         assert chained.subscriber.requests(path), path
-        for one in chained.subscriber.requests(path):
-            assert one.header("authorization") is None, path
-            _clean(chained, path, repr(one))
+        for request in chained.subscriber.requests(path):
+            assert request.header("authorization") is None, path
+            _clean(chained, path, repr(request))
     _clean(chained, "output", "\n".join([shown, log, wide, *pages]))
     _nothing_is_stored(chained)
 

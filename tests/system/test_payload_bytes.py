@@ -56,7 +56,9 @@ class Running:
         found: list[Request] = []
 
         def came() -> bool:
-            found[:] = [one for one in self.subscriber.requests("/echo") if one.attributes["id"] == event_id]
+            found[:] = [
+                received for received in self.subscriber.requests("/echo") if received.attributes["id"] == event_id
+            ]
             return bool(found)
 
         wait_until(f"{event_id} is delivered", came, LIMIT_S)
@@ -342,7 +344,7 @@ def test_what_kafka_refuses_as_too_large_is_413(running: Running) -> None:
         LIMIT_S,
     )
     assert len(running.delivered("taken").body) == 300_000
-    came = {one.attributes["id"] for one in running.subscriber.requests("/echo")}
+    came = {received.attributes["id"] for received in running.subscriber.requests("/echo")}
     assert not {event_id for event_id, status in statuses.items() if status == 413} & came
 
 

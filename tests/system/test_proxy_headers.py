@@ -51,10 +51,10 @@ def test_headers_of_proxies_reach_neither_records_nor_subscribers(kafka: Embedde
             paths = {"/json": 2, "/replying": 2, "/answers": 1, "/failing": 4}
             got = {path: subscriber.requests(path) for path in paths}
             assert {path: len(requests) for path, requests in got.items()} == paths
-            assert [one.attributes["id"] for one in got["/answers"]] == ["reply"]
-            assert [one.attributes for one in got["/json"]] == [{}, {}], "these are structured"
-            for one in (one for requests in got.values() for one in requests):
-                _has_none(one.pairs)
+            assert [delivered.attributes["id"] for delivered in got["/answers"]] == ["reply"]
+            assert [delivered.attributes for delivered in got["/json"]] == [{}, {}], "these are structured"
+            for delivered in (delivered for requests in got.values() for delivered in requests):
+                _has_none(delivered.pairs)
             stored = list(reader.records(installation.bootstrap, installation.resources.topic))
             letters = list(reader.records(installation.bootstrap, installation.resources.dlq_topic))
             assert [reader.header(message, "ce_id") for message in stored] == ["structured", "binary"]

@@ -80,7 +80,7 @@ def test_events_pass_and_credentials_stay_hidden(
         env = {"PENSTOCK_KAFKA": way.listener, "PENSTOCK_KAFKA_SECRET": str(way.secret)}
         broker = Installation(secured.direct, tmp_path, env=env, is_broker=True, partitions=2)
         subscriber = stack.enter_context(ScriptedSubscriber())
-        broker.write(Wanted(one, subscriber.script(f"/{one}", says(200))) for one in ("one", "two"))
+        broker.write(Wanted(name, subscriber.script(f"/{name}", says(200))) for name in ("one", "two"))
         worker = stack.enter_context(broker.worker())
         worker.wait_ready()
         broker.wait_triggers(["one", "two"], LIMIT_S)
@@ -88,8 +88,8 @@ def test_events_pass_and_credentials_stay_hidden(
             assert post(worker.port, broker.resources.path, f"e{number}", b"x").status == 202
         broker.wait_settled(["one", "two"], LIMIT_S)
         expected = sorted(f"e{number}" for number in range(EVENTS))
-        for one in ("one", "two"):
-            assert sorted(request.attributes["id"] for request in subscriber.requests(f"/{one}")) == expected
+        for name in ("one", "two"):
+            assert sorted(request.attributes["id"] for request in subscriber.requests(f"/{name}")) == expected
         assert {row["events"] for row in penstock(broker, "lag")[0]} == {0}
         _wait_for_traffic(broker)
         shown = [line for command in ("doctor", "config show") for line in run(broker, "app.cli", *command.split())]

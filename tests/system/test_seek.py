@@ -215,4 +215,7 @@ def _reset(installation: Installation, name: str, to: str, ref: str) -> None:
 
 def _ready(installation: Installation, name: str) -> tuple[str, str]:
     found = installation.status("ResetOffset", name).get("status", {}).get("conditions", [])
-    return next(((one["status"], one.get("reason", "")) for one in found if one["type"] == "Ready"), ("", ""))
+    return next(
+        ((condition["status"], condition.get("reason", "")) for condition in found if condition["type"] == "Ready"),
+        ("", ""),
+    )

@@ -40,7 +40,7 @@ def _topic_id(admin: KafkaAdmin, topic: str) -> str:
 
 def _conditions(installation: Installation, name: str) -> dict[str, str]:
     found: list[dict[str, Any]] = installation.status("Subscription", name)["status"]["conditions"]
-    return {one["type"]: one.get("reason", "") for one in found}
+    return {condition["type"]: condition.get("reason", "") for condition in found}
 
 
 def test_a_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: EmbeddedKafka, tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ def sums(worker: Worker, installation: Installation, query: str) -> dict[str, Co
     found: dict[str, Counter[str]] = {}
     for channel in page(worker, query).get("channels", []):
         assert (channel["namespace"], channel["name"]) == (NAMESPACE, installation.resources.channel)
-        rows = {"": channel["windows"], **{one["name"]: one["windows"] for one in channel["subscriptions"]}}
+        rows = {
+            "": channel["windows"],
+            **{subscription["name"]: subscription["windows"] for subscription in channel["subscriptions"]},
+        }
         for name, windows in rows.items():
             total = found.setdefault(name, Counter())
             for window in windows:

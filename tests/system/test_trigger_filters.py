@@ -55,7 +55,7 @@ def received(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> 
             _post_all(worker, broker)
             broker.wait_settled(names, LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
-        yield [sorted(one.attributes["id"] for one in subscriber.requests(f"/{name}")) for name in names]
+        yield [sorted(delivered.attributes["id"] for delivered in subscriber.requests(f"/{name}")) for name in names]
 
 
 def _post_all(worker: Worker, broker: Installation) -> None:
@@ -72,7 +72,7 @@ def test_a_trigger_gets_exactly_what_its_filter_lets_pass(received: list[list[st
 
 
 def test_the_table_has_rows_of_every_kind() -> None:
-    dialects = {dialect for row in ROWS for one in row.spec.get("filters", ()) for dialect in one}
+    dialects = {dialect for row in ROWS for filter_ in row.spec.get("filters", ()) for dialect in filter_}
     assert dialects == {"exact", "prefix", "suffix", "all", "any", "not", "cesql"}
     assert len(ROWS) >= 60
     assert all(row.names <= EVENTS.keys() for row in ROWS)

@@ -145,8 +145,8 @@ def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
             worker.wait_ready()
             installation.wait_subscribers(worker, len(wanted), LIMIT_S)
             broker.wait_triggers([*(trigger.name for trigger in triggers), "t-replying"])
-            for one in (installation, broker):
-                assert post(worker.port, one.resources.path, "e", b"{}").status == 202
+            for target in (installation, broker):
+                assert post(worker.port, target.resources.path, "e", b"{}").status == 202
             installation.wait_settled(
                 [subscription.name for subscription in wanted if subscription.name != "stuck"], LIMIT_S
             )

@@ -56,7 +56,7 @@ def test_actions_are_pinned_by_their_commits() -> None:
 
 def test_ci_has_the_go_that_the_api_server_of_the_tests_is_built_with() -> None:
     workflow: Any = yaml.safe_load(_text(".github/workflows/ci.yml"))
-    (step,) = (one for one in workflow["jobs"]["all"]["steps"] if "setup-go" in one.get("uses", ""))
+    (step,) = (candidate for candidate in workflow["jobs"]["all"]["steps"] if "setup-go" in candidate.get("uses", ""))
     least = ".".join(map(str, GO_LEAST))
     assert step["with"]["go-version"] == least
     assert (_REPOSITORY / step["with"]["cache-dependency-path"]).is_file()

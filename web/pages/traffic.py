@@ -77,10 +77,10 @@ def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[s
             {"namespace": line.namespace, "name": line.channel, "windows": [], "subscriptions": []},
         )
         if line.subscription:
-            rows = [_settled(start, one) for start, one in sorted(line.windows.items())]
+            rows = [_settled(start, counts) for start, counts in sorted(line.windows.items())]
             channel["subscriptions"].append({"name": line.subscription, "windows": rows})
         else:
-            channel["windows"] = [_accepted(start, one) for start, one in sorted(line.windows.items())]
+            channel["windows"] = [_accepted(start, counts) for start, counts in sorted(line.windows.items())]
     return {
         "window": window,
         "windowSeconds": size,

@@ -37,7 +37,7 @@ def _distinct(found: Iterable[list[str]]) -> list[tuple[str, ...]]:
             # A cycle is found from each of its channels. Turned to begin at its smallest id, all of these are equal.
             turn = cycle.index(min(cycle))
             distinct.setdefault((*cycle[turn:], *cycle[:turn]))
-    return sorted(distinct, key=lambda one: (len(one), one))[:LISTED_MAX]
+    return sorted(distinct, key=lambda members: (len(members), members))[:LISTED_MAX]
 
 
 def _way(start: str, end: str, ways: Mapping[str, Iterable[str]], inside: frozenset[str]) -> list[str]:

@@ -62,8 +62,8 @@ def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) 
         if consumer.target not in facts.channels:
             at[consumer.target].append(consumer)
     # Only destinations with subscriptions of several channels need a walk.
-    shared = {target: some for target, some in at.items() if len({one.channel for one in some}) > 1}
-    wanted = {one.channel for some in shared.values() for one in some}
+    shared = {target: some for target, some in at.items() if len({subscription.channel for subscription in some}) > 1}
+    wanted = {subscription.channel for some in shared.values() for subscription in some}
     forwards = {
         (consumer.channel, consumer.target) for consumer in facts.consumers if consumer.target in facts.channels
     }

@@ -205,7 +205,7 @@ def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: flo
     base = np.where(outside, into / window_s if window_s else 1.0, 0.0)
     value = engine.influence(graph, base)
     found = [(id_, float(value[numbered.places[id_]])) for id_ in facts.channels]
-    return tuple(sorted(found, key=lambda one: (-round(one[1], 9), one[0])))
+    return tuple(sorted(found, key=lambda pair: (-round(pair[1], 9), pair[0])))
 
 
 def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:

@@ -290,14 +290,15 @@ def _topology(row: Mapping[str, Any]) -> Topology:
         window=_make(Window, row["window"]),
         tier=Tier(row["tier"]),
         method=tuple(row["method"]),
-        vertices=tuple(_vertex(one) for one in row["vertices"]),
-        edges=tuple(_make(Edge, one, kind=Flow(one["kind"]), health=Health(one["health"])) for one in row["edges"]),
-        findings=tuple(_finding(one) for one in row["findings"]),
+        vertices=tuple(_vertex(vertex) for vertex in row["vertices"]),
+        edges=tuple(_make(Edge, edge, kind=Flow(edge["kind"]), health=Health(edge["health"])) for edge in row["edges"]),
+        findings=tuple(_finding(finding) for finding in row["findings"]),
         rankings=tuple(
-            _make(Ranking, one, rows=tuple(_make(Rank, rank) for rank in one["rows"])) for one in row["rankings"]
+            _make(Ranking, ranking, rows=tuple(_make(Rank, rank) for rank in ranking["rows"]))
+            for ranking in row["rankings"]
         ),
-        reach=tuple(_make(Reach, one) for one in row["reach"]),
-        islands=tuple(_make(Island, one, members=tuple(one["members"])) for one in row["islands"]),
+        reach=tuple(_make(Reach, reach) for reach in row["reach"]),
+        islands=tuple(_make(Island, island, members=tuple(island["members"])) for island in row["islands"]),
         totals=tuple(_make(Totals, part) for part in row["totals"]),
     )
 

@@ -129,7 +129,7 @@ def assets() -> Assets:
     early = _escaped(in_scope(_EARLY_SCRIPT))
     script = _escaped(map_script(_ASSETS / "tables.js", _ASSETS / "main.js"))
     vendored = tuple(_escaped(path.read_text("utf-8")) for path in VENDORED)
-    hashes = " ".join(_hash(one) for one in (early, *vendored, script))
+    hashes = " ".join(_hash(text) for text in (early, *vendored, script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"

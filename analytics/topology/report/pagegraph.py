@@ -148,11 +148,11 @@ def _homes(topology: Topology) -> dict[str, str]:
     homes = {vertex.id: vertex.namespace for vertex in topology.vertices}
     near: dict[str, str] = {}
     for edge in topology.edges:
-        one, other = homes.get(edge.source), homes.get(edge.target)
-        if one == "" and other:
-            if near.setdefault(edge.source, other) != other:
+        source_home, target_home = homes.get(edge.source), homes.get(edge.target)
+        if source_home == "" and target_home:
+            if near.setdefault(edge.source, target_home) != target_home:
                 near[edge.source] = ""
-        elif other == "" and one and near.setdefault(edge.target, one) != one:
+        elif target_home == "" and source_home and near.setdefault(edge.target, source_home) != source_home:
             near[edge.target] = ""
     for vertex in topology.vertices:
         if not vertex.namespace:
@@ -278,8 +278,8 @@ def _added(line: Line | None, key: tuple[int, int, str], edge: Edge) -> Line:
     )
 
 
-def _plus(one: N | None, other: N | None) -> N | None:
-    return other if one is None else one if other is None else one + other
+def _plus(left: N | None, right: N | None) -> N | None:
+    return right if left is None else left if right is None else left + right
 
 
 def _on_loops(topology: Topology) -> frozenset[str]:

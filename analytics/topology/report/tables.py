@@ -76,7 +76,9 @@ class Table:
 
 def tables(topology: Topology, graph: PageGraph, difference: Difference | None = None) -> list[Table]:
     """All tables, in the order of the page. `difference`: to an earlier run."""
-    labels = {one: (graph.items[place].label, graph.items[place].anchor) for one, place in graph.places.items()}
+    labels = {
+        vertex_id: (graph.items[place].label, graph.items[place].anchor) for vertex_id, place in graph.places.items()
+    }
     return [
         *([] if difference is None else [_changes(difference, labels)]),
         _vertices(graph),
@@ -261,19 +263,19 @@ def _ranking(ranking: Ranking, labels: Mapping[str, tuple[str, str]]) -> Table:
     )
 
 
-def _vertex_link(one: str, labels: Mapping[str, tuple[str, str]]) -> Cell:
-    label, link = labels.get(one, (words.visible(one), ""))
+def _vertex_link(vertex_id: str, labels: Mapping[str, tuple[str, str]]) -> Cell:
+    label, link = labels.get(vertex_id, (words.visible(vertex_id), ""))
     return Cell(label, link=link)
 
 
 def _names(ids: Iterable[str], size: int, labels: Mapping[str, tuple[str, str]]) -> Cell:
-    shown = [words.visible(labels.get(one, (one, ""))[0], 60) for one in _first(ids)]
+    shown = [words.visible(labels.get(vertex_id, (vertex_id, ""))[0], 60) for vertex_id in _first(ids)]
     more = f" and {words.count(size - len(shown))} more" if size > len(shown) else ""
     return Cell(", ".join(shown) + more)
 
 
 def _first(ids: Iterable[str]) -> Sequence[str]:
-    return [one for _, one in zip(range(6), ids, strict=False)]
+    return [vertex_id for _, vertex_id in zip(range(6), ids, strict=False)]
 
 
 def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:

@@ -206,7 +206,7 @@ def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
         finally:
             stack.stop()
     subscriber = f"http://{LOOPBACK}:{subscriber_port}"
-    return topology, frozenset(one.format(subscriber=subscriber) for one in PLANTED)
+    return topology, frozenset(planted.format(subscriber=subscriber) for planted in PLANTED)
 
 
 def main() -> int:

@@ -100,11 +100,11 @@ def query(
     else:
         # A deleted subscription has dead letters too, so its name need not be in the contract.
         own = tuple(
-            one.dlq_topic
-            for one in contract.subscriptions
-            if subscription in (one.label, f"{one.namespace}/{one.name}")
+            record.dlq_topic
+            for record in contract.subscriptions
+            if subscription in (record.label, f"{record.namespace}/{record.name}")
         )
-        topics = own or tuple(one.dlq_topic for one in contract.channels)
+        topics = own or tuple(record.dlq_topic for record in contract.channels)
     if subscription:
         _check_known(client, contract, topics, subscription)
     return DeadLetterQuery(client, contract, instance, topics, selection)

@@ -86,7 +86,7 @@ class JobOptions:
 
     def settings(self) -> dict[str, str]:
         """`conf` as names and values. Raises UsageError."""
-        pairs = [one.partition("=") for one in self.conf]
+        pairs = [setting.partition("=") for setting in self.conf]
         for name, equals, _ in pairs:
             if not equals or not name.startswith("spark."):
                 raise UsageError(f"--conf {name!r} is not a Spark setting.", "Write spark.NAME=VALUE.")

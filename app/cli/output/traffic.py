@@ -149,7 +149,7 @@ def show_rates(rates: Sequence[Rate], output: Format) -> None:
             "lag": rate.lag,
             "tier": "offsets (estimate)",
         }
-        for rate in sorted(rates, key=lambda one: (-one.events, one.owner, one.subscription))
+        for rate in sorted(rates, key=lambda estimate: (-estimate.events, estimate.owner, estimate.subscription))
     ]
     if output is Format.JSON:
         print_json(rows)

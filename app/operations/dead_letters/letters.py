@@ -141,7 +141,7 @@ def group(letters: Iterable[tuple[DeadLetter, bool]]) -> list[Group]:
     for letter, redriven in letters:
         key = (letter.subscription, letter.reason)
         groups[key] = (groups.get(key) or Group(*key)).plus(letter, redriven)
-    return sorted(groups.values(), key=lambda one: (-one.count, one.subscription, one.reason))
+    return sorted(groups.values(), key=lambda entry: (-entry.count, entry.subscription, entry.reason))
 
 
 def owner(letter: DeadLetter, subscriptions: Iterable[Subscription]) -> Subscription | None:

@@ -109,8 +109,8 @@ async def _denied(api: ApiServer, wanted: Sequence[tuple[Access, str]]) -> list[
             answer = await api.request("POST", _REVIEWS, None, access.review(namespace))
             return bool((answer.get("status") or {}).get("allowed"))
 
-    answers = await asyncio.gather(*(allowed(*one) for one in wanted))
-    return [one for one, yes in zip(wanted, answers, strict=True) if not yes]
+    answers = await asyncio.gather(*(allowed(*pair) for pair in wanted))
+    return [pair for pair, yes in zip(wanted, answers, strict=True) if not yes]
 
 
 async def _user(api: ApiServer) -> str:

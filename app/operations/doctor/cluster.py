@@ -160,9 +160,9 @@ def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None
 
 def _is_served(kind: Kind, facts: ClusterFacts) -> bool:
     return any(
-        one.get("name") == kind.plural
+        resource.get("name") == kind.plural
         for version in kind.versions
-        for one in (facts.served.get(f"{kind.group}/{version}") or {}).get("resources") or ()
+        for resource in (facts.served.get(f"{kind.group}/{version}") or {}).get("resources") or ()
     )
 
 
@@ -172,7 +172,11 @@ def same_schema(kind: Kind, there: Mapping[str, Any]) -> bool:
 
 
 def _schemas(definition: Mapping[str, Any]) -> dict[str, object]:
-    return {one["name"]: one["schema"]["openAPIV3Schema"] for one in definition["spec"]["versions"] if one["served"]}
+    return {
+        version["name"]: version["schema"]["openAPIV3Schema"]
+        for version in definition["spec"]["versions"]
+        if version["served"]
+    }
 
 
 def _is_ours(there: Mapping[str, Any]) -> bool:

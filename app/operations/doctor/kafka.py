@@ -69,4 +69,4 @@ def clock_of(facts: KafkaFacts) -> Iterable[Answer]:
 
 def on_this_machine(bootstrap: str) -> bool:
     """Whether all of these brokers have loopback addresses."""
-    return all(is_loopback(split_address(one.strip())[0]) for one in bootstrap.split(","))
+    return all(is_loopback(split_address(server.strip())[0]) for server in bootstrap.split(","))

@@ -34,8 +34,8 @@ async def _export(settings: Settings, context: str, namespaces: Sequence[str]) -
         objects: dict[str, list[Json]] = {}
         for kind in set(KINDS) - {"ConfigMap"}:
             # The items of a list do not say what they are.
-            listed = [one for namespace in namespaces for one in await _list(api, path_of(kind, namespace))]
-            objects[kind] = [{**one, "kind": kind} for one in listed]
+            listed = [raw for namespace in namespaces for raw in await _list(api, path_of(kind, namespace))]
+            objects[kind] = [{**raw, "kind": kind} for raw in listed]
         core = settings.subscriptions == "core" or (settings.subscriptions == "auto" and await _has_core(api))
         missing = []
         objects["ConfigMap"] = []

@@ -110,12 +110,12 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
             found.append(_exported(kind, raw, there, core, entry.channel if entry else ""))
         except _CannotBeExported as problem:
             left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
-    for (namespace, uid), one in entries.items():
+    for (namespace, uid), leftover in entries.items():
         why = (
-            f"the Subscription is deleted. Knative's core left its entry (uid {uid}) in KafkaChannel {one.channel}, "
-            "and the entry is not served"
+            f"the Subscription is deleted. Knative's core left its entry (uid {uid}) in KafkaChannel "
+            f"{leftover.channel}, and the entry is not served"
         )
-        left_out.append(LeftOut("Subscription", namespace, one.name, why, others=True))
+        left_out.append(LeftOut("Subscription", namespace, leftover.name, why, others=True))
     return Export(tuple(found), tuple(left_out))
 
 

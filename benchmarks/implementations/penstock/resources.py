@@ -68,7 +68,7 @@ def published(state: Path, kind: str, name: str, condition: str) -> bool:
     if not path.exists():
         return False
     conditions = json.loads(path.read_text())["status"]["conditions"]
-    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+    return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
 
 
 def publish(
@@ -80,7 +80,7 @@ def publish(
     with Worker("controller", kafka, folder, resources, {**env, "PENSTOCK_TRAFFIC": "false"}) as worker:
 
         def done() -> bool:
-            return all(published(state, *one) for one in wanted)
+            return all(published(state, *resource) for resource in wanted)
 
         wait_until("the controller has published everything", lambda: done() or not worker.running, _LIMIT_S)
         if not done():

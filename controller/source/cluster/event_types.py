@@ -97,18 +97,18 @@ def received(record: Record) -> Received | None:
     return Received((kind, delta.namespace, name), delta.type, delta.source)
 
 
-def event_type(one: Received, owner: Known) -> Raw:
+def event_type(event: Received, owner: Known) -> Raw:
     """The EventType to create."""
-    namespace, name = one.name
-    kind, _, channel = one.owner
+    namespace, name = event.name
+    kind, _, channel = event.owner
     there = {"apiVersion": API_VERSIONS[kind], "kind": kind, "name": channel}
     spec: dict[str, Any] = {
-        "type": one.type,
+        "type": event.type,
         "reference": {**there, "namespace": namespace},
         "description": "Created by Penstock, because an event of this type was received",
     }
-    if one.source and _SOURCE.fullmatch(one.source):
-        spec["source"] = one.source
+    if event.source and _SOURCE.fullmatch(event.source):
+        spec["source"] = event.source
     metadata = {
         "namespace": namespace,
         "name": name,
@@ -120,7 +120,7 @@ def event_type(one: Received, owner: Known) -> Raw:
 
 def owner_of(raw: Raw) -> str:
     """The uid of the channel or Broker that an EventType belongs to; "" = of none."""
-    return next((str(one.get("uid")) for one in metadata_of(raw).get("ownerReferences") or ()), "")
+    return next((str(owner.get("uid")) for owner in metadata_of(raw).get("ownerReferences") or ()), "")
 
 
 def _trim_features(raw: Raw) -> Raw:
@@ -221,7 +221,7 @@ class EventTypes:
                 news, is_gone = True, is_gone or name not in store.objects
         if news:
             every = (raw["declared"] for store in stores for raw in store.objects.values())
-            self.declared = by_channel(one for one in every if one is not None)
+            self.declared = by_channel(listed for listed in every if listed is not None)
         if is_gone and self._full:
             there = self._counts()
             self._full = {key: uid for key, uid in self._full.items() if there[uid] >= COMBINATIONS_MAX}
@@ -251,13 +251,13 @@ class EventTypes:
             self._new.clear()
             return
         stores = self._watches.stores(self._lists)
-        for one in filter(None, map(received, records)):
-            here = "" in self._namespaces or one.name[0] in self._namespaces
-            if not here or one.owner in self._full or any(one.name in store.objects for store in stores):
+        for event in filter(None, map(received, records)):
+            here = "" in self._namespaces or event.name[0] in self._namespaces
+            if not here or event.owner in self._full or any(event.name in store.objects for store in stores):
                 continue
-            types = self._new.setdefault(one.owner, _Waiting()).types
+            types = self._new.setdefault(event.owner, _Waiting()).types
             if len(types) < COMBINATIONS_MAX:
-                types[one.name] = one
+                types[event.name] = event
 
     async def write(self, find: Callable[[Key], Known | None]) -> bool:
         """Create what is new, a part of it if there is much. `find`: the channel or Broker, if it is served. Returns

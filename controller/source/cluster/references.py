@@ -54,9 +54,9 @@ def group_path(api_version: str) -> str:
 
 def find_kind(listed: Mapping[str, Any], api_version: str, kind: str) -> ApiKind | None:
     """The kind in an answer of the discovery API; None = the server does not have it."""
-    for one in listed.get("resources") or ():
-        if one.get("kind") == kind and "/" not in str(one.get("name", "/")):
-            return ApiKind(api_version, kind, str(one["name"]), bool(one.get("namespaced")))
+    for resource in listed.get("resources") or ():
+        if resource.get("kind") == kind and "/" not in str(resource.get("name", "/")):
+            return ApiKind(api_version, kind, str(resource["name"]), bool(resource.get("namespaced")))
     return None
 
 

@@ -73,7 +73,7 @@ def plan_service(channel: Known, live: Raw | None, host: str) -> ServiceWrite | 
 
 def is_of_channel(live: Raw, channel: Known) -> bool:
     """Whether the channel owns this Service."""
-    return any(one.get("uid") == channel.uid for one in metadata_of(live).get("ownerReferences") or ())
+    return any(owner.get("uid") == channel.uid for owner in metadata_of(live).get("ownerReferences") or ())
 
 
 def trim_service(raw: Raw) -> Raw:

@@ -131,12 +131,12 @@ class ObjectStore:
         self.objects, self.version, self.synced, self._page = {}, "", True, None
 
 
-def newer(one: str, other: str) -> bool:
-    """Whether version `one` is newer than `other`. Versions are decimal numbers; one that is not counts as newer than
+def newer(left: str, right: str) -> bool:
+    """Whether version `left` is newer than `right`. Versions are decimal numbers; one that is not counts as newer than
     any other text, because to drop a change is worse than to apply one twice."""
-    if one.isdecimal() and other.isdecimal():
-        return int(one) > int(other)
-    return one != other
+    if left.isdecimal() and right.isdecimal():
+        return int(left) > int(right)
+    return left != right
 
 
 def _is_known(before: Raw | None, after: Raw | None) -> bool:

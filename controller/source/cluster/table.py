@@ -134,10 +134,10 @@ class Table:
         row = self.rows[uid]
         before, row.known = row.known, known
         found = {uid}
-        for one in (before, known):
-            if one is not None and one.kind == "Broker":
-                found |= self._triggers.get(name_of(one.raw), set())
-            if one is not None and one.kind == "Subscription" and (before is None or known is None):
+        for state in (before, known):
+            if state is not None and state.kind == "Broker":
+                found |= self._triggers.get(name_of(state.raw), set())
+            if state is not None and state.kind == "Subscription" and (before is None or known is None):
                 for channel in self._listing.get(uid, ()):  # it has a ghost less, or one more
                     self.rows[channel].seen = False
                     found.add(channel)

@@ -255,7 +255,7 @@ class KafkaAdmin:
         """The ids of all consumer groups."""
         asked = self._client.list_consumer_groups(request_timeout=self._limit_s)
         found = self._answer(asked, "listing the consumer groups", "Describe on its groups")
-        return sorted(one.group_id for one in found.valid)
+        return sorted(group.group_id for group in found.valid)
 
     # -- answers
 
@@ -289,7 +289,7 @@ class KafkaAdmin:
 
 
 def _topic_info(name: str, about: Any) -> TopicInfo:
-    partitions = sorted(about.partitions, key=lambda one: one.id)
+    partitions = sorted(about.partitions, key=lambda partition: partition.id)
     return TopicInfo(
         name,
         topic_id(about.topic_id),

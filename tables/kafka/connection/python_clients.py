@@ -106,5 +106,5 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
     def extensions(self) -> dict[str, str]:
         """`name=value,name=value` of the settings."""
-        pairs = (one.partition("=") for one in self._extensions.split(",") if one.strip())
+        pairs = (pair.partition("=") for pair in self._extensions.split(",") if pair.strip())
         return {name.strip(): value.strip() for name, _, value in pairs}

@@ -53,7 +53,7 @@ class Answer:
     def causes(self) -> tuple[tuple[str, str], ...]:
         """(field, message) of each thing that is wrong with a refused object."""
         details = self.body.get("details") or {} if isinstance(self.body, Mapping) else {}
-        return tuple((one.get("field", ""), one.get("message", "")) for one in details.get("causes") or ())
+        return tuple((cause.get("field", ""), cause.get("message", "")) for cause in details.get("causes") or ())
 
     def must(self) -> Any:
         """The object. Raises Failed if the request was refused."""
@@ -139,7 +139,9 @@ class KubeClient:
         """What `kubectl get` prints: the rows with their columns."""
         table = self.request("GET", path, accept=_TABLE).must()
         # kubectl shows columns of priority 0 without `-o wide`.
-        names = [(index, one["name"]) for index, one in enumerate(table["columnDefinitions"]) if not one["priority"]]
+        names = [
+            (index, column["name"]) for index, column in enumerate(table["columnDefinitions"]) if not column["priority"]
+        ]
         return [
             {name: "" if row["cells"][index] is None else str(row["cells"][index]) for index, name in names}
             for row in table["rows"] or ()

@@ -52,7 +52,9 @@ def rbac() -> list[dict[str, Any]]:
 
 def controller_role(kind: str) -> dict[str, Any]:
     """The controller's "ClusterRole", or its "Role" in its own namespace."""
-    return next(one for one in rbac() if (one["kind"], one["metadata"]["name"]) == (kind, CONTROLLER))
+    return next(
+        document for document in rbac() if (document["kind"], document["metadata"]["name"]) == (kind, CONTROLLER)
+    )
 
 
 def channel_services_role() -> list[dict[str, Any]]:
@@ -77,7 +79,7 @@ def install(kube: KubeCluster, *files: Path) -> None:
 def served(kube: KubeCluster, crd: dict[str, Any]) -> bool:
     """Whether the API server serves all versions of a kind."""
     status = kube.admin.get(path_of(crd)).must().get("status") or {}
-    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     spec = crd["spec"]
     paths = [f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}" for version in spec["versions"]]
     return conditions.get("Established") == "True" and all(kube.admin.get(path).ok for path in paths)

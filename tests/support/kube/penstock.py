@@ -123,8 +123,8 @@ class PenstockInCluster:
 
     def path(self, kind: str, name: str = "") -> str:
         """Where objects of one of our kinds are."""
-        one = next(one for one in OURS if one.name == kind)
-        return resource_path(f"{one.group}/{one.versions[0]}", one.plural, namespace=self.namespace, name=name)
+        crd = next(crd for crd in OURS if crd.name == kind)
+        return resource_path(f"{crd.group}/{crd.versions[0]}", crd.plural, namespace=self.namespace, name=name)
 
     def read(self, kind: str, name: str) -> Json:
         """The object; {} if there is none."""
@@ -145,9 +145,9 @@ class PenstockInCluster:
         status = found.get("status", {})
         if status.get("observedGeneration") != found.get("metadata", {}).get("generation"):
             return "", ""
-        for one in status.get("conditions", []):
-            if one["type"] == type_:
-                return one["status"], one.get("reason", "")
+        for condition in status.get("conditions", []):
+            if condition["type"] == type_:
+                return condition["status"], condition.get("reason", "")
         return "", ""
 
     def is_published(self, name: str, kind: str = "KafkaChannel") -> bool:
@@ -175,4 +175,4 @@ class PenstockInCluster:
         path = resource_path("events.k8s.io/v1", "events", namespace=self.namespace)
         items = self.kube.admin.get(path).must()["items"]
         mine = [item for item in items if (item["regarding"]["kind"], item["regarding"]["name"]) == (kind, name)]
-        return [(one["type"], one["reason"]) for one in sorted(mine, key=lambda one: one["eventTime"])]
+        return [(event["type"], event["reason"]) for event in sorted(mine, key=lambda event: event["eventTime"])]

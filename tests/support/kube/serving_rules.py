@@ -45,7 +45,7 @@ def _of_scale(annotations: Mapping[str, str]) -> Iterator[str]:
     for name in annotations:
         if name.startswith(_AUTOSCALING) and not isinstance(annotations[name], str):
             yield f"{name} is not a text"
-    least, most = (int(annotations.get(f"{_AUTOSCALING}{one}", "0")) for one in ("min-scale", "max-scale"))
+    least, most = (int(annotations.get(f"{_AUTOSCALING}{bound}", "0")) for bound in ("min-scale", "max-scale"))
     if least < 0 or most < 0 or (most and least > most):
         yield f"min-scale {least} and max-scale {most} contradict each other"
     target = float(annotations.get(f"{_AUTOSCALING}target", "1"))
@@ -64,7 +64,7 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "there is not exactly one container"
         return
     container = spec["containers"][0]
-    volumes = {one["name"]: one for one in spec.get("volumes", ())}
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
     yield from _of_volumes(container.get("volumeMounts", ()), volumes)
     yield from _of_container(container)
 
@@ -117,7 +117,7 @@ def _of_ports(ports: Any) -> Iterator[str]:
 def _of_probe(name: str, probe: Mapping[str, Any] | None, port: Mapping[str, Any]) -> Iterator[str]:
     if probe is None:
         return
-    kinds = [one for one in _PROBES if one in probe]
+    kinds = [kind for kind in _PROBES if kind in probe]
     if len(kinds) != 1:
         yield f"{name} is not of exactly one kind"
         return

@@ -174,13 +174,13 @@ class Kafka:
         decided = reconcile(self.look(*objects, **more), self.config)
         return {action.name: action for action in decided if isinstance(action, WriteStatus)}
 
-    def status(self, one: AnyObject, *others: AnyObject, **more: Any) -> WriteStatus:
+    def status(self, subject: AnyObject, *others: AnyObject, **more: Any) -> WriteStatus:
         """The status of the first of these objects."""
-        decided = reconcile(self.look(one, *others, **more), self.config)
+        decided = reconcile(self.look(subject, *others, **more), self.config)
         (found,) = (
             action
             for action in decided
-            if isinstance(action, WriteStatus) and (action.kind, action.namespace, action.name) == one.key
+            if isinstance(action, WriteStatus) and (action.kind, action.namespace, action.name) == subject.key
         )
         return found
 
@@ -210,7 +210,7 @@ class Kafka:
         elif isinstance(action, RememberSeek):
             self.world = replace(world, seeks={**world.seeks, action.seek.id: action.seek})
         elif isinstance(action, ForgetSeek):
-            self.world = replace(world, seeks={id_: one for id_, one in world.seeks.items() if id_ != action.id})
+            self.world = replace(world, seeks={id_: entry for id_, entry in world.seeks.items() if id_ != action.id})
         elif isinstance(action, FindOffsets):
             moves = tuple(self._move(action, partition) for partition in range(action.partitions))
             seek = replace(in_phase(action.seek, SeekPhase.MOVING, world.now), moves=moves)
@@ -250,8 +250,8 @@ def _publish(world: World, action: Action) -> World:
     if isinstance(action, Retract):
         return replace(
             world,
-            channels={uid: one for uid, one in world.channels.items() if uid != action.uid},
-            subscriptions={uid: one for uid, one in world.subscriptions.items() if uid != action.uid},
+            channels={uid: entry for uid, entry in world.channels.items() if uid != action.uid},
+            subscriptions={uid: entry for uid, entry in world.subscriptions.items() if uid != action.uid},
         )
     if isinstance(action, Remember):
         return replace(world, removals={**world.removals, action.removal.uid: action.removal})
@@ -268,19 +268,21 @@ def names_of(actions: Sequence[Action]) -> list[str]:
 
 def condition(status: WriteStatus, type_: str = "Ready") -> tuple[ConditionStatus, str]:
     """(status, reason) of one condition."""
-    found = next(one for one in status.conditions if one.type == type_)
+    found = next(part for part in status.conditions if part.type == type_)
     return found.status, found.reason
 
 
 def message(status: WriteStatus, type_: str = "Ready") -> str:
     """The sentence of one condition."""
-    return next(one.message for one in status.conditions if one.type == type_)
+    return next(part.message for part in status.conditions if part.type == type_)
 
 
 def serving(*subscriptions: records.Subscription, time: float = NOW) -> dict[str, records.WorkerStatus]:
     """One worker that owns every partition of these."""
     rows = {
-        one.uid: records.WorkerSubscription(one.generation, tuple(range(one.partitions)), records.WorkerState.RUNNING)
-        for one in subscriptions
+        object_.uid: records.WorkerSubscription(
+            object_.generation, tuple(range(object_.partitions)), records.WorkerState.RUNNING
+        )
+        for object_ in subscriptions
     }
     return {"w": records.WorkerStatus("w", time, "all", rows)}

@@ -197,7 +197,12 @@ SEEK = SeekRequest("one", "Trigger", "ns", "audit", "latest", 1.0)
 @pytest.mark.parametrize("request_", [REMOVAL, SEEK])
 @pytest.mark.parametrize(
     "then",
-    [None, b"junk", b'{"schema": 99}', *(encode_request(one)[1] for one in (REMOVAL, SEEK, RemovalRequest("b", 1.0)))],
+    [
+        None,
+        b"junk",
+        b'{"schema": 99}',
+        *(encode_request(change)[1] for change in (REMOVAL, SEEK, RemovalRequest("b", 1.0))),
+    ],
 )
 def test_a_request_is_kept_under_its_own_key_until_another_record_replaces_it(
     request_: RemovalRequest | SeekRequest, then: bytes | None

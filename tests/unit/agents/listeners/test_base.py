@@ -75,5 +75,5 @@ def test_several_are_called_in_order() -> None:
     assert heard == [(name, "delivered", "u", 202, 0.1, 2.0) for name in ("one", "two", "three")]
     heard.clear()
     hooks.settled(DELIVERY, SETTLEMENT, 2.0, 3)
-    one, two, three = ((name, Settled.FILTERED, 2.0, 3) for name in ("one", "two", "three"))
-    assert heard == [one, "end", two, three]
+    first, second, third = ((name, Settled.FILTERED, 2.0, 3) for name in ("one", "two", "three"))
+    assert heard == [first, "end", second, third]

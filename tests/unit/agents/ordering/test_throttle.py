@@ -112,10 +112,10 @@ def test_the_next_tick_is_within_the_bounds_and_near_the_last(starts: float, bus
 
 @given(numbers, parts, parts, lates, lates)
 def test_more_work_and_later_ticks_never_mean_more_starts(
-    starts: float, one: float, other: float, one_s: float, other_s: float
+    starts: float, left: float, right: float, left_s: float, right_s: float
 ) -> None:
-    less, more = sorted((one, other))
-    early_s, late_s = sorted((one_s, other_s))
+    less, more = sorted((left, right))
+    early_s, late_s = sorted((left_s, right_s))
     assert adapted(starts, more, late_s) <= adapted(starts, less, early_s)
 
 
@@ -211,8 +211,8 @@ def test_who_succeeds_again_is_as_all_others() -> None:
 )
 def test_who_is_failing(pattern: str, part: float) -> None:
     found, seen = 0, []
-    for one in pattern * 100:
-        found = score(found, one == ".")
+    for outcome in pattern * 100:
+        found = score(found, outcome == ".")
         seen.append(found >= FAILING)
     later = seen[len(seen) // 2 :]
     assert part <= sum(later) / len(later) <= (1.0 if part else 0.0)

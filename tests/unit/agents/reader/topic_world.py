@@ -68,8 +68,8 @@ class Groups:
         return dict.fromkeys(numbers, self.found[group])
 
     async def commit_now(self, group: str, wanted: Any, claim: Any, label: str) -> set[int]:
-        for one in wanted:
-            self.found[group] = GroupOffset(one.offset, one.metadata)
+        for commit in wanted:
+            self.found[group] = GroupOffset(commit.offset, commit.metadata)
         return set()
 
     def begin_commit(self, group: str, wanted: Any, claim: Claim, done: Any) -> None:

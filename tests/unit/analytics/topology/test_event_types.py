@@ -252,9 +252,9 @@ def test_events_of_a_subscription_go_on_downstream() -> None:
 def test_a_name_is_that_of_a_type_only_if_nothing_else_has_it() -> None:
     topology = built(shop().sent("orders", "/s", 1, "orders"))
 
-    assert [one.id for one in vertices_named(topology, "orders")] == ["channel:test/orders"]
-    assert [one.id for one in vertices_named(topology, "type:orders")] == ["type:orders"]
-    assert [one.id for one in vertices_named(topology, "order.paid")] == ["type:order.paid"]
+    assert [match.id for match in vertices_named(topology, "orders")] == ["channel:test/orders"]
+    assert [match.id for match in vertices_named(topology, "type:orders")] == ["type:orders"]
+    assert [match.id for match in vertices_named(topology, "order.paid")] == ["type:order.paid"]
 
 
 def test_types_beyond_the_limit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

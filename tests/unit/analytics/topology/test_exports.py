@@ -41,7 +41,9 @@ def test_mermaid_has_every_vertex_and_nothing_that_could_be_markup() -> None:
     assert len(lines) == 1 + len(hostile().vertices) + len(hostile().edges)
     inside = [line.split('"')[1] for line in lines[1 : 1 + len(hostile().vertices)]]
     assert all(line.count('"') == 2 for line in lines[1:])
-    assert all(one.isalnum() or one in " /:.-_#;\N{REPLACEMENT CHARACTER}" for text in inside for one in text)
+    assert all(
+        character.isalnum() or character in " /:.-_#;\N{REPLACEMENT CHARACTER}" for text in inside for character in text
+    )
 
 
 def test_a_large_mermaid_is_cut_and_says_so() -> None:

@@ -48,7 +48,7 @@ def test_every_planted_fault_and_no_other() -> None:
 def test_without_counts_no_finding_needs_them() -> None:
     counted = {"unsent", "unbalanced", "dead-lettering"}
 
-    assert found(faulty(), counted=False).keys() == {one for one in FAULTS if one.split(":")[0] not in counted}
+    assert found(faulty(), counted=False).keys() == {fault for fault in FAULTS if fault.split(":")[0] not in counted}
     assert all(edge.rate is None and edge.events is None for edge in built(faulty().inputs(False)).edges)
 
 

@@ -52,7 +52,7 @@ windows = st.builds(
 )
 
 
-def one(start: int = HOUR, events: int = 1, size: int = 60, **more: Any) -> Window:
+def sample(start: int = HOUR, events: int = 1, size: int = 60, **more: Any) -> Window:
     return Window(start, size, "stored", "ns", "a", counts=Counts(events), **more)
 
 
@@ -88,13 +88,13 @@ def test_windows_come_back_as_they_were(tmp_path: Path) -> None:
         [Window(0, 0, "settled", "ns", "ch", "sub", "t", "/s", window.counts, 2, {4: 5})],
         (HOUR, HOUR + 60),
     )
-    assert (window.tier, window.latency_s(0.5) is not None, one().latency_s(0.5)) == ("deltas", True, None)
+    assert (window.tier, window.latency_s(0.5) is not None, sample().latency_s(0.5)) == ("deltas", True, None)
 
 
 def test_what_is_asked_for_is_found(tmp_path: Path) -> None:
     write_tables(
         tmp_path,
-        [one(HOUR), one(HOUR + 60), one(HOUR + 3600), one((HOUR - 9 * DAY_S) // 3600 * 3600, 5, 3600)],
+        [sample(HOUR), sample(HOUR + 60), sample(HOUR + 3600), sample((HOUR - 9 * DAY_S) // 3600 * 3600, 5, 3600)],
     )
 
     assert [w.start for w in read_windows(tmp_path, since=HOUR + 70)] == [HOUR + 60, HOUR + 3600]
@@ -114,7 +114,7 @@ def test_what_is_asked_for_is_found(tmp_path: Path) -> None:
 
 
 def test_only_the_days_of_the_span_are_opened(tmp_path: Path) -> None:
-    write_tables(tmp_path, [one(HOUR), one(HOUR - DAY_S), one(HOUR + DAY_S)])
+    write_tables(tmp_path, [sample(HOUR), sample(HOUR - DAY_S), sample(HOUR + DAY_S)])
     for file in window_files(tmp_path, until=HOUR // DAY_S * DAY_S):
         Path(file).write_bytes(b"not read")
 
@@ -123,8 +123,8 @@ def test_only_the_days_of_the_span_are_opened(tmp_path: Path) -> None:
 
 def test_the_newest_commit_counts_and_the_rest_is_deleted(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path)
-    write_tables(tmp_path, [one(events=5), one(HOUR - 5 * DAY_S)])
-    second = write_tables(tmp_path, [one(events=7)], 2, offsets={"t": {0: 9}}, owners={"t": ("ns", "a")})
+    write_tables(tmp_path, [sample(events=5), sample(HOUR - 5 * DAY_S)])
+    second = write_tables(tmp_path, [sample(events=7)], 2, offsets={"t": {0: 9}}, owners={"t": ("ns", "a")})
     half_done = tmp_path / "windows" / "resolution=60" / "day=2026-01-01" / "run=3"
     half_done.mkdir(parents=True)
     (half_done / "part-0.parquet").write_bytes(b"half")
@@ -153,13 +153,13 @@ def test_the_age_of_a_day_says_how_fine_it_is() -> None:
 
 
 def test_files_that_the_job_removes_while_they_are_read_are_looked_up_again(tmp_path: Path) -> None:
-    write_tables(tmp_path, [one()])
+    write_tables(tmp_path, [sample()])
     reads: list[int] = []
 
     def read(files: list[str]) -> list[int]:
         reads.append(len(files))
         if len(reads) == 1:
-            Dataset(tmp_path).tidy(write_tables(tmp_path, [one(), one(HOUR + DAY_S)], 2))
+            Dataset(tmp_path).tidy(write_tables(tmp_path, [sample(), sample(HOUR + DAY_S)], 2))
         return [pq.read_metadata(file).num_rows for file in files]
 
     assert with_window_files(tmp_path, read) == [1, 1]
@@ -167,7 +167,7 @@ def test_files_that_the_job_removes_while_they_are_read_are_looked_up_again(tmp_
 
 
 def test_another_failure_with_the_files_is_raised_at_once(tmp_path: Path) -> None:
-    write_tables(tmp_path, [one()])
+    write_tables(tmp_path, [sample()])
     reads: list[int] = []
 
     def read(files: list[str]) -> None:
@@ -188,7 +188,7 @@ def test_folders_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Nothing was deleted"):
         Dataset(tmp_path / "mine").wipe()
     ours = Dataset(tmp_path / "ours")
-    commit = write_tables(tmp_path / "ours", [one()])
+    commit = write_tables(tmp_path / "ours", [sample()])
     assert ours.check("penstock", "cluster") == commit
     for instance, cluster in (("other", "cluster"), ("penstock", "d")):
         with pytest.raises(UsageError, match=r"another Kafka.*--folder DIR") as refused:
@@ -211,7 +211,7 @@ def test_what_only_has_the_names_of_tables_is_not_deleted(name: str, tmp_path: P
     file = tmp_path / name
     for tables in (False, True):
         if tables:
-            write_tables(tmp_path, [one()])
+            write_tables(tmp_path, [sample()])
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"mine")
         with pytest.raises(UsageError, match=rf"{name.partition('/')[0]}.*Nothing was deleted"):
@@ -219,7 +219,7 @@ def test_what_only_has_the_names_of_tables_is_not_deleted(name: str, tmp_path: P
         assert file.exists()
     assert len(read_windows(tmp_path)) == 1
     shutil.rmtree(file.parent) if file.parent != tmp_path else file.unlink()
-    write_tables(tmp_path / "disk", [one()])
+    write_tables(tmp_path / "disk", [sample()])
     (tmp_path / "disk" / "lost+found").mkdir()
     Dataset(tmp_path / "disk").wipe()
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["lost+found"]
@@ -227,8 +227,8 @@ def test_what_only_has_the_names_of_tables_is_not_deleted(name: str, tmp_path: P
 
 
 def test_no_run_adds_to_the_count_of_a_time_range(tmp_path: Path) -> None:
-    write_tables(tmp_path / "span", [one()], is_span=True)
-    write_tables(tmp_path / "tables", [one()])
+    write_tables(tmp_path / "span", [sample()], is_span=True)
+    write_tables(tmp_path / "tables", [sample()])
     for folder, is_span in (("span", False), ("span", True), ("tables", True)):
         with pytest.raises(UsageError, match="Use another folder"):
             Dataset(tmp_path / folder).check("penstock", "cluster", is_span)
@@ -246,7 +246,7 @@ def test_a_folder_elsewhere_is_a_uri(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
-    write_tables(tmp_path, [one()])
+    write_tables(tmp_path, [sample()])
     Path(window_files(tmp_path)[0]).write_bytes(b"PAR1 no")
     with pytest.raises(PenstockError, match=r"cannot be read.*--reset"):
         read_windows(tmp_path)
@@ -287,7 +287,7 @@ def test_a_lock_file_that_its_holder_has_removed_is_not_locked(tmp_path: Path, m
 
 def test_what_came_in_is_counted_on_one_way() -> None:
     """In each minute of a channel: where records were read, they count, and what ingress reported elsewhere."""
-    read, settled = one(), Window(HOUR, 60, "settled", "ns", "a", "s")
+    read, settled = sample(), Window(HOUR, 60, "settled", "ns", "a", "s")
     [reported, later, other] = [
         Window(start, 60, "accepted", "ns", channel, counts=Counts(1), latency={1: 1})
         for start, channel in ((HOUR, "a"), (HOUR + 60, "a"), (HOUR, "b"))
@@ -339,7 +339,7 @@ def test_what_is_stored_no_more_counts_as_it_was_accepted() -> None:
 def test_an_event_at_midnight_is_counted_once(tmp_path: Path) -> None:
     midnight = HOUR // DAY_S * DAY_S
     accepted = Window(midnight, 60, "accepted", "ns", "a", counts=Counts(1))
-    write_tables(tmp_path, [one(midnight - 60), accepted, one(midnight + 3600)])
+    write_tables(tmp_path, [sample(midnight - 60), accepted, sample(midnight + 3600)])
 
     assert sum(window.counts.events for window in read_sums(tmp_path, 60, midnight - 60, midnight + 7200)[0]) == 2
 
@@ -347,7 +347,7 @@ def test_an_event_at_midnight_is_counted_once(tmp_path: Path) -> None:
 def test_days_in_longer_windows_are_in_sums(tmp_path: Path) -> None:
     hour, day = HOUR - 9 * DAY_S, (HOUR - 99 * DAY_S) // DAY_S * DAY_S
     reported = [Window(start, 60, "accepted", "ns", "a", counts=Counts(64)) for start in (HOUR, HOUR + 120)]
-    write_tables(tmp_path, [one(HOUR), one(HOUR + 60), one(hour, 4, 3600), one(day, 16, DAY_S), *reported])
+    write_tables(tmp_path, [sample(HOUR), sample(HOUR + 60), sample(hour, 4, 3600), sample(day, 16, DAY_S), *reported])
 
     def sums(size: int, since: float, until: float) -> tuple[int, tuple[int, int] | None]:
         windows, span = read_sums(tmp_path, size, since, until)
@@ -363,8 +363,8 @@ def test_days_in_longer_windows_are_in_sums(tmp_path: Path) -> None:
 def test_what_another_job_writes_at_the_same_time_stays(tmp_path: Path) -> None:
     """On a file system without locks: its newer commit and its attempts at runs that may still be committed."""
     dataset = Dataset(tmp_path)
-    first = write_tables(tmp_path, [one(events=5)])
-    second = write_tables(tmp_path, [one(events=7)], 2)
+    first = write_tables(tmp_path, [sample(events=5)])
+    second = write_tables(tmp_path, [sample(events=7)], 2)
     dataset.is_local = False
     staging = [tmp_path / "commits" / ".half-done", tmp_path / "windows" / ".spark-staging-1" / "x"]
     attempts = [tmp_path / "windows/resolution=60/day=2026-09-21" / run / "a.parquet" for run in ("run=2-b", "run=3-b")]

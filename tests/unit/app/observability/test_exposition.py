@@ -89,7 +89,7 @@ def test_the_reference_lists_every_metric_with_its_type_and_labels_and_no_other(
     shown = {}
     for name, kind in re.findall(r"^# TYPE ((?:penstock|eventing)_\w+) (\w+)$", page, re.MULTILINE):
         series = re.findall(rf"^{name}(?:_bucket|_sum|_count)?\{{([^}}]*)\}}", page, re.MULTILINE)
-        labels = {label for one in series for label in re.findall(r'(\w+)="', one)} - {"le"}
+        labels = {label for sample in series for label in re.findall(r'(\w+)="', sample)} - {"le"}
         shown[name] = (kind, labels)
 
     assert reported == shown

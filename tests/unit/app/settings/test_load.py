@@ -205,7 +205,7 @@ def test_the_largest_head_fits_a_record_beside_the_largest_body() -> None:
 
 
 def _most(name: str) -> int:
-    (limit,) = (one.le for one in Settings.model_fields[name].metadata if isinstance(one, Le))
+    (limit,) = (constraint.le for constraint in Settings.model_fields[name].metadata if isinstance(constraint, Le))
     assert isinstance(limit, int)
     return limit
 

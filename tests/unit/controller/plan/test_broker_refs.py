@@ -71,8 +71,8 @@ def test_a_trigger_with_the_uid_of_an_entry_of_a_channel_is_served_once() -> Non
     assert kafka.world.subscriptions["t-billing"].kind == "Trigger"
 
 
-def _without(objects: tuple[AnyObject, ...], one: AnyObject) -> tuple[AnyObject, ...]:
-    return tuple(each for each in objects if each is not one)
+def _without(objects: tuple[AnyObject, ...], left_out: AnyObject) -> tuple[AnyObject, ...]:
+    return tuple(each for each in objects if each is not left_out)
 
 
 # -- refs to brokers
@@ -108,9 +108,9 @@ def test_a_ref_to_a_broker_that_has_no_address(
     others: tuple[AnyObject, ...], found: tuple[ConditionStatus, str], words: str
 ) -> None:
     kafka = kafka_with_ingress()
-    one = subscription(subscriber=Destination(ref=MAIN))
-    kafka.settle(channel(), one, *others)
-    status = kafka.status(one, channel(), *others)
+    referring = subscription(subscriber=Destination(ref=MAIN))
+    kafka.settle(channel(), referring, *others)
+    status = kafka.status(referring, channel(), *others)
     assert condition(status, "ReferencesResolved") == found
     assert any(each in message(status, "ReferencesResolved") for each in words.split("|"))
 
@@ -118,18 +118,21 @@ def test_a_ref_to_a_broker_that_has_no_address(
 @pytest.mark.parametrize(("uri", "address"), [("", "http://theirs/ns/main"), ("/x", "http://theirs/x")])
 def test_a_ref_to_a_broker_of_another_class_is_the_address_in_its_status(uri: str, address: str) -> None:
     theirs = broker(class_="Other", address=Addressable("http://theirs/ns/main", "pem"))
-    one = subscription(subscriber=Destination(uri, MAIN), reply=Destination(uri, MAIN))
+    referring = subscription(subscriber=Destination(uri, MAIN), reply=Destination(uri, MAIN))
     kafka = kafka_with_ingress()
-    kafka.settle(channel(), one, theirs, cluster=ClusterView())
+    kafka.settle(channel(), referring, theirs, cluster=ClusterView())
     record = kafka.world.subscriptions["s-billing"]
     assert record.subscriber == record.reply == Addressable(address, "pem")
-    assert condition(kafka.status(one, channel(), theirs, cluster=ClusterView()), "ReferencesResolved") == (TRUE, "")
+    assert condition(kafka.status(referring, channel(), theirs, cluster=ClusterView()), "ReferencesResolved") == (
+        TRUE,
+        "",
+    )
 
 
 def test_a_ref_waits_for_the_address_of_a_broker_of_another_class() -> None:
     objects = channel(), broker(class_="Other")
-    one = subscription(subscriber=Destination(ref=MAIN))
-    status = kafka_with_ingress().status(one, *objects, cluster=ClusterView())
+    referring = subscription(subscriber=Destination(ref=MAIN))
+    status = kafka_with_ingress().status(referring, *objects, cluster=ClusterView())
     assert condition(status, "ReferencesResolved") == (UNKNOWN, "SubscriberNotResolved")
     assert "waiting until Broker default/main has an address" in message(status, "ReferencesResolved")
 

@@ -56,7 +56,7 @@ def test_the_reference_is_published_for_the_broker_and_its_triggers() -> None:
     assert secrets_of(kafka) == ["default/shop", "default/shop"]
     status = kafka.status(BROKER, secret(), trigger())
     assert (condition(status, READY), condition(status)) == ((TRUE, ""), (TRUE, ""))
-    assert not any(one.type == READY for one in kafka.status(BROKER, secret(""), trigger()).conditions)
+    assert not any(part.type == READY for part in kafka.status(BROKER, secret(""), trigger()).conditions)
 
 
 def test_without_the_setting_it_is_not_used_and_the_status_says_so() -> None:

@@ -89,18 +89,18 @@ def test_the_config_map_says_how_the_topic_is() -> None:
 
 def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     kafka = kafka_with_ingress()
-    one = broker(config=CONFIG_REF)
-    kafka.settle(one, config_map(partitions="2", config__retention__ms="5"), trigger())
+    configured = broker(config=CONFIG_REF)
+    kafka.settle(configured, config_map(partitions="2", config__retention__ms="5"), trigger())
     changed = config_map(partitions="4", config__retention__ms="6")
-    assert kafka.decide(one, changed, trigger()) == [
+    assert kafka.decide(configured, changed, trigger()) == [
         AlterTopicConfig(BROKER_TOPIC, (("retention.ms", "6"),)),
         AddPartitions(BROKER_TOPIC, 4),
         AddPartitions(BROKER_DLQ, 4),
     ]
-    kafka.settle(one, changed, trigger())
+    kafka.settle(configured, changed, trigger())
     assert kafka.world.subscriptions["t-billing"].partitions == 4
-    kafka.settle(one, config_map(partitions="1"), trigger())
-    status = kafka.status(one, config_map(partitions="1"), trigger())
+    kafka.settle(configured, config_map(partitions="1"), trigger())
+    status = kafka.status(configured, config_map(partitions="1"), trigger())
     assert condition(status, "TopicReady") == (TRUE, "TopicDiffers")
     assert message(status, "TopicReady").startswith(
         "the topic has 4 partitions, but default.topic.partitions of ConfigMap default/config is 1, and Kafka cannot "
@@ -129,15 +129,19 @@ def _config_keys(kafka: Kafka) -> list[str]:
 
 def test_what_is_removed_from_the_config_map_has_its_default_again() -> None:
     kafka = kafka_with_ingress()
-    one = broker(config=CONFIG_REF)
-    kafka.settle(one, config_map(config__segment__ms="1000", config__segment__bytes="2000", config__retention__ms="5"))
+    configured = broker(config=CONFIG_REF)
+    kafka.settle(
+        configured, config_map(config__segment__ms="1000", config__segment__bytes="2000", config__retention__ms="5")
+    )
     assert _config_keys(kafka) == ["retention.ms", "segment.bytes", "segment.ms"]
     by_hand = kafka.topics[BROKER_TOPIC]
     kafka.topics[BROKER_TOPIC] = replace(by_hand, configs={**by_hand.configs, "compression.type": "zstd"})
     less = config_map(config__segment__bytes="2000")
     week_ms = str(7 * 86_400_000)
-    assert kafka.decide(one, less)[0] == AlterTopicConfig(BROKER_TOPIC, (("retention.ms", week_ms),), ("segment.ms",))
-    kafka.settle(one, less)
+    assert kafka.decide(configured, less)[0] == AlterTopicConfig(
+        BROKER_TOPIC, (("retention.ms", week_ms),), ("segment.ms",)
+    )
+    kafka.settle(configured, less)
     assert _config_keys(kafka) == ["segment.bytes"]
     assert dict(kafka.topics[BROKER_TOPIC].configs) == {
         "cleanup.policy": "delete",
@@ -146,20 +150,20 @@ def test_what_is_removed_from_the_config_map_has_its_default_again() -> None:
         "segment.bytes": "2000",
         "compression.type": "zstd",
     }
-    assert kafka.decide(one, less) == []
+    assert kafka.decide(configured, less) == []
 
 
 def test_a_config_that_could_not_be_reset_is_tried_again() -> None:
     """The record names it until Kafka has reset it, also for the next leader."""
     kafka = kafka_with_ingress()
-    one = broker(config=CONFIG_REF)
-    kafka.settle(one, config_map(config__segment__ms="1000"))
-    alter, *others = kafka.decide(one, config_map())
+    configured = broker(config=CONFIG_REF)
+    kafka.settle(configured, config_map(config__segment__ms="1000"))
+    alter, *others = kafka.decide(configured, config_map())
     assert alter == AlterTopicConfig(BROKER_TOPIC, (), ("segment.ms",))
     for action in others:
         kafka.act(action)
     assert _config_keys(kafka) == ["segment.ms"]
-    assert alter in kafka.decide(one, config_map())
+    assert alter in kafka.decide(configured, config_map())
 
 
 @pytest.mark.parametrize(
@@ -188,16 +192,16 @@ def test_without_its_config_map_a_broker_gets_no_topic(
     others: tuple[Object[ConfigMap], ...], reason: str, words: str
 ) -> None:
     kafka = kafka_with_ingress()
-    one = broker(config=CONFIG_REF)
-    assert kafka.settle(one, *others, trigger()) == []
-    status = kafka.status(one, *others, trigger())
+    configured = broker(config=CONFIG_REF)
+    assert kafka.settle(configured, *others, trigger()) == []
+    status = kafka.status(configured, *others, trigger())
     assert condition(status) == condition(status, "TopicReady") == (FALSE, reason)
     assert words in message(status)
     assert condition(status, "ContractPublished") == (UNKNOWN, reason)
-    waiting = kafka.status(trigger(), one, *others)
+    waiting = kafka.status(trigger(), configured, *others)
     assert condition(waiting, "BrokerReady") == (FALSE, reason)
     assert condition(waiting, "Subscribed") == (UNKNOWN, "BrokerNotReady")
-    done = kafka.settle(one, config_map(partitions="2"), trigger())
+    done = kafka.settle(configured, config_map(partitions="2"), trigger())
     assert names_of(done)[-1] == "PublishSubscription"
 
 
@@ -206,13 +210,16 @@ def test_a_published_broker_that_loses_its_config_map_is_still_served(
     others: tuple[Object[ConfigMap], ...], reason: str
 ) -> None:
     kafka = kafka_with_ingress()
-    one = broker(config=CONFIG_REF)
-    kafka.settle(one, config_map(partitions="2"), trigger())
+    configured = broker(config=CONFIG_REF)
+    kafka.settle(configured, config_map(partitions="2"), trigger())
     before = kafka.world
-    assert kafka.settle(one, *others, trigger()) == []
+    assert kafka.settle(configured, *others, trigger()) == []
     assert (kafka.world.channels, kafka.world.subscriptions) == (before.channels, before.subscriptions)
-    assert condition(kafka.status(one, *others, trigger()), "TopicReady") == (FALSE, reason)
-    assert names_of(kafka.settle(one, *others, trigger(), trigger("second"))) == ["CommitStart", "PublishSubscription"]
+    assert condition(kafka.status(configured, *others, trigger()), "TopicReady") == (FALSE, reason)
+    assert names_of(kafka.settle(configured, *others, trigger(), trigger("second"))) == [
+        "CommitStart",
+        "PublishSubscription",
+    ]
 
 
 def test_another_kafka_in_the_config_map_is_reported() -> None:
@@ -233,15 +240,15 @@ def test_another_kafka_in_the_config_map_is_reported() -> None:
 def test_an_external_topic_is_used_as_it_is_and_stays() -> None:
     theirs = ObservedTopic(5, 3, {"retention.ms": "1", "cleanup.policy": "compact"}, "their-id")
     kafka = kafka_with_ingress(**{THEIRS: theirs})
-    one = broker(external_topic=THEIRS, config=CONFIG_REF)
+    external = broker(external_topic=THEIRS, config=CONFIG_REF)
     settings = config_map(partitions="9", replication__factor="2", config__retention__ms="7")
-    done = kafka.settle(one, settings, trigger())
+    done = kafka.settle(external, settings, trigger())
     created = [(each.topic, each.partitions, each.replication) for each in done if isinstance(each, CreateTopic)]
     assert created == [(f"{THEIRS}.dlq", 5, 2)]
     assert names_of(done) == ["CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
     record = kafka.world.channels["b-main"]
     assert (record.topic, record.dlq_topic, record.partitions, record.external) == (THEIRS, f"{THEIRS}.dlq", 5, True)
-    assert condition(kafka.status(one, settings), "TopicReady") == (TRUE, "")
+    assert condition(kafka.status(external, settings), "TopicReady") == (TRUE, "")
     gone = kafka.settle()
     assert [each.topic for each in gone if isinstance(each, DeleteTopic)] == [f"{THEIRS}.dlq"]
     assert kafka.topics == {THEIRS: theirs}
@@ -249,10 +256,10 @@ def test_an_external_topic_is_used_as_it_is_and_stays() -> None:
 
 def test_an_external_topic_with_more_partitions_is_followed() -> None:
     kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1)})
-    one = broker(external_topic=THEIRS)
-    kafka.settle(one, trigger())
+    external = broker(external_topic=THEIRS)
+    kafka.settle(external, trigger())
     kafka.topics[THEIRS] = ObservedTopic(3, 1)
-    done = kafka.settle(one, trigger())
+    done = kafka.settle(external, trigger())
     assert AddPartitions(f"{THEIRS}.dlq", 3) in done
     assert not [each for each in done if isinstance(each, AddPartitions) and each.topic == THEIRS]
     assert kafka.world.subscriptions["t-billing"].partitions == 3
@@ -260,16 +267,16 @@ def test_an_external_topic_with_more_partitions_is_followed() -> None:
 
 def test_an_external_topic_that_is_missing_is_not_created() -> None:
     kafka = kafka_with_ingress()
-    one = broker(external_topic=THEIRS)
-    assert kafka.settle(one, trigger()) == []
-    status = kafka.status(one, trigger())
+    external = broker(external_topic=THEIRS)
+    assert kafka.settle(external, trigger()) == []
+    status = kafka.status(external, trigger())
     assert condition(status) == (FALSE, "TopicNotFound")
     assert THEIRS in message(status)
     kafka.topics[THEIRS] = ObservedTopic(2, 1)
-    assert names_of(kafka.settle(one, trigger()))[-1] == "PublishSubscription"
+    assert names_of(kafka.settle(external, trigger()))[-1] == "PublishSubscription"
     del kafka.topics[THEIRS]
-    assert kafka.settle(one, trigger()) == []
-    assert condition(kafka.status(one, trigger())) == (FALSE, "TopicNotFound")
+    assert kafka.settle(external, trigger()) == []
+    assert condition(kafka.status(external, trigger())) == (FALSE, "TopicNotFound")
     assert "b-main" in kafka.world.channels
 
 
@@ -295,10 +302,10 @@ def test_two_brokers_never_share_an_external_topic() -> None:
 def test_an_external_topic_cannot_be_one_of_ours(topic: str, reason: str) -> None:
     kafka = kafka_with_ingress()
     kafka.settle(channel())
-    one = broker(external_topic=topic)
-    kafka.settle(channel(), one)
+    external = broker(external_topic=topic)
+    kafka.settle(channel(), external)
     assert "b-main" not in kafka.world.channels
-    assert condition(kafka.status(one, channel())) == (FALSE, reason)
+    assert condition(kafka.status(external, channel())) == (FALSE, reason)
 
 
 @pytest.mark.parametrize("external", ["", THEIRS])

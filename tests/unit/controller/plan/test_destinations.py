@@ -119,27 +119,27 @@ def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
         (Destination(ref=KNATIVE_SERVICE), ConditionStatus.FALSE),
         (Destination(ref=STOCK), ConditionStatus.UNKNOWN),
     ):
-        one = channel(delivery=DeliveryRules(dead_letter_sink=target))
-        status = Kafka().statuses(one, channel("stock"))["orders"]
+        orders = channel(delivery=DeliveryRules(dead_letter_sink=target))
+        status = Kafka().statuses(orders, channel("stock"))["orders"]
         assert condition(status, "DeadLetterSinkResolved") == (truth, "DeadLetterSinkNotResolved")
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
     kafka = Kafka()
-    one = _with(Destination(ref=STOCK), reason)
+    referring = _with(Destination(ref=STOCK), reason)
     kafka.settle(channel())
-    waiting = kafka.statuses(channel(), channel("stock"), one)["billing"]
+    waiting = kafka.statuses(channel(), channel("stock"), referring)["billing"]
     assert condition(waiting) == (ConditionStatus.UNKNOWN, reason), "no action is needed"
-    done = kafka.settle(channel(), channel("stock"), one)
+    done = kafka.settle(channel(), channel("stock"), referring)
     assert names_of(done)[-1] == "PublishSubscription"
     served = kafka.world.subscriptions["s-billing"]
-    kafka.settle(channel(), one)
+    kafka.settle(channel(), referring)
     assert kafka.world.subscriptions["s-billing"] == served, "as with an edit that cannot be served"
-    assert condition(kafka.statuses(channel(), one)["billing"]) == (ConditionStatus.FALSE, reason)
+    assert condition(kafka.statuses(channel(), referring)["billing"]) == (ConditionStatus.FALSE, reason)
     again = channel("stock", uid="c-again")
-    kafka.settle(channel(), again, one)
-    assert condition(kafka.statuses(channel(), again, one)["billing"], "ReferencesResolved") == (
+    kafka.settle(channel(), again, referring)
+    assert condition(kafka.statuses(channel(), again, referring)["billing"], "ReferencesResolved") == (
         ConditionStatus.TRUE,
         "",
     )
@@ -148,9 +148,9 @@ def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
 def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
     stock = Object("c-stock", 1, "h1", KafkaChannel("shop", "stock"))
     kafka = Kafka()
-    one = sub(reply=Destination(ref=replace(STOCK, namespace="shop")))
+    referring = sub(reply=Destination(ref=replace(STOCK, namespace="shop")))
     kafka.settle(channel(), stock)
-    done = kafka.settle(channel(), one, retained=frozenset({"c-stock"}))
+    done = kafka.settle(channel(), referring, retained=frozenset({"c-stock"}))
     assert names_of(done) == ["CommitStart", "PublishSubscription"], "its file is bad, its address is published"
     reply = kafka.world.subscriptions["s-billing"].reply
     assert reply is not None
@@ -160,10 +160,10 @@ def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
 def test_a_channel_that_is_being_removed_is_not_there() -> None:
     kafka = Kafka()
     kafka.settle(channel(), channel("stock"))
-    one = sub(reply=Destination(ref=STOCK))
-    decided = reconcile(kafka.look(channel(), one), CONFIG)
+    referring = sub(reply=Destination(ref=STOCK))
+    decided = reconcile(kafka.look(channel(), referring), CONFIG)
     assert not [action for action in decided if isinstance(action, PublishSubscription)]
-    assert condition(kafka.statuses(channel(), one)["billing"]) == (ConditionStatus.FALSE, "ReplyNotResolved")
+    assert condition(kafka.statuses(channel(), referring)["billing"]) == (ConditionStatus.FALSE, "ReplyNotResolved")
 
 
 @pytest.mark.parametrize("given", [5, 3, 0])

@@ -48,7 +48,7 @@ def said(status: WriteStatus | None) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_an_object_says_of_kafka_is_not_known_any_more(kind: str) -> None:
     found = said(decide(kind, live(kind)))
-    assert found == {one: ("True", "") if one in STAY else AWAY for one in ("Ready", *_PARTS[kind])}
+    assert found == {type_: ("True", "") if type_ in STAY else AWAY for type_ in ("Ready", *_PARTS[kind])}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,7 +59,7 @@ def test_conditions_of_another_generation_are_not_those_of_this_one(kind: str) -
 
 def test_a_broker_without_a_secret_of_its_own_says_nothing_of_one() -> None:
     status = live("Broker")
-    status["conditions"] = [one for one in status["conditions"] if one["type"] != "KafkaSecretReady"]
+    status["conditions"] = [condition for condition in status["conditions"] if condition["type"] != "KafkaSecretReady"]
     assert said(decide("Broker", status)).keys() == {"Ready", *_PARTS["Broker"]} - {"KafkaSecretReady"}
 
 
@@ -82,9 +82,9 @@ def test_addresses_and_names_stay_and_subscribers_are_not_ready() -> None:
 
 def test_the_steps_of_a_reset_offset_that_were_made_stay() -> None:
     status = live("ResetOffset", topic="t", group="g")
-    for one in status["conditions"]:
-        if one["type"] in ("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"):
-            one |= {"status": "Unknown", "reason": "MovingOffsets", "message": "in progress"}
+    for condition in status["conditions"]:
+        if condition["type"] in ("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"):
+            condition |= {"status": "Unknown", "reason": "MovingOffsets", "message": "in progress"}
     done = {"RefMapped": ("True", ""), "ConsumerGroupsStopped": ("True", "")}
     found = decide("ResetOffset", status)
     assert said(found) == {**done, **dict.fromkeys(("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"), AWAY)}

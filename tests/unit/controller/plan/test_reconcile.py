@@ -188,19 +188,19 @@ def test_a_name_that_is_too_long() -> None:
 
 def test_a_host_that_two_claim_belongs_to_neither_until_one_gives_it_up() -> None:
     kafka = Kafka()
-    one, two = channel("one", hosts=("shop.example",)), channel("two", hosts=("shop.example", "two.example"))
-    kafka.settle(one)
+    first, second = channel("one", hosts=("shop.example",)), channel("two", hosts=("shop.example", "two.example"))
+    kafka.settle(first)
     assert "shop.example" in kafka.world.channels["c-one"].hosts
-    kafka.settle(one, two)
+    kafka.settle(first, second)
     addresses = {name: hosts_of(kafka, name) for name in ("one", "two")}
     assert addresses == {"one": set(), "two": {"two.example"}}
     for name, other in (("one", "two"), ("two", "one")):
-        status = kafka.statuses(one, two)[name]
+        status = kafka.statuses(first, second)[name]
         assert condition(status, "Addressable") == (ConditionStatus.FALSE, "HostTaken")
         assert f"'shop.example' is also claimed by KafkaChannel default/{other}" in message(status, "Addressable")
-    kafka.settle(channel("one", generation=2), two)
+    kafka.settle(channel("one", generation=2), second)
     assert hosts_of(kafka, "two") == {"shop.example", "two.example"}
-    assert condition(kafka.statuses(one, two)["one"], "Addressable") == (ConditionStatus.FALSE, "HostTaken")
+    assert condition(kafka.statuses(first, second)["one"], "Addressable") == (ConditionStatus.FALSE, "HostTaken")
 
 
 def hosts_of(kafka: Kafka, name: str) -> set[str]:

@@ -251,7 +251,7 @@ def test_a_change_of_the_spec_and_a_seek_at_once() -> None:
             for action in kafka.decide(OBJECTS[0], changed, wish)
             if isinstance(action, PublishSubscription)
         ]
-        assert [one.generation for one in published] == [2], "a record that looks older would be ignored"
+        assert [record.generation for record in published] == [2], "a record that looks older would be ignored"
         kafka.act(PublishSubscription(published[0]))
     assert kafka.world.subscriptions[UID].stopped
 

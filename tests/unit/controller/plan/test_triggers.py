@@ -188,10 +188,10 @@ def test_a_trigger_with_a_sink_of_its_own_does_not_need_that_of_its_broker() -> 
     lost = DeliveryRules(dead_letter_sink=NOWHERE)
     kafka = settled_kafka(broker(delivery=lost), trigger(delivery=SINK))
     assert kafka.world.subscriptions["t-billing"].delivery.dead_letter_sink == Addressable("http://own-sink/")
-    one = trigger(delivery=OWN)
-    kafka = settled_kafka(broker(delivery=lost), one)
+    own = trigger(delivery=OWN)
+    kafka = settled_kafka(broker(delivery=lost), own)
     assert not kafka.world.subscriptions
-    status = kafka.status(one, broker(delivery=lost))
+    status = kafka.status(own, broker(delivery=lost))
     assert condition(status, "DeadLetterSinkResolved") == (FALSE, "DeadLetterSinkNotResolved")
     assert "the broker's spec.delivery.deadLetterSink" in message(status, "DeadLetterSinkResolved")
 
@@ -203,7 +203,7 @@ def test_the_conditions_of_a_broker() -> None:
     kafka = settled_kafka()
     status = kafka.status(broker(), trigger())
     parts = ["Ready", "TopicReady", "ContractPublished", "Addressable", "DeadLetterSinkResolved"]
-    assert [one.type for one in status.conditions] == parts
+    assert [entry.type for entry in status.conditions] == parts
     assert condition(status) == (TRUE, ""), "its triggers do not count"
     assert status.body["annotations"] == {
         "penstock.dev/topic": BROKER_TOPIC,
@@ -230,7 +230,7 @@ def test_a_trigger_that_is_ready_says_where_its_events_go() -> None:
     kafka = settled_kafka()
     status = kafka.status(trigger(), broker(), workers=serving(kafka.world.subscriptions["t-billing"]))
     parts = ["Ready", "BrokerReady", "SubscriberResolved", "DeadLetterSinkResolved", "Subscribed", "DependencyReady"]
-    assert [(one.type, one.status) for one in status.conditions] == [(part, TRUE) for part in parts]
+    assert [(entry.type, entry.status) for entry in status.conditions] == [(part, TRUE) for part in parts]
     assert status.body == {
         "subscriberUri": "http://billing/",
         "deadLetterSinkUri": "",
@@ -243,7 +243,7 @@ LATER = broker("later", external_topic="missing")
 
 
 @pytest.mark.parametrize(
-    ("one", "part", "found"),
+    ("resource", "part", "found"),
     [
         (trigger(to="nowhere"), "BrokerReady", (FALSE, "BrokerNotFound")),
         (trigger(to="later"), "BrokerReady", (FALSE, "TopicNotFound")),
@@ -261,10 +261,12 @@ LATER = broker("later", external_topic="missing")
         ),
     ],
 )
-def test_what_keeps_a_trigger_from_being_served(one: AnyObject, part: str, found: tuple[ConditionStatus, str]) -> None:
-    kafka = settled_kafka(broker(), LATER, one)
+def test_what_keeps_a_trigger_from_being_served(
+    resource: AnyObject, part: str, found: tuple[ConditionStatus, str]
+) -> None:
+    kafka = settled_kafka(broker(), LATER, resource)
     assert not kafka.world.subscriptions
-    status = kafka.status(one, broker(), LATER)
+    status = kafka.status(resource, broker(), LATER)
     assert condition(status) == condition(status, part) == found
     good = {"BrokerReady", "SubscriberResolved", "DeadLetterSinkResolved", "DependencyReady"} - {part}
     assert {condition(status, each) for each in good} == {(TRUE, "")}
@@ -321,10 +323,10 @@ def test_a_topic_that_was_deleted_and_created_again_is_reported() -> None:
 
 
 def test_a_dependency_is_not_known_without_a_cluster_and_events_are_delivered_all_the_same() -> None:
-    one = trigger(dependency="PingSource shop/tick")
-    kafka = settled_kafka(broker(), one)
+    dependent = trigger(dependency="PingSource shop/tick")
+    kafka = settled_kafka(broker(), dependent)
     record = kafka.world.subscriptions["t-billing"]
-    status = kafka.status(one, broker(), workers=serving(record))
+    status = kafka.status(dependent, broker(), workers=serving(record))
     assert condition(status) == condition(status, "DependencyReady") == (UNKNOWN, "DependencyNotChecked")
     assert "PingSource shop/tick" in message(status)
     assert condition(status, "Subscribed") == (TRUE, "")

@@ -59,15 +59,15 @@ async def test_a_creation_whose_file_is_gone_has_vanished_since_then(tmp_path: P
     source.begin(LeaderState())
     write(tmp_path, "a.yaml", "one")
     await _known(source)
-    (one,) = source.objects((), ())
-    creations = {one.uid: Removal(one.uid, "KafkaChannel", "default/one", "t", topics=("t",))}
+    (created,) = source.objects((), ())
+    creations = {created.uid: Removal(created.uid, "KafkaChannel", "default/one", "t", topics=("t",))}
     assert source.vanished(True, creations, 5.0) == {}
     (tmp_path / "a.yaml").unlink()
     await _known(source)
     source.objects((), ())
-    assert source.vanished(True, creations, 10.0) == {one.uid: 10.0}
-    assert source.vanished(True, creations, 20.0) == {one.uid: 10.0}
-    assert source.retained_creations(True, creations) == {one.uid}, "it is not removed"
+    assert source.vanished(True, creations, 10.0) == {created.uid: 10.0}
+    assert source.vanished(True, creations, 20.0) == {created.uid: 10.0}
+    assert source.retained_creations(True, creations) == {created.uid}, "it is not removed"
     group = {"s": Removal("s", "Subscription", "default/s", "t", group="kafka.s")}
     assert source.retained_creations(False, group) == {"s"}
     assert source.retained_creations(True, group) == frozenset(), "it remembers nothing"

@@ -47,9 +47,9 @@ def test_a_new_object_gets_a_uid_and_a_change_a_generation() -> None:
 
 
 def test_uids_are_random_by_default() -> None:
-    one, two = Identities().assign(snapshot(written("a"), written("b")), (), ())
-    assert one.uid != two.uid
-    assert len(one.uid) == 36
+    first, second = Identities().assign(snapshot(written("a"), written("b")), (), ())
+    assert first.uid != second.uid
+    assert len(first.uid) == 36
 
 
 def test_both_are_recovered_from_the_contract() -> None:
@@ -92,7 +92,7 @@ def test_what_is_inherited_waits_for_its_file_until_the_directory_is_known() -> 
         identities.forget(LeaderState(identities=inherited))
         identities.assign(snapshot(complete=complete), (), ())
         assert identities.unpublished(()) == ({} if complete else inherited)
-        assert [one.uid for one in identities.assign(snapshot(written("a", "h2")), (), ())] == [uid]
+        assert [resource.uid for resource in identities.assign(snapshot(written("a", "h2")), (), ())] == [uid]
 
 
 def test_what_is_being_removed_is_not_inherited() -> None:

@@ -156,8 +156,10 @@ _SCRAPS = (
 @given(st.binary(max_size=200) | st.lists(st.sampled_from(_SCRAPS), max_size=20).map(b"".join))
 def test_any_bytes_are_read_or_rejected_with_a_printable_reason(name: str, data: bytes) -> None:
     written, problems = read_file(name, data)
-    assert all(line >= 1 for line in [*(one.line for one in written), *(problem.line for problem in problems)])
-    reported = [asdict(problem) for problem in problems] + [asdict(one.resource) for one in written]
+    assert all(
+        line >= 1 for line in [*(resource.line for resource in written), *(problem.line for problem in problems)]
+    )
+    reported = [asdict(problem) for problem in problems] + [asdict(resource.resource) for resource in written]
     json.dumps(reported, ensure_ascii=False).encode()
 
 

@@ -362,7 +362,7 @@ def test_a_record_is_plain_values_under_the_names_of_the_fields() -> None:
 
 
 def _nested(hint: Any) -> list[type]:
-    return [one for one in (hint, *get_args(hint)) if is_dataclass(one) and isinstance(one, type)]
+    return [part for part in (hint, *get_args(hint)) if is_dataclass(part) and isinstance(part, type)]
 
 
 def test_every_value_that_is_not_plain_json_is_converted() -> None:

@@ -52,7 +52,7 @@ states = st.builds(
     st.dictionaries(_keys, st.builds(Identity, _uids, st.integers(1, 3), _uids)),
     st.lists(_removals).map(lambda found: {removal.uid: removal for removal in found}),
     st.lists(st.builds(replace, st.just(SEEK), id=_uids, phase=st.sampled_from(SeekPhase), uid=_uids)).map(
-        lambda found: {one.id: one for one in found}
+        lambda found: {item.id: item for item in found}
     ),
 )
 

@@ -133,13 +133,13 @@ _PAIRS = st.dictionaries(
     st.sampled_from(["id", "type", "x"]), st.sampled_from(["1", "order", "order.created"]), min_size=1
 )
 _LEAVES = st.tuples(st.sampled_from(["attributes", "exact", "prefix", "suffix"]), _PAIRS).map(
-    lambda one: {one[0]: one[1]}
+    lambda pair: {pair[0]: pair[1]}
 )
 FILTERS = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(
-        inner.map(lambda one: {"not": one}),
-        st.tuples(st.sampled_from(["all", "any"]), st.lists(inner, max_size=3)).map(lambda one: {one[0]: one[1]}),
+        inner.map(lambda filter_: {"not": filter_}),
+        st.tuples(st.sampled_from(["all", "any"]), st.lists(inner, max_size=3)).map(lambda pair: {pair[0]: pair[1]}),
     ),
     max_leaves=8,
 )
@@ -164,9 +164,9 @@ def _plain(written: dict[str, Any], event: Mapping[str, str]) -> bool:
     ((dialect, content),) = written.items()
     match dialect:
         case "all":
-            return all(_plain(one, event) for one in content)
+            return all(_plain(nested, event) for nested in content)
         case "any":
-            return any(_plain(one, event) for one in content)
+            return any(_plain(nested, event) for nested in content)
         case "not":
             return not _plain(content, event)
     fits = {"prefix": str.startswith, "suffix": str.endswith}.get(dialect, str.__eq__)

@@ -82,7 +82,7 @@ def test_each_runbook_is_that_of_an_alert() -> None:
 @pytest.mark.parametrize("name", dashboards())
 def test_dashboard(name: str) -> None:
     dashboard = dashboards()[name]
-    variables = {one["name"] for one in dashboard["templating"]["list"]} | {"__rate_interval"}
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]} | {"__rate_interval"}
     for query in queries(dashboard):
         assert _unknown(query.expression) == set(), query.panel
         assert set(re.findall(r"\$(\w+)", query.expression)) <= variables, query.panel
@@ -113,7 +113,7 @@ def test_memory_is_compared_with_the_limits_of_the_manifests() -> None:
             text = file.read_text()
             if "image: registry.example.com/penstock\n" in text:
                 limits["component: controller" in text].update(re.findall(r"limits:\n +memory: (\w+)Mi", text))
-    (rule,) = (one for one in RULES if one["alert"] == "PenstockMemoryNearLimit")
+    (rule,) = (candidate for candidate in RULES if candidate["alert"] == "PenstockMemoryNearLimit")
     numbers = re.findall(r"component(!?=)\"controller\"} > 0\.9 \* (\d+) \* 1024 \^ 2", rule["expr"])
     assert limits == {True: {dict(numbers)["="]}, False: {dict(numbers)["!="]}}
 

@@ -64,7 +64,7 @@ def test_pod_writes_to_the_temporary_folder_and_to_claims_only(subtests: pytest.
         with subtests.test(where):
             (container,) = template["spec"]["containers"]
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
-            volumes = {one["name"]: one for one in template["spec"]["volumes"]}
+            volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
             for mount in container["volumeMounts"]:
                 kind = "emptyDir" if mount["mountPath"] == "/tmp" else "persistentVolumeClaim"
                 assert kind in volumes[mount["name"]]
@@ -109,7 +109,7 @@ def test_ports_are_those_of_the_settings(subtests: pytest.Subtests) -> None:
     for where, api, template in WORKERS:
         with subtests.test(where):
             (container,) = template["spec"]["containers"]
-            ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+            ports = {port["name"]: port["containerPort"] for port in container["ports"]}
             admin = {} if "serving" in api else {"admin": Settings().admin_port}
             assert ports == {"http1": Settings().http_port, **admin}
 
@@ -118,11 +118,11 @@ def test_variables_are_settings_with_valid_values(subtests: pytest.Subtests) -> 
     for where, _, template in OURS:
         with subtests.test(where):
             (container,) = template["spec"]["containers"]
-            variables = {one["name"]: one["value"] for one in container["env"]}
+            variables = {variable["name"]: variable["value"] for variable in container["env"]}
             _settings(variables)
             if "PENSTOCK_ROLE" in variables:
                 assert template["metadata"]["labels"]["app.kubernetes.io/component"] == variables["PENSTOCK_ROLE"]
-            sources = [one.get("configMapRef", one.get("secretRef"))["name"] for one in container["envFrom"]]
+            sources = [source.get("configMapRef", source.get("secretRef"))["name"] for source in container["envFrom"]]
             assert sources == ["penstock-settings", "penstock-secrets"]
 
 
@@ -131,9 +131,11 @@ def test_only_the_controller_gets_a_token(subtests: pytest.Subtests) -> None:
         with subtests.test(where):
             spec = template["spec"]
             (container,) = spec["containers"]
-            reads = "PENSTOCK_RESOURCES" in [one["name"] for one in container["env"]]
+            reads = "PENSTOCK_RESOURCES" in [variable["name"] for variable in container["env"]]
             found = documents(MANIFESTS / "rbac" / "service-accounts.yaml")
-            accounts = {one["metadata"]["name"]: one.get("automountServiceAccountToken", True) for one in found}
+            accounts = {
+                document["metadata"]["name"]: document.get("automountServiceAccountToken", True) for document in found
+            }
             account = accounts[spec["serviceAccountName"]] if "serviceAccountName" in spec else True
             assert spec.get("automountServiceAccountToken", account) is reads
 
@@ -142,7 +144,7 @@ def test_only_the_controller_has_its_account(subtests: pytest.Subtests) -> None:
     for where, _, template in OURS:
         with subtests.test(where):
             (container,) = template["spec"]["containers"]
-            reads = "PENSTOCK_RESOURCES" in [one["name"] for one in container["env"]]
+            reads = "PENSTOCK_RESOURCES" in [variable["name"] for variable in container["env"]]
             assert template["spec"]["serviceAccountName"] == ("penstock-controller" if reads else "penstock-worker")
 
 
@@ -151,11 +153,11 @@ def test_overlays_set_valid_settings_and_the_version(subtests: pytest.Subtests) 
         with subtests.test(overlay.name):
             kustomization = yaml.safe_load((overlay / "kustomization.yaml").read_text())
             (generator,) = kustomization["configMapGenerator"]
-            pairs = dict(one.split("=", 1) for one in generator["literals"])
+            pairs = dict(literal.split("=", 1) for literal in generator["literals"])
             _settings(pairs)
             assert {"PENSTOCK_KAFKA", "PENSTOCK_INGRESS_URL"} <= pairs.keys()
             version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
-            tags = {one["name"]: one["newTag"] for one in kustomization["images"]}
+            tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
             pom = (REPOSITORY / "app/local/kafka/distribution/pom.xml").read_text()
             kafka = re.search(r"<kafka.version>(.*)</kafka.version>", pom)
             assert kafka is not None
@@ -169,7 +171,7 @@ def test_the_image_comes_first_and_has_a_registry(subtests: pytest.Subtests) -> 
         with subtests.test(overlay.name):
             kustomization = yaml.safe_load((overlay / "kustomization.yaml").read_text())
             assert list(kustomization)[:3] == ["apiVersion", "kind", "images"]
-            named = {one["name"] for one in kustomization["images"]}
+            named = {entry["name"] for entry in kustomization["images"]}
             used = {
                 image
                 for file in overlay.parent.parent.rglob("*.yaml")

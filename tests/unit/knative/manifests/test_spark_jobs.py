@@ -15,7 +15,7 @@ from tests.support.processes import REPOSITORY
 
 def _jobs(component: str, kind: str) -> dict[str, dict[str, Any]]:
     found = documents(COMPONENTS / component / "jobs.yaml")
-    return {one["metadata"]["name"]: one["spec"] for one in found if one["kind"] == kind}
+    return {document["metadata"]["name"]: document["spec"] for document in found if document["kind"] == kind}
 
 
 CRON_JOBS = _jobs("spark-jobs", "CronJob")
@@ -54,7 +54,7 @@ def test_executors_are_restricted_and_have_nothing_of_the_driver(name: str) -> N
     assert executor["enableServiceLinks"] is False
     assert executor["serviceAccountName"] == template["executor"]["serviceAccount"] == "penstock-worker"
     assert not container.keys() & {"env", "envFrom"}
-    assert [one["name"] for one in executor["volumes"]] == ["data", "tmp"]
+    assert [volume["name"] for volume in executor["volumes"]] == ["data", "tmp"]
 
 
 @pytest.mark.parametrize("name", sorted(APPLICATIONS))

@@ -14,17 +14,17 @@ counts = st.builds(Counts, *(numbers for _ in NAMES))
 
 
 @given(counts, counts)
-def test_the_sum_has_the_sum_of_each_number(one: Counts, other: Counts) -> None:
-    whole = one + other
-    assert {name: getattr(one, name) + getattr(other, name) for name in NAMES} == dict(
+def test_the_sum_has_the_sum_of_each_number(left: Counts, right: Counts) -> None:
+    whole = left + right
+    assert {name: getattr(left, name) + getattr(right, name) for name in NAMES} == dict(
         zip(NAMES, whole.values(), strict=True)
     )
-    assert one + Counts() == one
+    assert left + Counts() == left
 
 
 @given(counts)
-def test_it_comes_back_from_its_numbers_by_name(one: Counts) -> None:
-    assert read(lambda name: one.nonzero().get(name, 0)) == one
+def test_it_comes_back_from_its_numbers_by_name(total: Counts) -> None:
+    assert read(lambda name: total.nonzero().get(name, 0)) == total
 
 
 def test_names() -> None:

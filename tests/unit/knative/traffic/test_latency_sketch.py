@@ -40,8 +40,8 @@ def test_the_order_of_merging_makes_no_difference(
     a: latency_sketch.LatencySketch, b: latency_sketch.LatencySketch, c: latency_sketch.LatencySketch
 ) -> None:
     left: latency_sketch.LatencySketch = {}
-    for one in (a, b, c):
-        latency_sketch.merge(left, one)
+    for sketch in (a, b, c):
+        latency_sketch.merge(left, sketch)
     right = dict(c)
     latency_sketch.merge(right, b)
     latency_sketch.merge(right, a)

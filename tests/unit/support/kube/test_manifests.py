@@ -12,8 +12,8 @@ from tests.support.kube.kustomize import MANIFESTS
 from tests.support.kube.manifests import NAMESPACE, WORKER, channel_services_role, controller_role, rbac
 
 EVERY = [*rbac(), *channel_services_role()]
-ROLES = [one for one in EVERY if one["kind"] in ("Role", "ClusterRole")]
-BINDINGS = [one for one in EVERY if one["kind"].endswith("Binding")]
+ROLES = [document for document in EVERY if document["kind"] in ("Role", "ClusterRole")]
+BINDINGS = [document for document in EVERY if document["kind"].endswith("Binding")]
 
 
 def _name(document: dict[str, Any]) -> str:
@@ -56,13 +56,19 @@ def test_the_role_for_services_is_where_the_setting_is() -> None:
 
 def test_nothing_is_bound_to_workers() -> None:
     assert WORKER not in [subject["name"] for binding in BINDINGS for subject in binding["subjects"]]
-    account = next(one for one in rbac() if one["kind"] == "ServiceAccount" and one["metadata"]["name"] == WORKER)
+    account = next(
+        document
+        for document in rbac()
+        if document["kind"] == "ServiceAccount" and document["metadata"]["name"] == WORKER
+    )
     assert account["automountServiceAccountToken"] is False
 
 
 def test_bindings_name_roles_and_accounts_that_are_there() -> None:
     roles = {(role["kind"], role["metadata"]["name"]) for role in ROLES}
-    accounts = {(NAMESPACE, one["metadata"]["name"]) for one in rbac() if one["kind"] == "ServiceAccount"}
+    accounts = {
+        (NAMESPACE, document["metadata"]["name"]) for document in rbac() if document["kind"] == "ServiceAccount"
+    }
     assert {(binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in BINDINGS} <= roles
     subjects = [subject for binding in BINDINGS for subject in binding["subjects"]]
     assert {(subject["namespace"], subject["name"]) for subject in subjects} <= accounts

@@ -17,7 +17,7 @@ SECRET = {"name": "s", "secret": {"secretName": "s"}}
 MOUNT = {"name": "s", "mountPath": "/s"}
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda one: str(one["metadata"]["name"]))
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: str(service["metadata"]["name"]))
 def test_our_services_break_no_rule(service: dict[str, Any]) -> None:
     assert problems(service) == []
 

@@ -108,9 +108,9 @@ def _store_a_key_out_of_order(facts: list[Fact]) -> list[Fact]:
     return [swapped.get(fact, fact) if isinstance(fact, Stored) else fact for fact in facts]
 
 
-def _swap_times(facts: list[Fact], subscription: str, one: str, two: str) -> list[Fact]:
-    first = find(facts, Received, subscription=subscription, id=one)
-    second = find(facts, Received, subscription=subscription, id=two)
+def _swap_times(facts: list[Fact], subscription: str, first_id: str, second_id: str) -> list[Fact]:
+    first = find(facts, Received, subscription=subscription, id=first_id)
+    second = find(facts, Received, subscription=subscription, id=second_id)
     shift_s = second[0].time_s - first[0].time_s
 
     def move(fact: Fact) -> Fact:

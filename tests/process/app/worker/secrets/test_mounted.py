@@ -76,8 +76,8 @@ def test_certificate_and_key_of_the_ingress_belong_together(tmp_path: Path, afte
     authority = Authority(tmp_path / "ca")
     signed = [authority.sign(f"server-{number}") for number in range(2)]
     versions = [
-        write_secret(tmp_path / f"{number}", tls_crt=one.certificate, tls_key=one.key)
-        for number, one in enumerate(signed)
+        write_secret(tmp_path / f"{number}", tls_crt=pair.certificate, tls_key=pair.key)
+        for number, pair in enumerate(signed)
     ]
     folder, replace = _mounted(tmp_path, *versions)
     after_reading("tls.key", replace)

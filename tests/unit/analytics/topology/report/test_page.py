@@ -65,7 +65,7 @@ def test_nothing_loads_runs_or_leads_out_of_it(page: ReadPage) -> None:
 def test_ids_are_unique_and_links_and_labels_have_targets(page: ReadPage) -> None:
     named = [value for _, attributes in page.elements for name, value in attributes if name == "id"]
     reported = {"hits", *named}
-    shown = {f"#{one['anchor']}" for one in page.data["vertices"]}
+    shown = {f"#{vertex['anchor']}" for vertex in page.data["vertices"]}
 
     assert len(named) == len(set(named))
     for tag, attributes in page.elements:
@@ -89,7 +89,7 @@ def test_text_of_others_changes_no_structure(text: str) -> None:
     page = read_page(render(_one(text)))
 
     assert page.skeleton == read_page(render(_one("benign"))).skeleton
-    assert [one["label"] for one in page.data["vertices"] if one["kind"] == "source"] == [words.visible(text)]
+    assert [vertex["label"] for vertex in page.data["vertices"] if vertex["kind"] == "source"] == [words.visible(text)]
     assert "".join(page.text).count(words.visible(text).strip()) >= 3 or not words.visible(text).strip()
 
 

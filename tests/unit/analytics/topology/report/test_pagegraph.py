@@ -11,10 +11,10 @@ from tests.support import topologies
 
 def test_what_has_no_namespace_belongs_to_its_only_neighbour_or_to_all() -> None:
     make = topologies.Maker()
-    one, two = make.add(Kind.CHANNEL, "a", "one"), make.add(Kind.CHANNEL, "b", "two")
+    first, second = make.add(Kind.CHANNEL, "a", "one"), make.add(Kind.CHANNEL, "b", "two")
     own, both = make.add(Kind.SOURCE, "", "/own"), make.add(Kind.SOURCE, "", "/both")
     sink = make.add(Kind.SUBSCRIBER, "", "http://nobody/")
-    for source, channel in ((own, one), (both, one), (both, two)):
+    for source, channel in ((own, first), (both, first), (both, second)):
         make.join(Flow.PUBLISHES, source, channel, 1.0)
     graph = gather(make.topology())
     groups = {item.label: graph.groups[item.group].label for item in graph.items}
@@ -93,6 +93,6 @@ def test_the_worst_health_speaks_for_several() -> None:
 def test_anchors_are_harmless_stable_and_unique() -> None:
     ids = [f"source:{text}" for text in topologies.HOSTILE]
 
-    assert len({anchor(one) for one in ids}) == len(ids)
+    assert len({anchor(vertex) for vertex in ids}) == len(ids)
     assert anchor("channel:default/quickstart") == anchor("channel:default/quickstart")
-    assert all(anchor(one).removeprefix("v-").isalnum() for one in ids)
+    assert all(anchor(vertex).removeprefix("v-").isalnum() for vertex in ids)

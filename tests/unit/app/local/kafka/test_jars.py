@@ -14,7 +14,7 @@ from knative.errors import PenstockError
 from tests.support.processes import REPOSITORY
 
 
-@pytest.mark.parametrize("jar_set", [KAFKA, SPARK], ids=lambda one: one.owner)
+@pytest.mark.parametrize("jar_set", [KAFKA, SPARK], ids=lambda jar_set: jar_set.owner)
 def test_every_version_is_pinned_and_every_jar_recorded(jar_set: JarSet) -> None:
     """The list of checksums belongs to the pom: the jars it names are in it."""
     space = {"m": "http://maven.apache.org/POM/4.0.0"}

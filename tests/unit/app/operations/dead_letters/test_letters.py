@@ -100,7 +100,7 @@ def test_groups() -> None:
         (_letter("ns/a", "x", 2_000), True),
     ]
     found = [
-        (one.subscription, one.reason, one.count, one.redriven, one.oldest_s, one.newest_s) for one in group(letters)
+        (row.subscription, row.reason, row.count, row.redriven, row.oldest_s, row.newest_s) for row in group(letters)
     ]
     assert found == [("ns/a", "x", 3, 2, 1.0, 3.0), ("ns/a", "y", 1, 1, 2.0, 2.0), ("ns/b", "x", 1, 0, 9.0, 9.0)]
     assert group(letters)[0].topics == {"t.dlq", "other.dlq"}

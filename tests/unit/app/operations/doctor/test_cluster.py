@@ -139,7 +139,7 @@ PENSTOCKS, KNATIVES = {"app.kubernetes.io/name": "penstock"}, {"app.kubernetes.i
 )
 def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says: str, advises: str) -> None:
     there = {**GOOD.crds[kind], "metadata": {"labels": labels}}  # type: ignore[dict-item]
-    others = {one.name: None for one in OF_KNATIVE} if core else {}
+    others = {definition.name: None for definition in OF_KNATIVE} if core else {}
     crds = {**GOOD.crds, **others, kind: there}
     facts = replace(GOOD, served=_served(core=core), crds=crds)
     ((level, found),) = _found(facts)["CRDs"]

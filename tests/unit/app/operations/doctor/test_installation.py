@@ -53,7 +53,9 @@ def _checks(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[tuple
 
 def _hint(name: str, *workers: WorkerStatus, contract: Contract = CONTRACT) -> str:
     """Of the first check with this name that has one."""
-    return next((one.hint for one in _made(*workers, contract=contract) if one.name == name and one.hint), "")
+    return next(
+        (finding.hint for finding in _made(*workers, contract=contract) if finding.name == name and finding.hint), ""
+    )
 
 
 def test_who_runs() -> None:
@@ -61,8 +63,11 @@ def test_who_runs() -> None:
     assert ("ok", "workers", "2 workers of role all or dispatcher") in found
     assert ("ok", "controllers", "1 controller in the election in Kafka") in found
     alone = _rows(Snapshot(NOW, CONTRACT), controllers=0)
-    assert [(one.level, one.name) for one in alone[:2]] == [("problem", "workers"), ("warning", "controllers")]
-    assert [one.hint for one in alone[:2]] == ["start one: `penstock worker --role dispatcher`", START]
+    assert [(finding.level, finding.name) for finding in alone[:2]] == [
+        ("problem", "workers"),
+        ("warning", "controllers"),
+    ]
+    assert [finding.hint for finding in alone[:2]] == ["start one: `penstock worker --role dispatcher`", START]
     unknown = _rows(Snapshot(NOW, CONTRACT), controllers=None)
     assert (unknown[1].level, unknown[1].found.startswith("not known")) == ("ok", True)
     empty = _checks(contract=Contract((), (), (), REPORT))
@@ -86,7 +91,7 @@ def test_says_that_it_does_not_see_ingress() -> None:
 def test_worker_that_does_not_report_any_more_does_not_run() -> None:
     contract = replace(CONTRACT, workers=(_worker(),))
     found = _rows(Snapshot(NOW, contract), Snapshot(NOW + 6, contract))
-    assert [one.level for one in found if one.name == "workers"] == ["problem"]
+    assert [finding.level for finding in found if finding.name == "workers"] == ["problem"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_worker_without_a_needed_feature_is_named() -> None:
 def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
     """The record was written between the snapshots: what is left after that is the clock."""
     found = _checks(_worker(time=time))
-    ((clock, _, text),) = [one for one in found if one[1] == "clocks of workers"]
+    ((clock, _, text),) = [finding for finding in found if finding[1] == "clocks of workers"]
     assert clock == level
     assert says in text
     hint = _hint("clocks of workers", _worker(time=time))

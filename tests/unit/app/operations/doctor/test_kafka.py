@@ -119,11 +119,11 @@ def _set(config: str) -> str:
 )  # fmt: skip
 def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
     found = rows(Facts(topics=Topics([topic], {} if facts is None else {topic.name: facts})))
-    (worst,) = [one for one in found if one.level == level]
+    (worst,) = [finding for finding in found if finding.level == level]
     assert says in worst.found
     assert worst.hint.startswith(hint)
     assert bool(worst.hint) == bool(hint)
-    assert all(one.level in (level, "ok") for one in found)
+    assert all(finding.level in (level, "ok") for finding in found)
 
 
 def test_one_replica_is_enough_on_a_laptop() -> None:

@@ -210,7 +210,7 @@ def test_config_maps_of_brokers() -> None:
     assert config_maps_needed(brokers) == {("ns", "c")}
 
 
-@pytest.mark.parametrize("case", [one for one in read_cases() if not one.field and one.kind in KINDS], ids=str)
+@pytest.mark.parametrize("case", [case for case in read_cases() if not case.field and case.kind in KINDS], ids=str)
 def test_every_valid_object_means_the_same_in_a_file(case: Case, tmp_path: Path) -> None:
     raw = {**case.document, "metadata": {"namespace": "ns", **case.document["metadata"]}}
     try:

@@ -34,7 +34,7 @@ def test_what_came_is_summed_by_source_and_by_type(tmp_path: Path) -> None:
         ("/a", ("n", "c", "paid"), 3, 30),
         ("/b", ("n", "c", "paid"), 1, 10),
     ]
-    assert [(one.subscription, one.counts) for one in traffic] == [
+    assert [(rate.subscription, rate.counts) for rate in traffic] == [
         ("s", Counts(5, 50, 3, 0, 0, 2)),
         ("", Counts(6, 60)),
     ]

@@ -78,9 +78,9 @@ def broker() -> Any:
 
 
 def test_an_event_type_says_what_comes_and_where_and_goes_with_that() -> None:
-    one = Received(BROKER, "created", "/shop")
-    found = event_type(one, broker())
-    namespace, name = one.name
+    event = Received(BROKER, "created", "/shop")
+    found = event_type(event, broker())
+    namespace, name = event.name
     assert (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, name)
     reference = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "namespace": "shop", "name": "main"}
     assert found["spec"]["reference"] == reference

@@ -166,9 +166,9 @@ def test_what_objects_refer_to() -> None:
     spec = {"channel": channel, "subscriber": service, "reply": ours, "delivery": sink}
     config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}}
     resources = [
-        one.resource
-        for one in (known("Subscription", spec), known("Broker", config, annotations=KAFKA))
-        if one.resource is not None
+        entry.resource
+        for entry in (known("Subscription", spec), known("Broker", config, annotations=KAFKA))
+        if entry.resource is not None
     ]
     assert refs_of(resources) == {
         Ref("v1", "Service", "other", "billing"),

@@ -39,7 +39,7 @@ def versions(store: ObjectStore) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("left", "right", "expected"),
     [
         ("2", "1", True),
         ("1", "1", False),
@@ -50,8 +50,8 @@ def versions(store: ObjectStore) -> dict[str, str]:
         ("a", "a", False),
     ],
 )
-def test_which_version_is_newer(one: str, other: str, expected: bool) -> None:
-    assert newer(one, other) is expected
+def test_which_version_is_newer(left: str, right: str, expected: bool) -> None:
+    assert newer(left, right) is expected
 
 
 def test_a_list_of_several_pages_counts_when_its_last_page_is_there() -> None:
@@ -173,7 +173,7 @@ class Server:
         """The events after a version; None = 410."""
         if int(version) < self.oldest:
             return None
-        return [one for one in self.log if int(one["object"]["metadata"]["resourceVersion"]) > int(version)]
+        return [change for change in self.log if int(change["object"]["metadata"]["resourceVersion"]) > int(version)]
 
 
 def catch_up(store: ObjectStore, server: Server, repeat: bool) -> None:
@@ -188,10 +188,10 @@ def catch_up(store: ObjectStore, server: Server, repeat: bool) -> None:
         if events is None:
             assert store.apply(event("ERROR", {"code": 410})) is Effect.RELIST
             continue
-        for one in events:
-            store.apply(one)
+        for change in events:
+            store.apply(change)
             if repeat:
-                store.apply(one)
+                store.apply(change)
         return
     raise AssertionError("a list is never too old")
 

@@ -41,7 +41,7 @@ class Parsed:
 
 @given(st.lists(_CHUNK, max_size=8), _TRAILERS, st.binary(max_size=20), st.lists(st.integers(0, 400), max_size=6))
 def test_it_ends_where_the_parser_ends(
-    chunks: list[tuple[bytes, bytes, bytes]], trailers: list[bytes], behind: bytes, articulation_points: list[int]
+    chunks: list[tuple[bytes, bytes, bytes]], trailers: list[bytes], behind: bytes, cuts: list[int]
 ) -> None:
     wire = b"".join(form % len(data) + extension + b"\r\n" + data + b"\r\n" for data, extension, form in chunks)
     wire += b"0\r\n" + b"".join(trailers) + b"\r\n"
@@ -49,7 +49,7 @@ def test_it_ends_where_the_parser_ends(
     walk, parsed = ChunkWalk(CONFIG), Parsed()
     parser = httptools.HttpRequestParser(parsed)
     parser.feed_data(HEAD)
-    marks = [0, *sorted({min(cut, len(wire)) for cut in articulation_points}), len(whole)]
+    marks = [0, *sorted({min(cut, len(wire)) for cut in cuts}), len(whole)]
     for start, stop in itertools.pairwise(marks):
         part = whole[start:stop]
         end = walk.feed(part, 0)

@@ -141,10 +141,8 @@ def streams(draw: st.DrawFn) -> bytes:
 @given(st.one_of(streams(), st.binary(max_size=300)), st.lists(st.integers(0, 400), max_size=4), st.booleans())
 @example(GOOD * 3, [], True)
 @example(GOOD + b"\0", [], False)
-def test_any_bytes_get_an_answer_and_no_exception(
-    data: bytes, articulation_points: list[int], answers_late: bool
-) -> None:
-    places = [0, *sorted(articulation_points), len(data)]
+def test_any_bytes_get_an_answer_and_no_exception(data: bytes, cuts: list[int], answers_late: bool) -> None:
+    places = [0, *sorted(cuts), len(data)]
     parts = [data[start:stop] for start, stop in pairwise(places)]
     server, transport, connection = talk(parts, answers_late)
     finals = len(re.findall(rb"HTTP/1\.1 (?!100)\d{3} ", transport.written))
@@ -160,9 +158,9 @@ def test_any_bytes_get_an_answer_and_no_exception(
 
 @examples(200)
 @given(st.lists(st.integers(0, 3 * len(GOOD)), max_size=6), st.booleans())
-def test_good_requests_are_good_in_any_pieces(articulation_points: list[int], answers_late: bool) -> None:
+def test_good_requests_are_good_in_any_pieces(cuts: list[int], answers_late: bool) -> None:
     data = GOOD * 3
-    places = [0, *sorted(articulation_points), len(data)]
+    places = [0, *sorted(cuts), len(data)]
     parts = [data[start:stop] for start, stop in pairwise(places)]
     server, transport, _ = talk(parts, answers_late)
     assert [body for _, _, _, body in server.taken] == [b"{}"] * 3

@@ -44,13 +44,13 @@ ordinary = st.builds(
 streams = st.lists(st.one_of(ordinary, heads_, st.binary(max_size=20)), min_size=1, max_size=3).map(b"".join)
 
 
-def read_all(data: bytes, careful: bool, *articulation_points: int, config: DriverConfig = CONFIG) -> list[Any]:
+def read_all(data: bytes, careful: bool, *cuts: int, config: DriverConfig = CONFIG) -> list[Any]:
     """What a connection would hand on: each whole request, then how it ended."""
     reader = CheckedReader(config)
     if careful:
         reader._start_over()
     found: list[Any] = []
-    for start, stop in pairwise((0, *sorted(articulation_points), len(data))):
+    for start, stop in pairwise((0, *sorted(cuts), len(data))):
         part = data[start:stop]
         at = 0
         while at < len(part):
@@ -131,10 +131,10 @@ def sent_ahead(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 @example(([0, fitting(1, 0)], [head_bytes(0, 0) + head_bytes(1, fitting(1, 0))]), False)
 @example(([2, 2], []), False)
 def test_requests_sent_ahead_are_read_as_they_were_sent(ahead: tuple[list[int], list[int]], careful: bool) -> None:
-    sizes, articulation_points = ahead
+    sizes, cuts = ahead
     bodies = [b"%d" % (number % 10) * size for number, size in enumerate(sizes)]
     data = b"".join(post(number, body) for number, body in enumerate(bodies))
-    *found, rest = read_all(data, careful, *articulation_points, config=COUNTED)
+    *found, rest = read_all(data, careful, *cuts, config=COUNTED)
     assert rest == "nothing"
     assert [(target, dict(fields)[b"ce-id"], body) for _, target, _, fields, body, _, _ in found] == [
         (b"/c?%d" % number, b"%d" % number, body) for number, body in enumerate(bodies)

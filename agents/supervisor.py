@@ -44,7 +44,7 @@ class Contract(Protocol):
 
     @property
     def loaded(self) -> bool:
-        """True once the contract topic has been read to its end."""
+        """Whether the contract topic has been read to its end."""
 
     @property
     def subscriptions(self) -> Mapping[str, Subscription]:

@@ -42,7 +42,7 @@ class Produce(Protocol):
 
     @property
     def connected(self) -> bool:
-        """True while brokers answer. /readyz shows it, but does not depend on it."""
+        """Whether brokers answer. /readyz shows it, but does not depend on it."""
 
     def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int = -1

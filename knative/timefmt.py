@@ -29,7 +29,7 @@ def in_milliseconds(unix_s: float) -> str:
 
 
 def is_time(value: bytes) -> bool:
-    """True for an existing RFC 3339 date-time, with any fraction of a second and any offset."""
+    """Returns whether this is an existing RFC 3339 date-time, with any fraction of a second and any offset."""
     return _TIME(value) is not None and (value[8:10] <= b"28" or _day_exists(value))
 
 

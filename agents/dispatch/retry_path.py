@@ -161,7 +161,7 @@ class RetryPath:
             self._tasks[delivery].cancel()
 
     def busy(self, partitions: Iterable[PartitionState]) -> bool:
-        """True while a delivery of these partitions is under way."""
+        """Returns whether a delivery of these partitions is under way."""
         going = set(partitions)
         return any(delivery.partition in going for delivery in self._tasks)
 

@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """True once the socket is closed or closing."""
+        """Whether the socket is closed or closing."""
         return self._transport.is_closing()
 
     # -- transport
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         self._state = _ENDED
 
     def _declares_too_much(self) -> bool:
-        """True when `content-length` alone shows that the body will exceed its limit, so the rest need not be read.
+        """Returns whether `content-length` alone shows that the body will exceed its limit: the rest need not be read.
 
         Not for a 2xx that cannot hold an event: it counts as a success at the limit, and may time out before that.
         """

@@ -232,7 +232,7 @@ class CommitMachine:
         return self.commit
 
     def answered(self, now: float, confirmed: bool) -> bool:
-        """The commit on its way is answered. True: it has failed, for partitions that are still owned."""
+        """The commit on its way is answered. Returns whether it has failed, for partitions that are still owned."""
         assert self.commit is not None
         owned = [change for change in self.commit.wanted if self.owns(change.partition)]
         for change in owned if confirmed else ():

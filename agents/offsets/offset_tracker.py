@@ -106,7 +106,7 @@ class OffsetTracker:
             self._advance(offset)
 
     def fits(self, offset: int) -> bool:
-        """True when the commit metadata has room for a settled record at `offset`."""
+        """Returns whether the commit metadata has room for a settled record at `offset`."""
         return offset - self.committable < SPAN_MAX
 
     def _advance(self, offset: int) -> None:

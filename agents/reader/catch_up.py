@@ -152,7 +152,7 @@ class CatchUp:
         consumer.unassign()
 
     def _offer(self, thread: LoopThread, found: list[Range], until: float) -> bool:
-        """Offer what was read until the member has all of it. True: it is still behind, and its turn is not over."""
+        """Offer what was read until the member has it all. Returns whether it is still behind and has time left."""
         patience = min(until, time.monotonic() + FULL_S)
         while (taken := thread.call(self._owner.take_missed, found)) is Taken.PART and time.monotonic() < patience:
             if thread.stopping.wait(MOMENT_S):

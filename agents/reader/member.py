@@ -58,7 +58,7 @@ class MemberListener(Protocol):
         """Called with the headers of each event that does not pass."""
 
     def waiting_for_kafka(self, waiting: bool) -> None:
-        """True: Kafka confirms no commits, so start nothing new. False: it does again."""
+        """`waiting`: Kafka confirms no commits, so start nothing new; else it does again."""
 
     def failing(self) -> None:
         """A partition has been stopped."""
@@ -183,7 +183,7 @@ class Member:
 
     def take(self, found: Range, *, full: bool = False) -> bool:
         """Take what the range has for this member, all of it, if it covers its position and the member is not full.
-        `full`: also if it is. True: it has not taken it."""
+        `full`: also if it is. Returns whether it has to be offered again."""
         number, end = found.number, found.end
         state = self.states.get(number)
         if state is None or not state.open or state.failure:
@@ -275,15 +275,15 @@ class Member:
             self.halt(self._halted)
 
     async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
-        """Drain these partitions for up to `limit_s`. True: `release` will have something to commit."""
+        """Drain these partitions for up to `limit_s`. Returns whether `release` will have something to commit."""
         mine = self._mine(numbers)
         if mine:
             await self._listener.drain(mine, limit_s)
         return self._commits_last and any(state.tracker.changes != state.committed for state in mine)
 
     async def release(self, numbers: Sequence[int]) -> bool:
-        """Commit these partitions, which are drained, and give them up. True: Kafka was silent, and some could not be
-        committed."""
+        """Commit these partitions, which are drained, and give them up. Returns whether Kafka was silent, and
+        some could not be committed."""
         async with self._releasing:  # a second call returns only when the first has committed them
             mine, silent, left = self._mine(numbers), self.commits.silent, []
             for state in mine:

@@ -255,7 +255,7 @@ class Members:
     @staticmethod
     def _take_in_portions(member: Member, found: Range) -> Generator[None, None, bool]:
         """Give a range to a member whose filter may take long. If it does, the member gets the rest from `CatchUp`, and
-        the others do not wait for it. True: it has not taken all."""
+        the others do not wait for it. Returns whether it has not taken all."""
         spent_s = 0.0
         for part in parts(found, member.at_once):
             began_s = time.thread_time()  # CPU time: on a busy machine, nobody is slow for being made to wait

@@ -45,7 +45,7 @@ class MemoryBudget:
         ] = {}  # partition above its share -> its `released`, and since when that is unchanged
 
     def is_full(self, partitions: Collection[PartitionState], ahead_bytes: int = 0) -> bool:
-        """True when the running partitions hold their whole budget, with `ahead_bytes` that they will hold soon."""
+        """Returns whether the running partitions hold their whole budget, with `ahead_bytes` to come."""
         return self._held(partitions) + ahead_bytes >= self._allowed(partitions) > 0
 
     def surplus(self, partitions: Collection[PartitionState], ahead_bytes: int = 0) -> int:

@@ -16,10 +16,10 @@ class MembersPort(Protocol):
         """Open these partitions for all members. Returns the offset to read each from. Raises KafkaFailed."""
 
     async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
-        """Drain these partitions of all members. True: there is something to commit."""
+        """Drain these partitions of all members. Returns whether there is something to commit."""
 
     async def release(self, numbers: Sequence[int]) -> bool:
-        """Commit them and give them up. True: Kafka was silent, and some could not be committed."""
+        """Commit them and give them up. Returns whether Kafka was silent, and some could not be committed."""
 
     async def lose(self, numbers: Sequence[int], limit_s: float) -> None:
         """Drain them; others may own them already."""

@@ -88,7 +88,7 @@ class Child:
         return self._complaint or " | ".join(short_line(line) for line in self._last)
 
     def stop(self, limit_s: float) -> bool:
-        """SIGTERM, wait, SIGKILL after `limit_s`. True when it ended by itself."""
+        """SIGTERM, wait, SIGKILL after `limit_s`. Returns whether it ended by itself."""
         send(self._process, signal.SIGTERM)
         if not ended(self._process, limit_s):
             self.kill()

@@ -59,7 +59,7 @@ def busy_ports(ports: Iterable[int] = tuple(PORTS)) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """True when this process could listen on loopback at `port` now."""
+    """Returns whether this process could listen on loopback at `port` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

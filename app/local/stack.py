@@ -102,7 +102,7 @@ class Stack:
 
     @property
     def runs(self) -> bool:
-        """True while there is something to stop."""
+        """Whether there is something to stop."""
         return bool(self._children) or (self._kafka is not None and self._kafka.pid is not None)
 
     def start(self) -> None:

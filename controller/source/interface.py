@@ -66,7 +66,7 @@ class Source(Protocol):
         person wants to remove since."""
 
     async def prepare(self) -> bool:
-        """What must be done before objects may be acted on. True: there is more of it, for the next call."""
+        """What must be done before objects may be acted on. Returns whether there is more of it, for the next call."""
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """The objects to be served. `retracted`: uids whose removal cannot be cancelled any more."""

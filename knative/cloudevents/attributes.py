@@ -116,7 +116,7 @@ def fault_of_name(name: str) -> str | None:
 
 
 def is_uri_reference(value: bytes) -> bool:
-    """True for a URI-reference of RFC 3986. Remembers valid ones in a table of bounded size."""
+    """Returns whether this is a URI-reference of RFC 3986. Remembers valid ones in a table of bounded size."""
     if value in _uris:
         return True
     if _URI_REFERENCE(value) is None:

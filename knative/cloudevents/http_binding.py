@@ -174,7 +174,7 @@ def read_reply(pairs: Pairs, body: bytes) -> Record | None:
 
 
 def is_pass_through(name: str) -> bool:
-    """True for a plain header (lower-case name) that is stored in the record and sent on delivery."""
+    """Returns whether this is a plain header (lower-case name) that is stored in the record and sent on delivery."""
     return _pass_through(name) is not None
 
 

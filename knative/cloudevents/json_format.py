@@ -59,7 +59,7 @@ _data_at = JSONDecoder(
 
 
 def is_json(media_type: str) -> bool:
-    """True for `*/json` and `*+json`, in any case and with any parameters."""
+    """Returns whether this is `*/json` or `*+json`, in any case and with any parameters."""
     return _json_media_type(media_type) is not None
 
 

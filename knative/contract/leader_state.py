@@ -236,7 +236,7 @@ class LeaderLog:
         self._unreadable: dict[str, str] = {}
 
     def apply(self, key: str, row: Row | None) -> bool:
-        """Apply one record; None is a tombstone. True if it was a claim. Raises ValueError if the key is not valid."""
+        """Apply one record; None is a tombstone. Returns whether it was a claim. Raises ValueError for a bad key."""
         term, rest = split_key(key)
         self._unreadable.pop(key, None)
         if not rest:

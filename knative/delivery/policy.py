@@ -92,7 +92,7 @@ _POSITIVE = re.compile(POSITIVE_PATTERN)
 
 
 def is_positive(text: str) -> bool:
-    """True if a valid duration is at least a millisecond."""
+    """Returns whether a valid duration is at least a millisecond."""
     return _POSITIVE.search(text) is not None
 
 

@@ -15,7 +15,7 @@ _FITS: dict[type, Callable[[str, str], bool]] = {
 
 
 def passes(filter_: Filter, type_: str) -> bool | None:
-    """True: every event of this type passes. False: none does. None: other attributes decide, or an expression."""
+    """Returns whether every event of this type passes. None: other attributes decide, or an expression."""
     match filter_:
         case All():
             return _all(passes(inner, type_) for inner in filter_.filters)

@@ -136,7 +136,7 @@ class Seen:
         self._senders: OrderedDict[str, set[int]] = OrderedDict()
 
     def first(self, by: str, number: int) -> bool:
-        """True if this delta was not seen before."""
+        """Returns whether this delta was not seen before."""
         numbers = self._senders.get(by)
         if numbers is None:
             numbers = self._senders[by] = set()

@@ -229,7 +229,7 @@ class KafkaCluster(StartedByWith):
         wait_until("all brokers serve, and all replicas are in sync", self.healthy, limit_s, poll_s=0.2)
 
     def healthy(self) -> bool:
-        """True when it is so now."""
+        """Returns whether it is so now."""
         try:
             metadata = self._metadata()
         except KafkaException:

@@ -182,7 +182,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """True until it has ended."""
+        """Whether it has not ended."""
         return self.process.poll() is None
 
     def kill(self) -> None:

@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._server.closed(self)
 
     def eof_received(self) -> bool:
-        """The client sends nothing more. True: stay open, because requests that it sent are still to be answered."""
+        """The client sends nothing more. Returns whether to stay open, to answer the requests that it sent."""
         self._eof = True
         # With TLS a connection cannot be half-closed.
         return (self.state is BUSY or bool(self._rest)) and self._transport.can_write_eof()

@@ -134,7 +134,7 @@ class RequestReader:
         return request
 
     def wants_continue(self) -> bool:
-        """True once for each request: the client waits for `100 Continue`, and has not sent a part of the body yet."""
+        """Returns, once for each request, whether the client waits for `100 Continue` and has sent no body."""
         wants = self._expects and not self._body
         self._expects = False
         return wants

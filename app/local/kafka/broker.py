@@ -123,7 +123,7 @@ class EmbeddedKafka:
             raise
 
     def stop(self, limit_s: float = 20.0) -> bool:
-        """SIGTERM and wait; SIGKILL after `limit_s`. True when it ended by itself or did not run."""
+        """SIGTERM and wait; SIGKILL after `limit_s`. Returns whether it ended by itself or did not run."""
         clean = self._child is None or self._child.stop(limit_s)
         self.kill()
         return clean
@@ -182,7 +182,7 @@ class EmbeddedKafka:
 
 
 def answers(bootstrap: str, limit_s: float = 2.0) -> bool:
-    """True when a Kafka at `bootstrap` answers with brokers that take requests."""
+    """Returns whether a Kafka at `bootstrap` answers with brokers that take requests."""
     from tables.kafka.admin.kafka_admin import KafkaAdmin
     from tables.kafka.errors import KafkaUnavailable
 

@@ -14,7 +14,7 @@ _FREE = range(20_000, 32_000)
 
 
 def is_open(port: int, limit_s: float = 0.5) -> bool:
-    """True when something on loopback takes connections at `port`."""
+    """Returns whether something on loopback takes connections at `port`."""
     try:
         with socket.create_connection((LOOPBACK, port), timeout=limit_s):
             return True

@@ -103,7 +103,7 @@ class Redrive:
     async def _begin_all(
         self, letters: Iterator[DeadLetter], slots: asyncio.Semaphore, group: asyncio.TaskGroup
     ) -> bool:
-        """Start all letters. True when all were read, False when a limit or a stop came before."""
+        """Start all letters. Returns whether all were read; else a limit or a stop came before."""
         limiter = RateLimiter(self._config.rate_per_s)
         tried = 0
         try:
@@ -124,7 +124,7 @@ class Redrive:
         return True
 
     async def _wait_turn(self, limiter: RateLimiter, slots: asyncio.Semaphore) -> bool:
-        """Wait for a slot, and then for the rate. True when the run stops instead, without a slot."""
+        """Wait for a slot, and then for the rate. Returns whether the run stops instead, without a slot."""
         # The slot first: a time that was taken before a long wait for a slot would be in the past by then, and several
         # letters could go out at once.
         await slots.acquire()

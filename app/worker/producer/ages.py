@@ -52,7 +52,7 @@ class StoredAgain:
         self._changes: deque[tuple[float, float]] = deque(maxlen=_CHANGES_MAX)
 
     def acknowledged(self, topic: str, sent_s: float, acked_s: float) -> bool:
-        """Record a late acknowledgement. True if it counts now; otherwise the next `looked` may count it."""
+        """Record a late acknowledgement. Returns whether it counts now; otherwise the next `looked` may count it."""
         if any(_within(sent_s, acked_s, change) for change in self._changes):
             return True
         self._late.append((topic, sent_s, acked_s))

@@ -96,5 +96,5 @@ def failure(error: KafkaError) -> ProduceFailure:
 
 
 def is_fatal(error: KafkaError) -> bool:
-    """True when the client is unusable from now on."""
+    """Returns whether the client is unusable from now on."""
     return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._STATE)

@@ -42,7 +42,7 @@ class Contract(Protocol):
 
     @property
     def loaded(self) -> bool:
-        """True once the contract topic has been read to its end."""
+        """Whether the contract topic has been read to its end."""
 
     @property
     def channels(self) -> Mapping[str, Channel]:

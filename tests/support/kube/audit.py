@@ -36,7 +36,7 @@ class Grant:
         return f"{self.verb} {where}" + (f" named {self.name}" if self.name else "")
 
     def covers(self, request: Request) -> bool:
-        """True if this allows the request. Lists and watches of one name count as requests of that name."""
+        """Returns whether this allows the request. Lists and watches of one name count as requests of that name."""
         return (
             self.group in ("*", request.group)
             and self.resource in ("*", request.resource)

@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """True if the request was carried out."""
+        """Whether the request was carried out."""
         return 200 <= self.status < 300
 
     @property

@@ -160,7 +160,7 @@ class History:
 
 
 def delivered(visit: Received) -> bool:
-    """True when the subscriber took the event."""
+    """Whether the subscriber took the event."""
     return 200 <= visit.status < 300
 
 

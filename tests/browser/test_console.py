@@ -119,7 +119,7 @@ def world(kafka_of_file: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
             yield World(installation, subscriber, kafka_of_file, first, second, tokens)
 
 
-def test_an_event_that_is_sent_arrives_on_the_overview_and_on_the_map(world: World, person: Person) -> None:
+def test_event_that_is_sent_arrives_on_the_overview_and_on_the_map(world: World, person: Person) -> None:
     """The first test: nothing was delivered yet."""
     tabs = person()
     overview, topology = tabs.open(world.url), tabs.open(f"{world.url}/map")
@@ -177,7 +177,7 @@ def test_dots_stand_still_for_those_who_want_it_so(world: World, person: Person)
     assert page.evaluate("canvas.dataset.moving") == "0"
 
 
-def test_a_subscriber_that_fails_is_red_in_every_tab(world: World, person: Person) -> None:
+def test_subscriber_that_fails_is_red_in_every_tab(world: World, person: Person) -> None:
     """It has refused every event so far."""
     tabs = person()
     pages = [tabs.open(world.url), tabs.open(f"{world.url}/?q=picky")]
@@ -190,7 +190,7 @@ def test_a_subscriber_that_fails_is_red_in_every_tab(world: World, person: Perso
         assert "Dead letters" in page.inner_text("#row-Subscription-test-picky .state")
 
 
-def test_a_letter_is_edited_and_sent_again_and_then_nothing_is_wrong(world: World, person: Person) -> None:
+def test_letter_is_edited_and_sent_again_and_then_nothing_is_wrong(world: World, person: Person) -> None:
     """While the overview is open in another tab."""
     clerk = world.subscriber.script("/clerk", says(400, b"no amount"), says(200))
     world.installation.resources.write(Wanted("clerk", clerk, delivery={"retry": 0}))
@@ -222,7 +222,7 @@ def test_a_letter_is_edited_and_sent_again_and_then_nothing_is_wrong(world: Worl
     page.locator("[aria-labelledby=letters] .ok").first.wait_for()
 
 
-def test_a_click_explains_one_of_the_newest_events(world: World, person: Person) -> None:
+def test_click_explains_one_of_the_newest_events(world: World, person: Person) -> None:
     world.send()
     page = person().open(world.page("fine"))
     offered = page.locator("[name=pick]")
@@ -232,7 +232,7 @@ def test_a_click_explains_one_of_the_newest_events(world: World, person: Person)
     assert json.loads(page.input_value("#event"))["specversion"] == "1.0"
 
 
-def test_a_session_ends_with_its_token(world: World, person: Person) -> None:
+def test_session_ends_with_its_token(world: World, person: Person) -> None:
     world.allow("anna")
     tabs = person()
     tabs.refused = True  # 401 of a stream is an error to the browser
@@ -375,7 +375,7 @@ def test_axe_has_nothing_against_any_page(world: World, person: Person, scheme: 
     assert violations == {}
 
 
-def test_the_owners_of_a_worker_that_is_killed_are_others(world: World, person: Person) -> None:
+def test_owners_of_a_worker_that_is_killed_are_others(world: World, person: Person) -> None:
     tabs = person()
     page = tabs.open(world.page("fine"))
     eventually(page, f"{_OWNERS}.size === 2", "both workers own a partition")

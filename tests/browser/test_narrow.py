@@ -15,7 +15,7 @@ _WIDTH = 390
 
 
 @pytest.mark.asyncio
-async def test_the_strip_of_pages_begins_where_this_page_is() -> None:
+async def test_strip_of_pages_begins_where_this_page_is() -> None:
     """`Audit` is the last of the pages, whose names do not all fit."""
     async with serving_console() as url, async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])

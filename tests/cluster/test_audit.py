@@ -19,9 +19,7 @@ RESETS = "kafka.eventing.knative.dev/v1alpha1"
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 
-def test_the_controller_needs_exactly_what_its_roles_allow(
-    kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
-) -> None:
+def test_controller_needs_exactly_what_its_roles_allow(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
     added = ("True", "")
     env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_CHANNEL_SERVICES": "ingress.test"}

@@ -37,7 +37,7 @@ def wait_addressable(penstock: PenstockInCluster, expected: tuple[str, str], *ch
     )
 
 
-def test_the_service_of_a_channel_comes_is_kept_and_goes(penstock: PenstockInCluster) -> None:
+def test_service_of_a_channel_comes_is_kept_and_goes(penstock: PenstockInCluster) -> None:
     admin, env = penstock.kube.admin, {"PENSTOCK_CHANNEL_SERVICES": HOST}
     with penstock.worker(env=env) as worker:
         worker.wait_ready()
@@ -65,7 +65,7 @@ def test_the_service_of_a_channel_comes_is_kept_and_goes(penstock: PenstockInClu
         assert worker.terminate() == 0, worker.tail()
 
 
-def test_a_service_of_somebody_else_stays_and_is_named(penstock: PenstockInCluster) -> None:
+def test_service_of_somebody_else_stays_and_is_named(penstock: PenstockInCluster) -> None:
     admin, env = penstock.kube.admin, {"PENSTOCK_CHANNEL_SERVICES": HOST}
     theirs = {"ports": [{"port": 80}], "selector": {"app": "theirs"}}
     for channel, labels in (("taken", {}), ("labelled", {"messaging.knative.dev/role": "kafka-channel"})):

@@ -49,7 +49,7 @@ def group_is_gone(kafka: EmbeddedKafka, uid: str) -> bool:
     return found == {group: GroupState.ABSENT}
 
 
-def test_a_channel_and_its_subscriptions_from_created_to_deleted(make: Make, kafka: EmbeddedKafka) -> None:
+def test_channel_and_its_subscriptions_from_created_to_deleted(make: Make, kafka: EmbeddedKafka) -> None:
     penstock = make()
     with ScriptedSubscriber() as subscriber, penstock.worker() as worker:
         worker.wait_ready()
@@ -116,7 +116,7 @@ def test_fifty_subscriptions_at_once_and_twenty_five_deleted(make: Make, kafka: 
         assert worker.terminate() == 0, worker.tail()
 
 
-def test_a_service_that_comes_late_is_waited_for(make: Make) -> None:
+def test_service_that_comes_late_is_waited_for(make: Make) -> None:
     penstock = make()
     with penstock.worker("controller") as controller:
         penstock.channel("orders")
@@ -136,7 +136,7 @@ def test_a_service_that_comes_late_is_waited_for(make: Make) -> None:
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_an_object_that_cannot_be_served_says_why_and_the_rest_is_served(make: Make) -> None:
+def test_object_that_cannot_be_served_says_why_and_the_rest_is_served(make: Make) -> None:
     penstock = make()
     with penstock.worker("controller") as controller:
         penstock.create(
@@ -159,7 +159,7 @@ def test_an_object_that_cannot_be_served_says_why_and_the_rest_is_served(make: M
         assert json.dumps(penstock.read("KafkaChannel", "wrong")["metadata"].get("finalizers")) == "null"
 
 
-def test_a_controller_that_ends_when_it_is_done(make: Make) -> None:
+def test_controller_that_ends_when_it_is_done(make: Make) -> None:
     """`penstock controller --once`, for pipelines; what it does not do, the next one does."""
     penstock = make()
     penstock.channel("orders", 2)
@@ -176,7 +176,7 @@ def test_a_controller_that_ends_when_it_is_done(make: Make) -> None:
         assert f"{penstock.namespace}/billing" in status.output()
 
 
-def test_a_controller_without_permissions_says_that_it_was_not_elected_for_this(make: Make) -> None:
+def test_controller_without_permissions_says_that_it_was_not_elected_for_this(make: Make) -> None:
     penstock = make()
     nobody = str(penstock.kube.service_account_kubeconfig(penstock.namespace, "default"))
     with penstock.command("controller", "--once", "--timeout", "5", env={"PENSTOCK_KUBECONFIG": nobody}) as done:

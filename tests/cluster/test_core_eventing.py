@@ -125,7 +125,7 @@ def types(subscriber: ScriptedSubscriber, path: str) -> list[str]:
     return [request.attributes["type"] for request in subscriber.requests(path)]
 
 
-def test_a_channel_of_the_default_kind(running: tuple[BesideCore, int], subscriber: ScriptedSubscriber) -> None:
+def test_channel_of_the_default_kind(running: tuple[BesideCore, int], subscriber: ScriptedSubscriber) -> None:
     penstock, port = running
     penstock.create(MESSAGING, "Channel", "orders", {})
     channel = {"apiVersion": MESSAGING, "kind": "Channel", "name": "orders"}
@@ -147,7 +147,7 @@ def test_a_channel_of_the_default_kind(running: tuple[BesideCore, int], subscrib
     assert [str(request) for request in of_core if request.resource.startswith("kafkachannels")] == []
 
 
-def test_a_sequence_goes_through_its_steps_in_their_order(
+def test_sequence_goes_through_its_steps_in_their_order(
     running: tuple[BesideCore, int], subscriber: ScriptedSubscriber
 ) -> None:
     penstock, port = running
@@ -162,7 +162,7 @@ def test_a_sequence_goes_through_its_steps_in_their_order(
     assert {path: types(subscriber, path) for path in expected} == {path: [expected[path]] * 3 for path in expected}
 
 
-def test_a_parallel_takes_the_branches_whose_filter_replies(
+def test_parallel_takes_the_branches_whose_filter_replies(
     running: tuple[BesideCore, int], subscriber: ScriptedSubscriber
 ) -> None:
     penstock, port = running
@@ -181,7 +181,7 @@ def test_a_parallel_takes_the_branches_whose_filter_replies(
     assert subscriber.requests("/branch-no") == []
 
 
-def test_a_broker_with_the_defaults_of_the_cluster(
+def test_broker_with_the_defaults_of_the_cluster(
     running: tuple[BesideCore, int], subscriber: ScriptedSubscriber
 ) -> None:
     """Its Trigger goes to a Sequence, whose address the controller may read by Knative's roles."""
@@ -238,7 +238,7 @@ def test_event_types_are_admitted_and_ready(running: tuple[BesideCore, int], sub
         admin.merge(features, {"data": {"eventtype-auto-create": "disabled"}}).must()
 
 
-def test_a_subscription_that_is_gone_is_not_served(
+def test_subscription_that_is_gone_is_not_served(
     running: tuple[BesideCore, int], subscriber: ScriptedSubscriber, kafka: EmbeddedKafka
 ) -> None:
     """Many come and go while their channel is reconciled, of which Knative may leave entries behind."""

@@ -36,7 +36,7 @@ def _run(folder: Path, settings: dict[str, str], *arguments: str) -> str:
         return str(command.output())
 
 
-def test_a_directory_with_the_export_makes_the_same_contract(
+def test_directory_with_the_export_makes_the_same_contract(
     kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
@@ -142,7 +142,7 @@ def _in_order(folder: Path, documents: list[dict[str, dict[str, str]]]) -> list[
     ]
 
 
-def test_an_api_server_that_is_away_and_a_user_who_may_not_read(
+def test_api_server_that_is_away_and_a_user_who_may_not_read(
     kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)

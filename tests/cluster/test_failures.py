@@ -39,14 +39,14 @@ def holder(penstock: PenstockInCluster) -> str:
     return text.rpartition("_")[0]
 
 
-def test_the_api_server_is_away_under_load(fragile: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_api_server_is_away_under_load(fragile: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """For longer than a Lease is held; `python -m tests.chaos.api_server` does it for two minutes. What the watches
     know is too old to go on from, and what has changed meanwhile is not in any stream."""
     figures = away(fragile, kafka.bootstrap, tmp_path, PAST_THE_LEASE_S)
     assert figures["delivered_meanwhile"] > 0
 
 
-def test_a_leader_that_was_stopped_does_not_undo_what_the_next_one_did(penstock: PenstockInCluster) -> None:
+def test_leader_that_was_stopped_does_not_undo_what_the_next_one_did(penstock: PenstockInCluster) -> None:
     first = penstock.worker("controller", {"PENSTOCK_WORKER_ID": "first"})
     with first:
         penstock.wait("the first one leads", lambda: holder(penstock) == "first")

@@ -18,7 +18,7 @@ from tests.support.processes import REPOSITORY, free_port, get
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 
-def test_a_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_path: Path) -> None:
+def test_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_path: Path) -> None:
     port, folder = free_port(), tmp_path / "kafka"
 
     def broker() -> EmbeddedKafka:
@@ -82,7 +82,7 @@ def _without_status(found: Json) -> Json:
     return {"metadata": metadata, "spec": found["spec"]}
 
 
-def test_a_controller_that_waits_for_kafka_keeps_the_lease_from_nobody(kube: KubeCluster, tmp_path: Path) -> None:
+def test_controller_that_waits_for_kafka_keeps_the_lease_from_nobody(kube: KubeCluster, tmp_path: Path) -> None:
     """One has the wrong address of Kafka; it can be stopped while it waits."""
     with EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=REPOSITORY / ".penstock" / "kafka") as kafka:
         penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)

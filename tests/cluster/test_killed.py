@@ -86,7 +86,7 @@ class Scene:
         assert set(group_states(self.admin, left or ["none"]).values()) == {GroupState.ABSENT}
 
 
-def test_a_controller_is_killed_at_each_step(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_controller_is_killed_at_each_step(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """All at once: each waits for a Lease and a session to end, most of the time."""
     scenes = [Scene(kube, kafka, tmp_path / f"scene-{number}") for number in range(len(STEPS))]
     try:

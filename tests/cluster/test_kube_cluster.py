@@ -34,7 +34,7 @@ def _bind(kube: KubeCluster, namespace: str, account: str, role: str) -> None:
     kube.admin.create({**binding, "subjects": [subject], "roleRef": role_ref}).must()
 
 
-def test_the_server_is_of_the_version_that_the_sources_pin(kube: KubeCluster) -> None:
+def test_server_is_of_the_version_that_the_sources_pin(kube: KubeCluster) -> None:
     assert kube.admin.get("/version").must()["gitVersion"] == kubernetes_version()
 
 

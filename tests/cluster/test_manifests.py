@@ -134,7 +134,7 @@ def test_no_overlay_has_kinds_of_knative(overlay: str) -> None:
     assert kinds == {"kafkachannels.messaging.knative.dev", "resetoffsets.kafka.eventing.knative.dev"}
 
 
-def test_the_console_is_for_those_who_may_forward_a_port(tmp_path: Path) -> None:
+def test_console_is_for_those_who_may_forward_a_port(tmp_path: Path) -> None:
     """It listens on loopback, no Service selects its pod, and the only policy for it opens no port."""
     documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], [COMPONENTS / "console"]))
     (template,) = (template for name, template in _templates(documents) if name == "penstock-console")
@@ -193,7 +193,7 @@ def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:
             assert mounted[folder]["secret"] == {"secretName": "penstock-kafka"}, f"{overlay}: {name}"
 
 
-def test_the_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> None:
+def test_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> None:
     """In folders of namespace and name, with keys that a Secret may have."""
     keys = {path.name for path in paths(Path())}
     example = MANIFESTS / "examples" / "broker-secrets"
@@ -244,7 +244,7 @@ def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}, "spec": ours}
 
 
-def test_a_pod_with_more_rights_is_refused(
+def test_pod_with_more_rights_is_refused(
     with_foreign_crds: KubeCluster, make_namespace: Callable[[], str], tmp_path: Path
 ) -> None:
     """So the namespace of the manifests enforces what the test before this one relies on."""
@@ -260,7 +260,7 @@ def test_a_pod_with_more_rights_is_refused(
     assert "restricted" in answer.message
 
 
-def test_a_field_that_does_not_exist_is_refused(with_foreign_crds: KubeCluster) -> None:
+def test_field_that_does_not_exist_is_refused(with_foreign_crds: KubeCluster) -> None:
     service = _knative_services(render(OVERLAYS / "knative"))[0]
     service["metadata"]["namespace"] = "default"
     service["spec"]["template"]["spec"]["container_concurrency"] = 1

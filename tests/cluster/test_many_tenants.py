@@ -39,7 +39,7 @@ def _ready(penstock: PenstockInCluster, kind: str) -> int:
     return sum((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
-def test_a_tenant_with_many_brokers_does_not_stop_the_others(penstock: PenstockInCluster) -> None:
+def test_tenant_with_many_brokers_does_not_stop_the_others(penstock: PenstockInCluster) -> None:
     theirs = copy(penstock)
     theirs.namespace = f"{penstock.namespace}-theirs"
     namespace = f"/api/v1/namespaces/{theirs.namespace}"
@@ -65,7 +65,7 @@ def test_a_tenant_with_many_brokers_does_not_stop_the_others(penstock: PenstockI
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_list_of_many_namespaces(penstock: PenstockInCluster) -> None:
+def test_list_of_many_namespaces(penstock: PenstockInCluster) -> None:
     """Each kind has a watch in each of them."""
     others = [f"{penstock.namespace}-{number}" for number in range(NAMESPACES - 1)]
     for other in others:

@@ -22,7 +22,7 @@ MISSING = ("False", "DeadLetterSinkNotResolved")
 RESOLVED = ("True", "")
 
 
-def test_a_dead_letter_sink_that_comes_late(penstock: PenstockInCluster) -> None:
+def test_dead_letter_sink_that_comes_late(penstock: PenstockInCluster) -> None:
     """A channel is the sink of a channel, of a Subscription and of a Trigger. In the end dead letters go there."""
     with ScriptedSubscriber() as subscriber, penstock.worker("ingress") as ingress:
         address = {"PENSTOCK_INGRESS_URL": f"http://127.0.0.1:{ingress.port}"}
@@ -62,7 +62,7 @@ def _sinks_come_late(penstock: PenstockInCluster, subscriber: ScriptedSubscriber
     assert [request.attributes["id"] for request in subscriber.requests("/dead")] == ["one"]
 
 
-def test_a_broker_of_another_class_is_where_events_go(penstock: PenstockInCluster) -> None:
+def test_broker_of_another_class_is_where_events_go(penstock: PenstockInCluster) -> None:
     """Its own controller says where it is, and later something else."""
     to = {"ref": {"apiVersion": EVENTING, "kind": "Broker", "name": "theirs"}}
 
@@ -101,7 +101,7 @@ def test_a_broker_of_another_class_is_where_events_go(penstock: PenstockInCluste
         assert worker.terminate() == 0, worker.tail()
 
 
-def test_a_ref_to_a_kind_of_somebody_else(penstock: PenstockInCluster) -> None:
+def test_ref_to_a_kind_of_somebody_else(penstock: PenstockInCluster) -> None:
     """The controller may read it once its owner has labelled a role for that, as Knative does."""
     admin = penstock.kube.admin
     admin.apply(SEQUENCE).must()

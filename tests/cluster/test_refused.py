@@ -53,7 +53,7 @@ def test_config_maps_that_may_not_be_read(penstock: PenstockInCluster) -> None:
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_finalizer_that_may_not_be_written(penstock: PenstockInCluster) -> None:
+def test_finalizer_that_may_not_be_written(penstock: PenstockInCluster) -> None:
     """Without it a channel could vanish with its topics left behind, so it is not served, and says so."""
     _without_verb(penstock, "patch", "kafkachannels")
     with penstock.worker("controller", INGRESS) as controller:
@@ -71,7 +71,7 @@ def test_a_finalizer_that_may_not_be_written(penstock: PenstockInCluster) -> Non
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_service_of_a_channel_that_may_not_be_written(penstock: PenstockInCluster) -> None:
+def test_service_of_a_channel_that_may_not_be_written(penstock: PenstockInCluster) -> None:
     """The channel is served by its other addresses."""
     _without_verb(penstock, "create", "services")
     env = {**INGRESS, "PENSTOCK_CHANNEL_SERVICES": "ingress.test"}
@@ -93,7 +93,7 @@ def test_a_service_of_a_channel_that_may_not_be_written(penstock: PenstockInClus
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_status_that_may_not_be_written(penstock: PenstockInCluster) -> None:
+def test_status_that_may_not_be_written(penstock: PenstockInCluster) -> None:
     _may_not(penstock, "kafkachannels/status")
     with penstock.worker("controller", INGRESS) as controller:
         controller.wait_ready()
@@ -107,7 +107,7 @@ def test_a_status_that_may_not_be_written(penstock: PenstockInCluster) -> None:
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_list_that_may_not_be_read(penstock: PenstockInCluster) -> None:
+def test_list_that_may_not_be_read(penstock: PenstockInCluster) -> None:
     """What was read before is served. A process that does nothing but reconcile is not ready; ingress still is."""
     with penstock.worker("controller", INGRESS) as controller, penstock.worker("all", INGRESS) as worker:
         controller.wait_ready()
@@ -131,7 +131,7 @@ def test_a_list_that_may_not_be_read(penstock: PenstockInCluster) -> None:
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_broker_of_a_class_that_nobody_serves(penstock: PenstockInCluster) -> None:
+def test_broker_of_a_class_that_nobody_serves(penstock: PenstockInCluster) -> None:
     annotations = {"eventing.knative.dev/broker.class": "KafkaNamespaced"}
     with penstock.worker("controller", INGRESS) as controller:
         penstock.create(EVENTING, "Broker", "main", {}, annotations=annotations)

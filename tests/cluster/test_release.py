@@ -35,7 +35,7 @@ def release(folder: Path, images: dict[str, str]) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def test_a_release_is_accepted_and_names_images_by_digest(with_crds: KubeCluster, tmp_path: Path) -> None:
+def test_release_is_accepted_and_names_images_by_digest(with_crds: KubeCluster, tmp_path: Path) -> None:
     install(with_crds, *sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml")))
     done = release(tmp_path / "dist", IMAGES)
     assert done.returncode == 0, done.stderr
@@ -57,7 +57,7 @@ def test_a_release_is_accepted_and_names_images_by_digest(with_crds: KubeCluster
             assert answer.ok, f"{name}: {path_of(document)}: {answer.message}"
 
 
-def test_an_image_without_a_digest_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_image_without_a_digest_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     done = release(tmp_path / "dist", {**IMAGES, "--image": "ghcr.io/example/penstock:0.1.0"})
     assert done.returncode == 2
     assert "'ghcr.io/example/penstock:0.1.0' does not name an image by its digest" in done.stderr

@@ -79,7 +79,7 @@ def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInClus
         assert worker.terminate() == 0, worker.tail()
 
 
-def test_a_channel_says_which_channelable_it_is(penstock: PenstockInCluster) -> None:
+def test_channel_says_which_channelable_it_is(penstock: PenstockInCluster) -> None:
     """Core reads it before it subscribes. A new channel has it, and one that has lost it, as after an upgrade."""
     mark = "messaging.knative.dev/subscribable"
 
@@ -141,7 +141,7 @@ def test_core_takes_over_the_subscriptions_of_a_controller_that_resolved_them(
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_a_reset_of_a_subscription_that_core_has_not_added_yet(penstock: PenstockInCluster) -> None:
+def test_reset_of_a_subscription_that_core_has_not_added_yet(penstock: PenstockInCluster) -> None:
     """Whichever of them was created first, and however long core takes."""
     with penstock.worker(env={"PENSTOCK_SUBSCRIPTIONS": "core"}) as worker:
         worker.wait_ready()

@@ -35,7 +35,7 @@ async def test_attempts_that_hang_at_a_former_subscriber_are_made_at_the_new_one
             assert (scheduler.in_flight, scheduler.started, partition.in_flight) == (0, set(), 0)
 
 
-async def test_an_answer_within_the_grace_time_counts() -> None:
+async def test_answer_within_the_grace_time_counts() -> None:
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
         before = wanted(former.url(), DeliverySpec(retry=0))
         async with serving(before, MemoryProduce(), revoke_drain_s=60.0) as runner:
@@ -47,7 +47,7 @@ async def test_an_answer_within_the_grace_time_counts() -> None:
             assert present.requests == []
 
 
-async def test_a_retry_that_hangs_at_a_former_subscriber_is_made_again_and_counted_once() -> None:
+async def test_retry_that_hangs_at_a_former_subscriber_is_made_again_and_counted_once() -> None:
     produce = MemoryProduce()
     delivery = DeliverySpec(retry=1, backoff_delay_s=0.01)
     async with ScriptedServer(reply(answer(500)), silence()) as former, ScriptedServer(reply(answer(503))) as present:
@@ -67,7 +67,7 @@ async def test_a_retry_that_hangs_at_a_former_subscriber_is_made_again_and_count
             )
 
 
-async def test_a_reply_that_hangs_at_its_former_destination_is_asked_for_again() -> None:
+async def test_reply_that_hangs_at_its_former_destination_is_asked_for_again() -> None:
     async with (
         ScriptedServer(reply(answer(200, b"pong", *EVENT))) as subscriber,
         ScriptedServer(silence()) as former,
@@ -82,7 +82,7 @@ async def test_a_reply_that_hangs_at_its_former_destination_is_asked_for_again()
             assert (len(subscriber.requests), len(present.requests), produce.records) == (2, 1, [])
 
 
-async def test_a_dead_letter_that_hangs_at_a_former_sink_goes_to_the_new_one() -> None:
+async def test_dead_letter_that_hangs_at_a_former_sink_goes_to_the_new_one() -> None:
     async with (
         ScriptedServer(reply(answer(400))) as subscriber,
         ScriptedServer(silence()) as former,
@@ -99,7 +99,7 @@ async def test_a_dead_letter_that_hangs_at_a_former_sink_goes_to_the_new_one() -
             assert (len(subscriber.requests), len(present.requests), produce.records) == (1, 1, [])
 
 
-async def test_a_shorter_time_limit_ends_attempts_that_hang() -> None:
+async def test_shorter_time_limit_ends_attempts_that_hang() -> None:
     """They have failed by the limit that counts now."""
     produce = MemoryProduce()
     async with ScriptedServer(silence()) as server:
@@ -115,7 +115,7 @@ async def test_a_shorter_time_limit_ends_attempts_that_hang() -> None:
             assert all(b"timeout" in (letter.headers["penstock-reason"] or b"") for letter in produce.records)
 
 
-async def test_an_event_that_hangs_is_dropped_if_the_new_filter_does_not_want_it() -> None:
+async def test_event_that_hangs_is_dropped_if_the_new_filter_does_not_want_it() -> None:
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
         before = replace(wanted(former.url(), DeliverySpec(retry=0)), kind=TRIGGER)
         async with serving(before, produce := MemoryProduce(), revoke_drain_s=SOON_S) as runner:
@@ -127,7 +127,7 @@ async def test_an_event_that_hangs_is_dropped_if_the_new_filter_does_not_want_it
             assert (present.requests, produce.records) == ([], [])
 
 
-async def test_a_partition_that_is_lost_meanwhile_is_left_to_its_next_owner() -> None:
+async def test_partition_that_is_lost_meanwhile_is_left_to_its_next_owner() -> None:
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
         before = wanted(former.url(), DeliverySpec(retry=0))
         async with serving(before, produce := MemoryProduce(), revoke_drain_s=60.0) as runner:

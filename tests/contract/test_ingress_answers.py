@@ -119,7 +119,7 @@ def test_answer(service: Service, row: Row) -> None:
     ids=["coded in the second place", "no UTF-8", "overlong UTF-8", "a hash that is no UTF-8"],
 )
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_a_head_that_is_malformed_is_400(service: Service, method: str, lines: list[tuple[str, bytes]]) -> None:
+def test_head_that_is_malformed_is_400(service: Service, method: str, lines: list[tuple[str, bytes]]) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
         client.putrequest(method, URL)
         for name, value in [*((name, text.encode()) for name, text in CE.items()), *lines]:
@@ -209,7 +209,7 @@ def test_where_no_events_are_taken_what_is_known_is_503(service: Service) -> Non
         elsewhere.running.stop()
 
 
-def test_a_broker_with_a_secret_of_its_own_has_a_producer_of_its_own(service: Service) -> None:
+def test_broker_with_a_secret_of_its_own_has_a_producer_of_its_own(service: Service) -> None:
     own = replace(BROKER, secret="shop/kafka")
     service.running.call(lambda: service.contract.change(ORDERS, own))
 
@@ -228,7 +228,7 @@ def test_a_broker_with_a_secret_of_its_own_has_a_producer_of_its_own(service: Se
     assert (service.state.inflight, service.state.inflight_bytes) == (0, 0)
 
 
-def test_a_removed_channel_is_404_at_once(service: Service) -> None:
+def test_removed_channel_is_404_at_once(service: Service) -> None:
     assert service.post()[0] == 202
     service.running.call(lambda: service.contract.change(BILLS))
     assert service.post()[0] == 404
@@ -276,7 +276,7 @@ def test_more_than_may_wait_is_429(service: Service, count: int, body: bytes | N
     assert (service.state.inflight, service.state.inflight_bytes) == (0, 0)
 
 
-def test_a_drain_lets_waiting_requests_have_their_answer(service: Service) -> None:
+def test_drain_lets_waiting_requests_have_their_answer(service: Service) -> None:
     draining = Service()
     try:
         (client,) = held_posts(draining, 1, b"{}")

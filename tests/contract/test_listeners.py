@@ -106,7 +106,7 @@ async def test_each_listener_hears_of_a_delivery_what_it_counts(
         ([reply(EVENT)], [(1, 200), (1, "closed"), "abandoned"]),
     ],
 )
-async def test_a_revoked_partition_leaves_no_open_span(answers: list[Step], spans: list[object]) -> None:
+async def test_revoked_partition_leaves_no_open_span(answers: list[Step], spans: list[object]) -> None:
     trace = SpanLog()
     async with ScriptedServer(*answers) as subscriber, ScriptedServer(silence()) as other:
         delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
@@ -119,7 +119,7 @@ async def test_a_revoked_partition_leaves_no_open_span(answers: list[Step], span
             await until(lambda: trace.spans == [spans])
 
 
-async def test_a_trigger_counts_under_a_name_that_no_subscription_has() -> None:
+async def test_trigger_counts_under_a_name_that_no_subscription_has() -> None:
     observe, counters = CountingObserve(), TrafficCounters("w")
     async with ScriptedServer(reply(answer(202))) as subscriber:
         wants = replace(wanted(subscriber.url(), DeliverySpec()), kind="Trigger")
@@ -131,7 +131,7 @@ async def test_a_trigger_counts_under_a_name_that_no_subscription_has() -> None:
     assert {key[1] for key in observe.others if key[0] == "delivered"} == {"ns/trigger:s"}
 
 
-async def test_a_record_that_is_not_a_cloudevent_has_no_attempt() -> None:
+async def test_record_that_is_not_a_cloudevent_has_no_attempt() -> None:
     observe, trace, produce = CountingObserve(), SpanLog(), MemoryProduce()
     async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as runner:
         partition = PartitionState("t", 0, OffsetTracker(0))

@@ -61,7 +61,7 @@ BY_STATUS: list[tuple[Step, Verdict | tuple[type[Verdict], int]]] = [
 
 
 @pytest.mark.parametrize(("step", "wanted"), BY_STATUS)
-async def test_the_table_of_answers(step: Step, wanted: Verdict | tuple[type[Verdict], int]) -> None:
+async def test_table_of_answers(step: Step, wanted: Verdict | tuple[type[Verdict], int]) -> None:
     async with ScriptedServer(step) as server, posting(server.url()) as poster:
         verdict = (await poster.answer(b"event")).verdict
         if isinstance(wanted, tuple):
@@ -144,7 +144,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("number", range(len(UNREADABLE)))
-async def test_an_incomplete_answer_is_a_read_error(number: int) -> None:
+async def test_incomplete_answer_is_a_read_error(number: int) -> None:
     async with ScriptedServer(UNREADABLE[number], reply(answer(202))) as server, posting(server.url()) as poster:
         first = await poster.answer(b"event")
         assert first.kind == "read"
@@ -184,7 +184,7 @@ async def test_endless_answers_are_cut_by_size(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(ENDLESS_BODIES)))
-async def test_a_subscriber_that_took_the_event_is_not_asked_again_for_its_talk(number: int) -> None:
+async def test_subscriber_that_took_the_event_is_not_asked_again_for_its_talk(number: int) -> None:
     """A page of any length that claims no event does not make a delivery fail."""
     framing, piece = ENDLESS_BODIES[number]
     endless = forever(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n" + framing, piece)
@@ -229,7 +229,7 @@ async def test_of_a_failure_only_the_start_is_read(status: int, framing: bytes) 
     assert len(server.connections) == 2
 
 
-async def test_a_reply_that_declares_itself_too_long_is_not_read_to_the_limit() -> None:
+async def test_reply_that_declares_itself_too_long_is_not_read_to_the_limit() -> None:
     event = b"HTTP/1.1 200 OK\r\nce-id: 1\r\ncontent-length: 1048577\r\n\r\n"
     async with ScriptedServer(reply(event + b"e" * 100_000)) as server, posting(server.url()) as poster:
         got = await poster.answer(b"event")
@@ -246,7 +246,7 @@ async def test_after_a_failure_that_is_read_whole_the_connection_stays() -> None
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_a_reply_at_the_limit_and_one_over(chunked: bool) -> None:
+async def test_reply_at_the_limit_and_one_over(chunked: bool) -> None:
     def with_body(size: int) -> Step:
         body = b"b" * size
         if chunked:
@@ -318,7 +318,7 @@ async def test_what_was_answered_while_the_process_stood_still_counts(answered: 
     pytest.fail("nine posts took 30 s to arrive")
 
 
-async def test_a_subscriber_that_does_not_read_is_cut_by_time() -> None:
+async def test_subscriber_that_does_not_read_is_cut_by_time() -> None:
     with socket.create_server(
         ("127.0.0.1", 0)
     ) as deaf:  # the kernel accepts the connection, and no process reads from it

@@ -29,7 +29,7 @@ async def test_what_is_sent_is_what_was_given() -> None:
     assert server.requests == [expected]
 
 
-async def test_a_large_event_arrives_whole() -> None:
+async def test_large_event_arrives_whole() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         body = bytes(range(256)) * 20_000
         assert (await poster.answer(body)).status == 202
@@ -38,7 +38,7 @@ async def test_a_large_event_arrives_whole() -> None:
     assert len(server.connections) == 1
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_connection_is_used_again() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         for number in range(20):
             assert (await poster.answer(b"%d" % number)).status == 202
@@ -82,7 +82,7 @@ async def test_time_in_the_queue_counts() -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_post_in_a_callback_goes_out_on_the_same_connection() -> None:
+async def test_post_in_a_callback_goes_out_on_the_same_connection() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         left, finished = [200], asyncio.Event()
 
@@ -100,7 +100,7 @@ async def test_a_post_in_a_callback_goes_out_on_the_same_connection() -> None:
 
 
 @pytest.mark.parametrize("accident", [reset(), reply(keep=False), half_close()], ids=["reset", "close", "half-close"])
-async def test_a_stale_connection_costs_no_attempt(accident: object) -> None:
+async def test_stale_connection_costs_no_attempt(accident: object) -> None:
     async with ScriptedServer(FINE, accident, FINE) as server, posting(server.url()) as poster:  # type: ignore[arg-type]
         assert (await poster.answer(b"1")).status == 202
         assert (await poster.answer(b"2")).status == 202
@@ -115,20 +115,20 @@ async def test_only_once() -> None:
     assert [len(connection.requests) for connection in server.connections] == [2, 1]
 
 
-async def test_a_connection_lost_in_mid_answer_is_not_stale() -> None:
+async def test_connection_lost_in_mid_answer_is_not_stale() -> None:
     async with ScriptedServer(FINE, reset(b"H")) as server, posting(server.url()) as poster:
         assert (await poster.answer(b"1")).status == 202
         assert (await poster.answer(b"2")).kind == "read"
     assert len(server.requests) == 2
 
 
-async def test_the_deadline_holds_over_the_second_try() -> None:
+async def test_deadline_holds_over_the_second_try() -> None:
     async with ScriptedServer(FINE, reset(), silence()) as server, posting(server.url()) as poster:
         assert (await poster.answer(b"1")).status == 202
         assert (await poster.answer(b"2", timeout_s=0.2)).kind == "timeout"
 
 
-async def test_a_connection_closed_while_idle_is_noticed() -> None:
+async def test_connection_closed_while_idle_is_noticed() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         await poster.answer(b"1")
         server.hang_up(0)
@@ -138,7 +138,7 @@ async def test_a_connection_closed_while_idle_is_noticed() -> None:
     assert len(server.requests) == 2
 
 
-async def test_a_connection_that_speaks_unasked_is_dropped() -> None:
+async def test_connection_that_speaks_unasked_is_dropped() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         await poster.answer(b"1")
         server.push(0, b"HTTP/1.1 500 Boo\r\ncontent-length: 0\r\n\r\n")
@@ -156,14 +156,14 @@ async def test_a_connection_that_speaks_unasked_is_dropped() -> None:
         ACCEPTED.replace(b"1.1", b"1.0"),
     ],
 )
-async def test_a_connection_that_must_not_be_used_again(first: bytes) -> None:
+async def test_connection_that_must_not_be_used_again(first: bytes) -> None:
     async with ScriptedServer(reply(first), FINE) as server, posting(server.url()) as poster:
         assert (await poster.answer(b"1")).status == 202
         assert (await poster.answer(b"2")).status == 202
     assert [len(connection.requests) for connection in server.connections] == [1, 1]
 
 
-async def test_an_answer_before_the_request_was_taken() -> None:
+async def test_answer_before_the_request_was_taken() -> None:
     async def hasty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer(413))
@@ -242,7 +242,7 @@ async def test_one_lane_does_not_wait_for_another() -> None:
 # -- where to
 
 
-async def test_a_closed_port_is_a_connection_error() -> None:
+async def test_closed_port_is_a_connection_error() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with posting(f"http://127.0.0.1:{unused.getsockname()[1]}/") as poster:
@@ -251,7 +251,7 @@ async def test_a_closed_port_is_a_connection_error() -> None:
     assert isinstance(got.verdict, RetryableFailure)
 
 
-async def test_a_connection_that_does_not_come_about() -> None:
+async def test_connection_that_does_not_come_about() -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -267,14 +267,14 @@ async def test_a_connection_that_does_not_come_about() -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "xn--nosuch-5ya.invalid"])
-async def test_an_unknown_host_name_fails_the_attempt(host: str) -> None:
+async def test_unknown_host_name_fails_the_attempt(host: str) -> None:
     async with posting(f"http://{host}/") as poster:
         got = await poster.answer()
     assert got.kind == "dns"
     assert isinstance(got.verdict, RetryableFailure)
 
 
-async def test_an_unanswered_dns_query_does_not_delay_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unanswered_dns_query_does_not_delay_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many subscribers have such names, and however many attempts: a look-up each, and each in its thread."""
     answers, asked = threading.Event(), []
     known = socket.getaddrinfo
@@ -334,7 +334,7 @@ async def test_names_and_both_kinds_of_addresses() -> None:
         "",
     ],
 )
-async def test_a_denied_address_is_a_final_failure(uri: str) -> None:
+async def test_denied_address_is_a_final_failure(uri: str) -> None:
     async with posting(uri) as poster:
         got = await poster.answer()
     assert got.kind == "refused"
@@ -342,7 +342,7 @@ async def test_a_denied_address_is_a_final_failure(uri: str) -> None:
     assert "secret" not in str(got.error)
 
 
-async def test_the_guard_is_asked_about_resolved_addresses() -> None:
+async def test_guard_is_asked_about_resolved_addresses() -> None:
     closed = EgressConfig(allow_loopback=False)
     async with ScriptedServer(FINE) as server:
         for host in ("localhost", "127.0.0.1", "127.1"):
@@ -355,7 +355,7 @@ async def test_the_guard_is_asked_about_resolved_addresses() -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_lookup_without_a_thread_fails_only_that_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lookup_without_a_thread_fails_only_that_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedServer(FINE) as server, posting(server.url(host="localhost")) as poster:
         with monkeypatch.context() as patched:
 

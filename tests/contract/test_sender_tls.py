@@ -29,7 +29,7 @@ def context() -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-async def test_the_destination_s_ca_is_believed(context: ssl.SSLContext, host: str) -> None:
+async def test_destination_s_ca_is_believed(context: ssl.SSLContext, host: str) -> None:
     async with ScriptedServer(FINE, tls=context) as server, posting(server.url(host=host), ca_certs=CA) as poster:
         for _ in range(5):
             assert (await poster.answer(b"event")).status == 202
@@ -38,7 +38,7 @@ async def test_the_destination_s_ca_is_believed(context: ssl.SSLContext, host: s
     assert len(server.requests) == 6
 
 
-async def test_a_bundle_of_several(context: ssl.SSLContext) -> None:
+async def test_bundle_of_several(context: ssl.SSLContext) -> None:
     async with ScriptedServer(FINE, tls=context) as server, posting(server.url(), ca_certs=OTHER_CA + CA) as poster:
         assert (await poster.answer()).status == 202
 
@@ -52,7 +52,7 @@ async def test_another_ca_is_not_believed(context: ssl.SSLContext, ca_certs: str
     assert server.requests == []
 
 
-async def test_a_certificate_for_another_name_is_not_believed(context: ssl.SSLContext) -> None:
+async def test_certificate_for_another_name_is_not_believed(context: ssl.SSLContext) -> None:
     server = ScriptedServer(FINE, host="127.0.0.2", tls=context)
     async with server, posting(server.url(), ca_certs=CA) as poster:
         assert (await poster.answer()).kind == "tls"
@@ -60,12 +60,12 @@ async def test_a_certificate_for_another_name_is_not_believed(context: ssl.SSLCo
 
 
 @pytest.mark.parametrize("ca_certs", ["junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "é"])
-async def test_a_bundle_that_cannot_be_read(context: ssl.SSLContext, ca_certs: str) -> None:
+async def test_bundle_that_cannot_be_read(context: ssl.SSLContext, ca_certs: str) -> None:
     async with ScriptedServer(FINE, tls=context) as server, posting(server.url(), ca_certs=ca_certs) as poster:
         assert (await poster.answer()).kind == "tls"
 
 
-async def test_a_server_without_tls() -> None:
+async def test_server_without_tls() -> None:
     def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Speak HTTP\r\ncontent-length: 0\r\n\r\n")
         writer.close()

@@ -37,7 +37,7 @@ async def test_requests_of_a_revoked_partition_give_their_slots_back() -> None:
         assert gone.tracker.committable == 0
 
 
-async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None:
+async def test_retry_of_a_revoked_partition_leaves_no_request_behind() -> None:
     delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
     async with (
         ScriptedServer(reply(answer(500)), silence()) as server,
@@ -51,7 +51,7 @@ async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None
         await until(lambda: sender.in_flight == 0 and runner.dispatcher.scheduler.in_flight == 0)
 
 
-async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
+async def test_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
     async with (
         ScriptedServer(reply(answer(400))) as subscriber,
         ScriptedServer(reply(answer(503))) as wrong,
@@ -68,7 +68,7 @@ async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
             assert len(right.requests) == 1
 
 
-async def test_a_dead_letter_that_waits_for_a_slot_goes_to_the_sink_that_counts_when_it_has_one() -> None:
+async def test_dead_letter_that_waits_for_a_slot_goes_to_the_sink_that_counts_when_it_has_one() -> None:
     judge, let_go = asyncio.Event(), asyncio.Event()
 
     async def judging(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -101,7 +101,7 @@ async def test_a_dead_letter_that_waits_for_a_slot_goes_to_the_sink_that_counts_
             assert (len(former.requests), len(present.requests)) == (1, 1)
 
 
-async def test_a_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
+async def test_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
     produce = MemoryProduce()
     produce.failing = ProduceProblem.UNAVAILABLE
     async with (
@@ -114,7 +114,7 @@ async def test_a_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
         assert partition.tracker.committable == 0
 
 
-async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
+async def test_next_owner_waits_for_what_is_left_of_a_retry() -> None:
     delivery = DeliverySpec(retry=3, backoff_delay_s=0.4)
     async with (
         ScriptedServer(reply(answer(503))) as server,
@@ -203,7 +203,7 @@ async def test_no_more_than_the_cap_is_in_flight_to_a_dead_letter_sink() -> None
             assert (len(sink.requests), runner.dispatcher.scheduler.in_flight) == (3, 3)
 
 
-async def test_a_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> None:
+async def test_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> None:
     """They are not left to the next owner, who would ask the subscriber once more."""
     busy, most = 0, 0
 
@@ -239,7 +239,7 @@ async def test_what_waits_for_a_slot_and_is_lost_leaves_none_behind() -> None:
             await until(lambda: len(sink.requests) == 4)
 
 
-async def test_a_dead_letter_names_the_url_that_was_asked() -> None:
+async def test_dead_letter_names_the_url_that_was_asked() -> None:
     produce, answered = MemoryProduce(), asyncio.Event()
 
     async def later(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -259,7 +259,7 @@ async def test_a_dead_letter_names_the_url_that_was_asked() -> None:
     assert letter.headers["ce_knativeerrordest"] == server.url().encode()
 
 
-async def test_a_runner_that_never_started_stops() -> None:
+async def test_runner_that_never_started_stops() -> None:
     """SIGTERM may come while it is being added."""
     async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), MemoryProduce()) as runner:
         await runner.on_stop()

@@ -151,7 +151,7 @@ def test_answers_by_hand(engine: Engine) -> None:
     np.testing.assert_allclose(ones, [8 * DAMPING**2, 8 * DAMPING, 8.0])
 
 
-def test_a_deep_graph(engine: Engine) -> None:
+def test_deep_graph(engine: Engine) -> None:
     """486 chains of 20 (9,720 edges with one of 200, whose end leads back to its middle): depth costs no more rounds
     of the whole graph."""
     chains = [(21 * chain + place, 21 * chain + place + 1) for chain in range(476) for place in range(20)]

@@ -65,7 +65,7 @@ WORLDS = {
 
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("whole", [0, 1_000])
-def test_the_document_is_the_one_of_the_local_engine(engine: SparkSession, name: str, whole: int) -> None:
+def test_document_is_the_one_of_the_local_engine(engine: SparkSession, name: str, whole: int) -> None:
     """As a whole, and the part that is shown of a large map."""
     found = build(WORLDS[name], GraphFramesEngine(engine), whole=whole)
 
@@ -82,7 +82,7 @@ def test_any_world_has_one_document(engine: SparkSession, world: World) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["", "test"])
-def test_the_job_reads_kafka_for_it(
+def test_job_reads_kafka_for_it(
     engine: SparkSession, kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path, namespace: str
 ) -> None:
     """Contract, statuses and deltas of a real Kafka: what is planted is found, with the states of the statuses."""

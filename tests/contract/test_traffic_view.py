@@ -48,7 +48,7 @@ def ask(web: RunningWeb, query: str = "") -> tuple[int, str, Any]:
     return int(head.split(b" ")[1]), head.decode().lower(), json.loads(body)
 
 
-def test_the_page(loaded: RunningWeb) -> None:
+def test_page(loaded: RunningWeb) -> None:
     status, head, page = ask(loaded)
 
     assert status == 200
@@ -98,7 +98,7 @@ def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
     ("channel", "names"),
     [("both", ["both", "broker:both"]), ("broker:both", ["broker:both"]), ("main", ["broker:main"]), ("mai", [])],
 )
-def test_a_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
+def test_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
     known = TrafficRows("t", {}, 900, 3600, lambda: NOW)
     for name in ("both", "broker:both", "broker:main"):
         known.apply([Record(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode())])
@@ -121,7 +121,7 @@ def test_a_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
         ("?chanel=ch", "'chanel' is not a known parameter; use window, last, namespace, channel"),
     ],
 )
-def test_a_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: str, says: str) -> None:
+def test_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: str, says: str) -> None:
     status, _, page = ask(loaded, query)
 
     assert status == 400

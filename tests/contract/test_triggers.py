@@ -66,7 +66,7 @@ async def test_only_events_that_pass_are_sent_and_all_are_settled() -> None:
         assert (counts["a"].delivered, counts["b"].filtered) == (2, 4)
 
 
-async def test_a_filtered_event_waits_for_no_retry_and_no_slot() -> None:
+async def test_filtered_event_waits_for_no_retry_and_no_slot() -> None:
     filter_ = from_json({"exact": {"type": "a"}})
     async with (
         ScriptedServer(silence()) as server,
@@ -78,7 +78,7 @@ async def test_a_filtered_event_waits_for_no_retry_and_no_slot() -> None:
         assert partition.tracker.committable == 0
 
 
-async def test_a_changed_filter_applies_to_what_waits_and_to_retries() -> None:
+async def test_changed_filter_applies_to_what_waits_and_to_retries() -> None:
     both = from_json({"any": [{"exact": {"type": "a"}}, {"exact": {"type": "b"}}]})
     produce = MemoryProduce()
     async with (
@@ -117,7 +117,7 @@ async def test_what_has_passed_the_filter_is_not_judged_again_until_the_filter_c
 HEAVY = from_json({"cesql": " OR ".join(["a LIKE '%b%'"] * 100)})
 
 
-async def test_a_filter_that_would_judge_too_many_waiting_events_is_not_applied_in_place() -> None:
+async def test_filter_that_would_judge_too_many_waiting_events_is_not_applied_in_place() -> None:
     async with (
         ScriptedServer(silence()) as server,
         serving(replace(trigger(server.url(), EXACT_A), concurrency=1), MemoryProduce()) as runner,
@@ -134,7 +134,7 @@ async def test_a_filter_that_would_judge_too_many_waiting_events_is_not_applied_
         assert runner.subscription.generation == 2
 
 
-async def test_a_filter_that_exceeds_its_limits_is_counted_and_reported_until_it_changes() -> None:
+async def test_filter_that_exceeds_its_limits_is_counted_and_reported_until_it_changes() -> None:
     observe = CountingObserve()
     async with (
         ScriptedServer(reply(OK)) as server,
@@ -152,7 +152,7 @@ async def test_a_filter_that_exceeds_its_limits_is_counted_and_reported_until_it
         assert runner.view.status().filter_problem == ""
 
 
-async def test_a_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_filter() -> None:
+async def test_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_filter() -> None:
     produce = MemoryProduce()
     async with (
         ScriptedServer(reply(OK)) as server,
@@ -166,7 +166,7 @@ async def test_a_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_
         assert [produced.topic for produced in produce.records] == ["b.dlq"]
 
 
-async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settled() -> None:
+async def test_reply_is_stored_in_the_brokers_topic_before_the_event_is_settled() -> None:
     produce, observe, counters = MemoryProduce(), CountingObserve(), TrafficCounters("me")
     produce.holding = True
     async with (
@@ -190,7 +190,7 @@ async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settle
         assert [(d.type, d.counts.events) for d in counters.take(1) if not d.subscription] == [("reply", 1)]
 
 
-async def test_a_reply_that_cannot_be_stored_makes_the_delivery_retry() -> None:
+async def test_reply_that_cannot_be_stored_makes_the_delivery_retry() -> None:
     produce = MemoryProduce()
     produce.failing = ProduceProblem.UNAVAILABLE
     async with (
@@ -205,7 +205,7 @@ async def test_a_reply_that_cannot_be_stored_makes_the_delivery_retry() -> None:
         assert [produced.topic for produced in produce.records] == ["b"]
 
 
-async def test_a_chain_of_replies_that_is_too_long_is_dead_lettered_with_the_reason() -> None:
+async def test_chain_of_replies_that_is_too_long_is_dead_lettered_with_the_reason() -> None:
     produce = MemoryProduce()
     async with (
         ScriptedServer(reply(answer(200, b"pong", *EVENT))) as server,
@@ -279,7 +279,7 @@ async def test_answers_that_are_and_are_not_replies(status: int, headers: list[s
             assert produce.records[0].value == b'{"a":1.10}'
 
 
-async def test_a_reply_with_a_bad_body_is_a_failed_attempt() -> None:
+async def test_reply_with_a_bad_body_is_a_failed_attempt() -> None:
     produce = MemoryProduce()
     bad = answer(200, b"{", "content-type: application/cloudevents+json")
     async with (

@@ -165,7 +165,7 @@ def test_not_found_not_allowed_and_web_errors(web: RunningWeb) -> None:
     assert (status, json.loads(body)) == (404, {"error": "no such item"})
 
 
-def test_a_failing_view_is_500_without_its_secrets(web: RunningWeb) -> None:
+def test_failing_view_is_500_without_its_secrets(web: RunningWeb) -> None:
     status, _, body = ask(web, "GET", "/fails")
     assert status == 500
     assert b"secret" not in body
@@ -208,7 +208,7 @@ def wait_for(web: RunningWeb, sites: Sites, count: int) -> None:
         assert time.monotonic() < until
 
 
-def test_the_callback_entry(sites: Sites) -> None:
+def test_callback_entry(sites: Sites) -> None:
     with RunningWeb(sites.setup) as web, closing(web.connect()) as client:
         client.sendall(POST % (4, b"fail"))
         wire = read_all(client)
@@ -247,7 +247,7 @@ def test_drain_answers_what_is_under_way_and_closes_the_rest(sites: Sites) -> No
         assert drained.result(10) == 0
 
 
-def test_a_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> None:
+def test_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> None:
     """Who has just connected, or has a connection in use, gets an answer that says `connection: close`; who comes then
     waits for the next server."""
     with RunningWeb(sites.setup, config=DriverConfig(sweep_s=5.0)) as web, ExitStack() as stack:
@@ -281,7 +281,7 @@ def test_a_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> Non
             assert waiting.recv(65536).startswith(ANSWER)
 
 
-def test_a_server_that_has_stopped_does_not_begin(sites: Sites) -> None:
+def test_server_that_has_stopped_does_not_begin(sites: Sites) -> None:
     """A worker that is stopped before it is ready: connections wait for the next one."""
     with socket.create_server(("127.0.0.1", 0)) as passed:
         with RunningWeb(sites.setup, sockets=[passed.dup()]) as web:
@@ -307,7 +307,7 @@ def asyncio_future(web: RunningWeb, work: Any) -> Any:
     return asyncio.run_coroutine_threadsafe(work(), web.loop)
 
 
-def test_a_busy_port_is_said_in_a_sentence(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_port_is_said_in_a_sentence(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

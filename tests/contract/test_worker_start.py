@@ -34,7 +34,7 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.mark.parametrize("command", [_PENSTOCK, _FAUST, _SEVERAL], ids=["penstock", "faust", "several"])
 @pytest.mark.parametrize(("name", "address"), [("PENSTOCK_HTTP_PORT", "0.0.0.0"), ("PENSTOCK_ADMIN_PORT", "127.0.0.1")])
-def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[str], name: str, address: str) -> None:
+def test_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[str], name: str, address: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         port = other.getsockname()[1]
         done = run(command, **{name: port})
@@ -45,7 +45,7 @@ def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[
     assert "Kafka" not in done.stderr
 
 
-def test_a_port_that_is_taken_meanwhile_is_the_same_sentence() -> None:
+def test_port_that_is_taken_meanwhile_is_the_same_sentence() -> None:
     code = (
         "import asyncio, socket\n"
         "from app.compose import build\n"
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_meanwhile_is_the_same_sentence() -> None:
 
 
 @pytest.mark.parametrize("command", [_PENSTOCK, _SEVERAL], ids=["penstock", "several"])
-def test_a_kafka_that_rejects_connections_is_logged_before_the_wait(command: list[str]) -> None:
+def test_kafka_that_rejects_connections_is_logged_before_the_wait(command: list[str]) -> None:
     done = run(command, PENSTOCK_KAFKA_WAIT_S=1)
     assert done.returncode == 3
     reported = [line for line in done.stderr.splitlines() if f"Kafka at {_NO_KAFKA} d" in line]
@@ -82,7 +82,7 @@ def test_commands_say_that_kafka_refuses(command: str) -> None:
     )
 
 
-def test_a_controller_with_a_kubeconfig_that_is_not_valid_ends_with_a_sentence(tmp_path: Path) -> None:
+def test_controller_with_a_kubeconfig_that_is_not_valid_ends_with_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text("users: [")
     done = run(["-m", "app.cli", "controller"], PENSTOCK_KAFKA_WAIT_S=1, PENSTOCK_KUBECONFIG=path)

@@ -58,7 +58,7 @@ def test_one_broker_does_not_accept_them_yet(two: KafkaCluster, tmp_path: Path, 
     assert f"(broker 127.0.0.1:{two.brokers[number].proxy.port})" in refusal.why
 
 
-def test_a_broker_that_does_not_answer_says_nothing_about_them(two: KafkaCluster, tmp_path: Path) -> None:
+def test_broker_that_does_not_answer_says_nothing_about_them(two: KafkaCluster, tmp_path: Path) -> None:
     folder = _write(tmp_path, BOTH)
     two.brokers[1].proxy.blackhole()
     try:
@@ -68,7 +68,7 @@ def test_a_broker_that_does_not_answer_says_nothing_about_them(two: KafkaCluster
         two.brokers[1].proxy.forward()
 
 
-def test_a_user_that_lacks_a_permission(tmp_path: Path) -> None:
+def test_user_that_lacks_a_permission(tmp_path: Path) -> None:
     with SecuredKafka(tmp_path / "kafka") as kafka:
         kafka.create_topic(TOPIC)
         kafka.set_password("bob", "x")

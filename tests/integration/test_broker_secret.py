@@ -61,7 +61,7 @@ def _settings(kafka: SecuredKafka, folder: Path, user: str) -> dict[str, Any]:
         "a user without any permission is used, as long as nothing is taken from anybody",
     ],
 )
-def test_a_change_takes_nothing_from_a_broker(
+def test_change_takes_nothing_from_a_broker(
     secured: SecuredKafka, tmp_path: Path, users: tuple[str, str], message: str | None
 ) -> None:
     before, after = (_settings(secured, tmp_path, user) for user in users)
@@ -78,7 +78,7 @@ def test_a_change_takes_nothing_from_a_broker(
         assert PASSWORD not in problem.message
 
 
-def test_a_secret_that_is_not_accepted_at_first(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_secret_that_is_not_accepted_at_first(secured: SecuredKafka, tmp_path: Path) -> None:
     problem = BrokerSecret("shop/kafka", (MAIN,)).refusal(_settings(secured, tmp_path, "wrong ann"))
     assert problem is not None
     assert problem.reason == INVALID

@@ -63,7 +63,7 @@ def write(plant: ControllerFixture, name: str, text: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_broker_with_its_config_map_from_files_to_ready_and_away(plant: ControllerFixture) -> None:
+async def test_broker_with_its_config_map_from_files_to_ready_and_away(plant: ControllerFixture) -> None:
     write(plant, "trigger", TRIGGER.format(name="billing", start="latest"))
     async with plant:
         await plant.until(
@@ -112,7 +112,7 @@ async def test_a_broker_with_its_config_map_from_files_to_ready_and_away(plant: 
 
 
 @pytest.mark.asyncio
-async def test_a_start_by_time_is_the_first_record_that_is_not_older(plant: ControllerFixture) -> None:
+async def test_start_by_time_is_the_first_record_that_is_not_older(plant: ControllerFixture) -> None:
     write(plant, "broker", BROKER.format(more="", spec=WITH_CONFIG))
     write(plant, "config", CONFIG.format(partitions=3, retention_ms=-1))
     async with plant:
@@ -143,7 +143,7 @@ async def test_a_start_by_time_is_the_first_record_that_is_not_older(plant: Cont
 
 
 @pytest.mark.asyncio
-async def test_an_external_topic_is_neither_created_nor_changed_nor_deleted(plant: ControllerFixture) -> None:
+async def test_external_topic_is_neither_created_nor_changed_nor_deleted(plant: ControllerFixture) -> None:
     theirs = f"theirs-{plant.config.instance}"
     annotation = f", kafka.eventing.knative.dev/external.topic: {theirs}"
     write(plant, "broker", BROKER.format(more=annotation, spec=WITH_CONFIG))
@@ -168,7 +168,7 @@ async def test_an_external_topic_is_neither_created_nor_changed_nor_deleted(plan
 
 
 @pytest.mark.asyncio
-async def test_a_worker_that_does_not_know_filters_serves_what_has_none(plant: ControllerFixture) -> None:
+async def test_worker_that_does_not_know_filters_serves_what_has_none(plant: ControllerFixture) -> None:
     """The others' Triggers name the worker and what it does not know; without a filter they are served."""
     write(plant, "broker", BROKER.format(more="", spec=WITH_CONFIG))
     write(plant, "config", CONFIG.format(partitions=2, retention_ms=-1))

@@ -115,7 +115,7 @@ def test_without_kafka_a_command_is_not_ready() -> None:
     assert "penstock kafka up" in done.stderr
 
 
-def test_a_limited_compute_prints_the_same_results_again(census: Census, tmp_path: Path) -> None:
+def test_limited_compute_prints_the_same_results_again(census: Census, tmp_path: Path) -> None:
     census.put_chunks(write(tmp_path, 2019, "jan", 43))
     for _ in range(2):
         printed = census.run("compute", "--compute-topic", census.compute, "--write-to", "stdout", "--chunks", "5")
@@ -153,7 +153,7 @@ def test_junk_changes_no_total(census: Census, tmp_path: Path) -> None:
         assert census.results in results.tail()
 
 
-def test_a_group_that_is_killed_loses_and_repeats_nothing(census: Census, tmp_path: Path) -> None:
+def test_group_that_is_killed_loses_and_repeats_nothing(census: Census, tmp_path: Path) -> None:
     """Two processes count, and are killed by turns with the totals in between; every chunk counts once."""
     path = write(tmp_path, 2019, "jan", 3_003, 0.03)
     census.put_chunks(path)

@@ -73,7 +73,7 @@ def test_all_files_that_are_complete_get_into_the_topic(
     assert totals.complete
 
 
-def test_a_limit_counts_over_all_files(reader: Reader, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_limit_counts_over_all_files(reader: Reader, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     rows = reader.read([files[2], files[1], files[0]], "stdout", chunks_max=5)
     assert [(row.chunks, row.lines, row.problem is None) for row in rows] == [
         (3, 27, True),

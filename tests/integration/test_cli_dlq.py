@@ -84,7 +84,7 @@ def test_letters_are_listed_and_shown(looked: Looked) -> None:
     assert looked.penstock("dlq", "show", "junk").returncode == 2
 
 
-def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedSubscriber, tmp_path: Path) -> None:
+def test_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedSubscriber, tmp_path: Path) -> None:
     """What `dlq show` printed, edited: the subscriber gets the new data, and only then it counts as redriven."""
     subscription = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(subscription, ["1", "2"])
@@ -105,7 +105,7 @@ def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedS
     assert (wrong.returncode, "Remove the other options that choose letters" in wrong.stderr) == (2, True)
 
 
-def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+def test_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     subscription = looked.subscribe("one", subscriber.url("/one"))
     two = looked.subscribe("two", subscriber.url("/two"))
     looked.dead_letters(subscription, ["1", "2", "3"])
@@ -177,7 +177,7 @@ def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber)
 
 
 @pytest.mark.parametrize("command", [("list",), ("show",), ("redrive", "--dry-run"), ("redrive", "--yes")])
-def test_a_subscription_that_nothing_knows_is_an_error(looked: Looked, command: tuple[str, ...]) -> None:
+def test_subscription_that_nothing_knows_is_an_error(looked: Looked, command: tuple[str, ...]) -> None:
     """It is none while its letters are there, whatever else is asked for."""
     looked.subscribe("one")
     gone = looked.subscribe("gone")
@@ -196,7 +196,7 @@ def test_a_subscription_that_nothing_knows_is_an_error(looked: Looked, command: 
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+def test_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     """And a letter counts as redriven only when that has taken it."""
     answer = says(200, b"hi", *EVENT_HEADERS)
     uri = subscriber.script("/one", answer)
@@ -207,7 +207,7 @@ def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubsc
     assert _ids(subscriber, "/reply") == ["reply-1", "reply-1"]
 
 
-def test_a_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+def test_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     """In the partition of its key, and also if it is large; a loop of replies does not begin again."""
     keys = [f"key-{number}" for number in range(8)]
     replies = [says(200, b"x" * 1_000_100, *EVENT_HEADERS, f"ce-partitionkey: {key}") for key in [*keys, "deep"]]
@@ -231,7 +231,7 @@ def test_a_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscri
     assert {key: record.partition for key, record in stored.items()} == as_java
 
 
-def test_an_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+def test_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     subscription = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(subscription, ["1", "2"])
     assert looked.json("dlq", "redrive", "--yes", "--all")["redriven"] == 2
@@ -299,7 +299,7 @@ def _start(looked: Looked, *arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_an_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+def test_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     subscription = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(subscription, [str(number) for number in range(50)])
     with _start(looked, "--rate", "20/s", "-o", "json") as process:
@@ -325,7 +325,7 @@ def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: Scri
     assert _ids(subscriber, "/one") == [str(number) for number in range(30)]
 
 
-def test_a_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+def test_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     subscription = looked.subscribe("one", subscriber.script("/one", silence(_LIMIT_S)))
     looked.dead_letters(subscription, ["1"])
     with _start(looked) as process:
@@ -339,7 +339,7 @@ def test_a_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscr
 
 @pytest.mark.system
 @pytest.mark.parametrize("in_flight", [1, 8])
-def test_a_redrive_that_is_killed_goes_on(looked: Looked, subscriber: ScriptedSubscriber, in_flight: int) -> None:
+def test_redrive_that_is_killed_goes_on(looked: Looked, subscriber: ScriptedSubscriber, in_flight: int) -> None:
     """200 letters, SIGKILL half-way, run again: each at least once, to this subscription only, at most 1 s repeated."""
     ids = [str(number) for number in range(200)]
     subscription = looked.subscribe("one", subscriber.url("/one"))

@@ -42,7 +42,7 @@ def _groups(bootstrap: str) -> set[str]:
     return {group.group_id for group in found.valid}
 
 
-def test_an_installation_that_is_not_there(looked: Looked) -> None:
+def test_installation_that_is_not_there(looked: Looked) -> None:
     """Said by every command that reads the contract; without a topic of statuses there are just none."""
     elsewhere = replace(looked, instance="mistyped")
     says = f"The Kafka at {looked.bootstrap} has no installation `mistyped`: no worker with this instance "
@@ -335,7 +335,7 @@ def _completions(looked: Looked, words: str, **more: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_the_shell_completes_names(looked: Looked) -> None:
+def test_shell_completes_names(looked: Looked) -> None:
     """From the contract; nothing at all, quickly, where there is none."""
     looked.subscribe("one")
     looked.subscribe("two")

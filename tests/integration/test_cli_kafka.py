@@ -44,7 +44,7 @@ def _fill(bootstrap: str, topic: str, numbers: range, partitions: int = 3) -> No
     assert producer.flush(180) == 0
 
 
-def test_a_topic_is_read_without_a_group(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+def test_topic_is_read_without_a_group(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """All of it, the last few by time, and what comes later."""
     topic = make_topic(3)
     client = {"bootstrap.servers": kafka.bootstrap}
@@ -123,7 +123,7 @@ def test_kafka_lives_as_long_as_the_command_that_runs_it(tmp_path: Path) -> None
     assert {"SIGKILL", "SIGINT"} <= before
 
 
-def test_a_second_kafka_on_a_directory_or_a_port_is_refused(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_second_kafka_on_a_directory_or_a_port_is_refused(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
     data = own_kafka.data_dir
     same_directory = _penstock("kafka", "up", "--data", str(data), "--port", str(free_port()))
     assert same_directory.returncode == 2
@@ -134,7 +134,7 @@ def test_a_second_kafka_on_a_directory_or_a_port_is_refused(own_kafka: EmbeddedK
     assert own_kafka.pid is not None
 
 
-def test_a_kafka_that_ends_by_itself_ends_the_command(tmp_path: Path) -> None:
+def test_kafka_that_ends_by_itself_ends_the_command(tmp_path: Path) -> None:
     with _up("--data", str(tmp_path), "--port", str(free_port())) as up:
         os.kill(children(up.pid)[0], signal.SIGKILL)
         _, said = up.communicate(timeout=_LIMIT_S)

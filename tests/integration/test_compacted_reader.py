@@ -27,7 +27,7 @@ def _store(bootstrap: str, topic: str, key: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(tmp_path: Path) -> None:
+async def test_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(tmp_path: Path) -> None:
     jars = Path(__file__).parents[2] / ".penstock" / "kafka"
     applied: list[Record] = []
     crashes: list[BaseException] = []
@@ -58,7 +58,7 @@ async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(t
 
 
 @pytest.mark.asyncio
-async def test_a_reader_from_the_end_gets_only_what_comes_later(
+async def test_reader_from_the_end_gets_only_what_comes_later(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(2)
@@ -91,7 +91,7 @@ def _create(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_topic_that_never_rests_is_caught_up_with(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+async def test_topic_that_never_rests_is_caught_up_with(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """Records that come faster than a fetch waits leave no fetch empty, and only an empty one reports an end."""
     topic = make_topic(1)
     caught_up, stop = asyncio.Event(), threading.Event()

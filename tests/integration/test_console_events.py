@@ -70,9 +70,7 @@ def _ids(events: Events | None) -> Sequence[int]:
     return [int(event.attributes["id"]) for event in events.events]
 
 
-def test_a_tail_reads_what_came_and_skips_what_came_too_fast(
-    kafka: EmbeddedKafka, topic_name: Callable[[], str]
-) -> None:
+def test_tail_reads_what_came_and_skips_what_came_too_fast(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     topic = _Topic(kafka.bootstrap, topic_name())
     tail = Tail(topic.name, read_filters([]), topic.kafka, 3)
     odd = Tail(topic.name, read_filters(["type=odd"]), topic.kafka, 3)
@@ -96,7 +94,7 @@ def test_a_tail_reads_what_came_and_skips_what_came_too_fast(
 
 
 @pytest.mark.asyncio
-async def test_a_look_ends_at_its_limits_and_says_so(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+async def test_look_ends_at_its_limits_and_says_so(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     topic = _Topic(kafka.bootstrap, topic_name())
     topic.put(*range(10))
     reads = topic.reads()
@@ -124,7 +122,7 @@ async def test_a_look_ends_at_its_limits_and_says_so(kafka: EmbeddedKafka, topic
     assert (_ids(early), early.is_whole) == ([], False)
 
 
-def test_the_newest_letters_of_all_topics_are_read(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+def test_newest_letters_of_all_topics_are_read(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     topics = [_Topic(kafka.bootstrap, topic_name()) for _ in range(2)]
     topics[0].put(*range(10))
     topics[1].put(*range(20, 22))
@@ -143,7 +141,7 @@ def test_the_newest_letters_of_all_topics_are_read(kafka: EmbeddedKafka, topic_n
 
 
 @pytest.mark.asyncio
-async def test_an_event_is_delivered_when_all_dead_letters_were_read(
+async def test_event_is_delivered_when_all_dead_letters_were_read(
     kafka: EmbeddedKafka, topic_name: Callable[[], str]
 ) -> None:
     topic, letters = _Topic(kafka.bootstrap, topic_name()), _Topic(kafka.bootstrap, topic_name())

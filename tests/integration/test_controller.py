@@ -32,7 +32,7 @@ def plant(kafka: EmbeddedKafka, tmp_path: Path) -> ControllerFixture:
 
 
 @pytest.mark.asyncio
-async def test_a_channel_and_its_subscription_from_file_to_ready(plant: ControllerFixture) -> None:
+async def test_channel_and_its_subscription_from_file_to_ready(plant: ControllerFixture) -> None:
     plant.channel("orders", 3)
     plant.subscription("billing", "orders")
     async with plant:
@@ -95,7 +95,7 @@ async def test_partitions_are_raised_and_never_lowered(plant: ControllerFixture)
 
 
 @pytest.mark.asyncio
-async def test_a_removal_takes_record_group_and_topics_along(plant: ControllerFixture) -> None:
+async def test_removal_takes_record_group_and_topics_along(plant: ControllerFixture) -> None:
     plant.channel("orders", 1)
     plant.channel("kept", 1, ', annotations: {penstock.dev/keep-topic: "true"}')
     plant.subscription("billing", "orders")
@@ -133,7 +133,7 @@ def _notes(plant: ControllerFixture) -> str:
 
 
 @pytest.mark.asyncio
-async def test_an_invalid_file_changes_nothing_and_is_reported(plant: ControllerFixture) -> None:
+async def test_invalid_file_changes_nothing_and_is_reported(plant: ControllerFixture) -> None:
     plant.channel("orders")
     async with plant:
         await plant.until(lambda: plant.published("orders") is not None, "the contract")
@@ -197,7 +197,7 @@ async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path
 
 
 @pytest.mark.asyncio
-async def test_a_topic_that_is_there_is_taken_as_it_is(plant: ControllerFixture) -> None:
+async def test_topic_that_is_there_is_taken_as_it_is(plant: ControllerFixture) -> None:
     await asyncio.to_thread(plant.admin.create_topic, plant.topic("orders"), 5, 1, {})
     plant.channel("orders", 2)
     async with plant:
@@ -209,7 +209,7 @@ async def test_a_topic_that_is_there_is_taken_as_it_is(plant: ControllerFixture)
 
 
 @pytest.mark.asyncio
-async def test_a_rejection_by_kafka_is_a_condition_and_delays_no_other_resource(plant: ControllerFixture) -> None:
+async def test_rejection_by_kafka_is_a_condition_and_delays_no_other_resource(plant: ControllerFixture) -> None:
     text = CHANNEL.format(name="wide", partitions=1, more="").replace("numPartitions: 1", "replicationFactor: 3")
     (plant.folder / "wide.yaml").write_text(text, "utf-8")
     async with plant:

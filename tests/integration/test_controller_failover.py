@@ -82,7 +82,7 @@ STEPS = [
 
 
 @pytest.mark.asyncio
-async def test_the_next_leader_finishes_a_removal_at_whatever_step_the_last_one_was_killed(
+async def test_next_leader_finishes_a_removal_at_whatever_step_the_last_one_was_killed(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     slots = asyncio.Semaphore(4)  # each waits for a session to end, most of the time
@@ -161,7 +161,7 @@ async def test_what_is_in_the_next_leaders_files_is_not_removed_although_the_las
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("step", ["Remember", "Retract"])
-async def test_a_leader_that_was_stopped_past_its_session_undoes_nothing(
+async def test_leader_that_was_stopped_past_its_session_undoes_nothing(
     step: str, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     """It is stopped between the last check and the record, so the record of its step arrives when another leads."""
@@ -191,7 +191,7 @@ async def test_a_leader_that_was_stopped_past_its_session_undoes_nothing(
 
 
 @pytest.mark.asyncio
-async def test_the_next_leader_gives_a_resource_the_uid_that_the_last_one_gave_it(
+async def test_next_leader_gives_a_resource_the_uid_that_the_last_one_gave_it(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     """The last one had committed its start offsets, and had not published it yet."""

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.asyncio
-async def test_a_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
+async def test_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"

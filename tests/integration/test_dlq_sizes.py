@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.asyncio
-async def test_a_topic_has_as_many_letters_as_offsets(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+async def test_topic_has_as_many_letters_as_offsets(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
     subscription, two = looked.subscribe("one"), looked.subscribe("two")
     sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, list, lambda: True)
@@ -60,7 +60,7 @@ async def test_only_the_leader_counts(kafka: EmbeddedKafka, topic_name: Callable
     await sizes.stop()
 
 
-def test_a_kafka_that_is_away_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_that_is_away_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.worker.dlq_sizes.ANSWER_S", 0.5)
     sizes = DlqSizes({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}, list, lambda: True)
     with pytest.raises(KafkaUnavailable):

@@ -40,7 +40,7 @@ def _asked(looked: Looked, *arguments: str) -> tuple[int, list[dict[str, str]]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_an_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Looked) -> None:
+def test_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Looked) -> None:
     looked.subscribe("bill")
     KafkaAdmin({"bootstrap.servers": looked.bootstrap}, 120).set_configs(looked.topic, {"max.message.bytes": "65536"})
     code, found = _doctor(looked)
@@ -62,7 +62,7 @@ def test_an_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Loo
     assert doctor_group(looked.instance) not in groups
 
 
-def test_an_installation_that_is_not_there(looked: Looked) -> None:
+def test_installation_that_is_not_there(looked: Looked) -> None:
     code, found = _doctor(replace(looked, instance="mistyped"))
     assert code == 1
     ((level, text),) = found["installation"]

@@ -46,7 +46,7 @@ def _read(bootstrap: str, topic: str, group: str, count: int) -> list[bytes]:
     return values
 
 
-def test_a_group_reads_what_was_produced(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+def test_group_reads_what_was_produced(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """Coordinator, group and a record of nearly 2 MB."""
     topic = make_topic(2, max_message_bytes=2_000_000)
     big = os.urandom(1_900_000)
@@ -83,7 +83,7 @@ def test_data_survives_restarts(tmp_path: Path) -> None:
         broker.stop()
 
 
-def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """The sentence names the port and how to choose another."""
     with pytest.raises(PenstockError, match=f"Port {kafka.port} .* is already in use.*--port") as caught:
         EmbeddedKafka(tmp_path, port=kafka.port, jars_root=_JARS).start()
@@ -91,7 +91,7 @@ def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     assert not (tmp_path / "storage").exists()
 
 
-def test_the_time_limit_of_up_is_that_of_its_kafka_too(tmp_path: Path) -> None:
+def test_time_limit_of_up_is_that_of_its_kafka_too(tmp_path: Path) -> None:
     """The limit is shorter than any start of a JVM. It was a minute for Kafka, whatever the command said."""
     config = StackConfig(
         home=tmp_path,
@@ -111,7 +111,7 @@ def test_the_time_limit_of_up_is_that_of_its_kafka_too(tmp_path: Path) -> None:
     assert children(os.getpid()) == before
 
 
-def test_a_broker_that_has_outlived_its_command_keeps_its_storage(own_kafka: EmbeddedKafka) -> None:
+def test_broker_that_has_outlived_its_command_keeps_its_storage(own_kafka: EmbeddedKafka) -> None:
     """Where the system does not end it with that command, Kafka's own lock protects its data."""
     (own_kafka.data_dir / "lock").unlink()
     with pytest.raises(PenstockError, match=r"exited during its start .*Failed to acquire lock on file \.lock"):

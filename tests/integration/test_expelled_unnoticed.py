@@ -61,7 +61,7 @@ async def test_who_gave_up_a_partition_has_joined_again(kafka: EmbeddedKafka, ma
             assert (watch._revoked, watch.handover_until) == (False, 0.0)
 
 
-async def test_an_expulsion_without_partitions_counts_for_one_assignment(kafka: EmbeddedKafka) -> None:
+async def test_expulsion_without_partitions_counts_for_one_assignment(kafka: EmbeddedKafka) -> None:
     """Also if that brings a partition, after which the consumer always has one."""
 
     class Scripted(GroupConsumer):

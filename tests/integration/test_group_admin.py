@@ -37,7 +37,7 @@ def member(kafka: EmbeddedKafka, group: str, protocol: str, topic: str) -> Itera
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_from_its_first_member_to_its_end(
+def test_group_from_its_first_member_to_its_end(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], protocol: str
 ) -> None:
     topic, group = make_topic(2), f"g-{uuid.uuid4()}"
@@ -61,13 +61,13 @@ def test_a_group_from_its_first_member_to_its_end(
     assert groups.committed(group, [(topic, 0)]) == {}
 
 
-def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
+def test_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
     groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, _LIMIT_S).groups
     with pytest.raises(KafkaNotFound, match=r"^committing offsets of group g-1: .*Unknown topic"):
         groups.commit("g-1", {("not-there", 0): 1})
 
 
-def test_a_kafka_that_does_not_run_is_named() -> None:
+def test_kafka_that_does_not_run_is_named() -> None:
     bootstrap = f"127.0.0.1:{free_port()}"
     groups = KafkaAdmin({"bootstrap.servers": bootstrap}, 0.5).groups
     why = rf"group g: Kafka does not answer \(no broker of {bootstrap} can be reached\)"
@@ -79,7 +79,7 @@ def test_a_kafka_that_does_not_run_is_named() -> None:
         groups.delete("g")
 
 
-def test_a_time_limit_of_requests_is_that_of_kafka(kafka: EmbeddedKafka) -> None:
+def test_time_limit_of_requests_is_that_of_kafka(kafka: EmbeddedKafka) -> None:
     groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups
     with pytest.raises(KafkaUnavailable, match=r"^asking about groups: Kafka does not answer \(time limit of 0\.1 s\)"):
         groups._run(lambda _client: asyncio.sleep(_LIMIT_S), 0.1)

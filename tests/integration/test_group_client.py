@@ -131,7 +131,7 @@ async def test_what_kafka_refuses_is_an_error(kafka: EmbeddedKafka, make_topic: 
         assert unknown.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-async def test_a_kafka_that_is_not_there_is_an_error_in_time() -> None:
+async def test_kafka_that_is_not_there_is_an_error_in_time() -> None:
     async with client_of(f"127.0.0.1:{free_port()}") as client:
         with pytest.raises(KafkaUnavailable, match="reading the offsets of group g"):
             await client.fetch("g", "t", [0], 1.0)

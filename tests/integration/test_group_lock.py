@@ -36,7 +36,7 @@ asyncio.run(main())
 
 
 @pytest.mark.asyncio
-async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
+async def test_leader_that_was_stopped_past_its_session_is_not_confirmed(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     topic, group = make_topic(1), f"lock-{uuid.uuid4()}"

@@ -85,7 +85,7 @@ def test_what_a_broker_does_not_store_is_503(error: int) -> None:
     pytest.fail("no event was stored in half of a minute")
 
 
-def test_a_kafka_that_is_not_there_is_503() -> None:
+def test_kafka_that_is_not_there_is_503() -> None:
     with serving({"bootstrap.servers": f"127.0.0.1:{free_port()}"}) as (running, _):
         status, wire = post(running)
         assert status == 503
@@ -93,7 +93,7 @@ def test_a_kafka_that_is_not_there_is_503() -> None:
 
 
 @pytest.mark.parametrize("error", [KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE])
-def test_a_record_that_is_too_large_by_itself_is_413(error: int) -> None:
+def test_record_that_is_too_large_by_itself_is_413(error: int) -> None:
     # The second client starts within the limit.
     with serving(MOCK, LIMIT_S) as (running, producer):
         assert post(running)[0] == 202

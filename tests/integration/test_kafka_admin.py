@@ -25,7 +25,7 @@ def admin(kafka: EmbeddedKafka) -> KafkaAdmin:
     return KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 180.0)
 
 
-def test_a_topic_from_its_creation_to_its_end(admin: KafkaAdmin, topic_name: Callable[[], str]) -> None:
+def test_topic_from_its_creation_to_its_end(admin: KafkaAdmin, topic_name: Callable[[], str]) -> None:
     topic, other = topic_name(), topic_name()
 
     assert admin.create_topic(topic, 2, 1, {"retention.ms": "1000"})
@@ -62,7 +62,7 @@ def _found(admin: KafkaAdmin, topic: str) -> dict[str, TopicInfo]:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 300])
-def test_a_name_that_kafka_does_not_take(admin: KafkaAdmin, name: str) -> None:
+def test_name_that_kafka_does_not_take(admin: KafkaAdmin, name: str) -> None:
     with pytest.raises(KafkaInvalid):
         admin.describe_topics([name])
 
@@ -115,14 +115,14 @@ print(KafkaAdmin({"bootstrap.servers": sys.argv[1]}, 60.0).groups.committed("gro
 """
 
 
-def test_the_first_request_about_a_group_does_not_end_the_process(own_kafka: EmbeddedKafka) -> None:
+def test_first_request_about_a_group_does_not_end_the_process(own_kafka: EmbeddedKafka) -> None:
     """The coordinator of a Kafka that has never had a group is not ready; its answer has ended processes by SIGSEGV."""
     command = [sys.executable, "-c", _FIRST_REQUEST, own_kafka.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
     assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr
 
 
-def test_a_kafka_that_does_not_run() -> None:
+def test_kafka_that_does_not_run() -> None:
     bootstrap = f"127.0.0.1:{free_port()}"
     admin = KafkaAdmin({"bootstrap.servers": bootstrap, "log_level": 0}, 0.5)
 
@@ -135,7 +135,7 @@ def test_a_kafka_that_does_not_run() -> None:
     admin.close()
 
 
-def test_a_kafka_that_is_silent_has_the_limit_of_the_request() -> None:
+def test_kafka_that_is_silent_has_the_limit_of_the_request() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         admin = KafkaAdmin({"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}", "log_level": 0}, 3600.0)
         with pytest.raises(KafkaUnavailable, match="does not answer"):

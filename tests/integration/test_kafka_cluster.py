@@ -82,7 +82,7 @@ def test_clients_come_through_the_proxies_and_onlookers_do_not(
     assert _values(cluster, topic) == [b"one", b"two"]
 
 
-def test_the_replicas_of_a_topic_are_those_of_its_partition_with_the_fewest(
+def test_replicas_of_a_topic_are_those_of_its_partition_with_the_fewest(
     cluster: KafkaCluster, topic_name: Callable[[], str]
 ) -> None:
     """The topology reports a channel whose events only one of several brokers has."""
@@ -108,7 +108,7 @@ def test_another_leads_when_the_leader_is_killed(cluster: KafkaCluster, topic_na
     assert _values(cluster, topic) == [b"one", b"two"]
 
 
-def test_the_coordinator_of_a_group_restarts_in_order(cluster: KafkaCluster, topic_name: Callable[[], str]) -> None:
+def test_coordinator_of_a_group_restarts_in_order(cluster: KafkaCluster, topic_name: Callable[[], str]) -> None:
     topic = _topic(cluster, topic_name)
     assert _produce(cluster.bootstrap, topic, b"one") is None
     _commit(cluster, topic, topic)
@@ -120,7 +120,7 @@ def test_the_coordinator_of_a_group_restarts_in_order(cluster: KafkaCluster, top
     assert reader.position(cluster.direct, topic, topic, 1) == {0: 1}
 
 
-def test_a_group_whose_coordinator_cannot_be_reached_hides_no_other(
+def test_group_whose_coordinator_cannot_be_reached_hides_no_other(
     cluster: KafkaCluster, topic_name: Callable[[], str]
 ) -> None:
     topic = _topic(cluster, topic_name)
@@ -167,7 +167,7 @@ def test_below_two_replicas_nothing_is_acknowledged(cluster: KafkaCluster, topic
     assert _values(cluster, topic)[-1] == b"one"
 
 
-def test_a_single_broker_has_a_proxy_too(tmp_path: Path, topic_name: Callable[[], str]) -> None:
+def test_single_broker_has_a_proxy_too(tmp_path: Path, topic_name: Callable[[], str]) -> None:
     with KafkaCluster(tmp_path, brokers=1) as single:
         topic = _topic(single, topic_name)
         single.brokers[0].proxy.blackhole()

@@ -98,7 +98,7 @@ def test_refused(secured: Secured, tmp_path: Path, row: str) -> None:
     assert "penstock kafka up" not in str(found.value)
 
 
-def test_a_reader_says_it_too(secured: Secured, tmp_path: Path) -> None:
+def test_reader_says_it_too(secured: Secured, tmp_path: Path) -> None:
     client = {"bootstrap.servers": secured.kafka.sasl, **_read(tmp_path, secured.scram(password="x"))}
     with pytest.raises(KafkaUnavailable, match="correct user and password of the Kafka secret"):
         TopicReader("topic", client, REFUSED_S)
@@ -111,7 +111,7 @@ def test_a_reader_says_it_too(secured: Secured, tmp_path: Path) -> None:
         ("IP:127.0.0.1", True, "the broker's certificate has expired"),
     ],
 )
-def test_a_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired: bool, cure: str) -> None:
+def test_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired: bool, cure: str) -> None:
     with SecuredKafka(tmp_path / "kafka", lambda authority: authority.sign("b", subject, expired=expired)) as kafka:
         client = {"bootstrap.servers": kafka.sasl, **_read(tmp_path, {"ca_crt": kafka.authority.certificate})}
         with pytest.raises(KafkaUnavailable, match=cure):

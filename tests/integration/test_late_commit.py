@@ -95,7 +95,7 @@ async def test_what_is_not_delivered_in_time_never_arrives(proxied: KafkaCluster
     assert (history, history[-1]) == (sorted(history), ALL)
 
 
-async def test_an_idle_owner_commits_again_what_a_proxy_has_set_back(proxied: KafkaCluster) -> None:
+async def test_idle_owner_commits_again_what_a_proxy_has_set_back(proxied: KafkaCluster) -> None:
     async with taken_over(proxied, "set-back", keep=True) as (two, second):
         await _arrives(proxied, second)
         await commits_reach(Direct(proxied), second, ALL)

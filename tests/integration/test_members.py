@@ -71,7 +71,7 @@ async def test_one_far_behind_catches_up_and_holds_nobody_up(
     assert offsets_of(old) == offsets_of(late) == list(range(30_110))
 
 
-async def test_a_slow_one_misses_nothing_and_holds_nobody_up(
+async def test_slow_one_misses_nothing_and_holds_nobody_up(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(1)
@@ -145,7 +145,7 @@ async def test_partitions_that_are_added_have_a_committed_offset_without_an_even
     assert trigger.got == []
 
 
-async def test_an_offset_that_another_client_moves_back_is_committed_again(
+async def test_offset_that_another_client_moves_back_is_committed_again(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     """Of an idle owner. `kafka-consumer-groups --reset-offsets` succeeds, because the group has no members."""
@@ -191,7 +191,7 @@ async def test_threads_do_not_grow_with_triggers(kafka: EmbeddedKafka, make_topi
         await until("no thread is left", lambda: threading.active_count() <= before, worker)
 
 
-async def test_a_position_beyond_the_end_fails_only_who_has_it(
+async def test_position_beyond_the_end_fails_only_who_has_it(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     """As after a topic that was created again: Triggers that are added afterwards are served."""

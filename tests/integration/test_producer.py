@@ -71,7 +71,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
     assert crashes == []
 
 
-async def test_a_poll_thread_that_dies_is_told(kafka: EmbeddedKafka) -> None:
+async def test_poll_thread_that_dies_is_told(kafka: EmbeddedKafka) -> None:
     class Broken(KafkaProducer):
         def _serve(self, client: ProducerClient) -> None:
             raise RuntimeError("by a test")
@@ -108,7 +108,7 @@ async def test_one_that_fails_when_it_is_told_does_not_keep_others_from_being_to
     assert (crashes, producer._outstanding) == ([], 0)
 
 
-async def test_a_poll_on_the_loop_that_fails_ends_the_process(
+async def test_poll_on_the_loop_that_fails_ends_the_process(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     class Broken(KafkaProducer):
@@ -129,7 +129,7 @@ async def test_a_poll_on_the_loop_that_fails_ends_the_process(
     await producer.stop(1.0)
 
 
-async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+async def test_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """Side by side they are in one batch, which the topic rejects; a record that is sent again is complete."""
     topic = make_topic(3, max_message_bytes=20_000)
     crashes: list[BaseException] = []
@@ -227,7 +227,7 @@ async def test_epochs_are_not_used_up(kafka: EmbeddedKafka, make_topic: Callable
     assert [message.value() for message in reader.records(kafka.bootstrap, topic)] == [b"first", b"last"]
 
 
-async def test_a_record_is_stored_only_when_kafka_has_said_where(cluster: KafkaCluster) -> None:
+async def test_record_is_stored_only_when_kafka_has_said_where(cluster: KafkaCluster) -> None:
     """Kafka refuses a client's first record of a partition, and stores the second, which was on its way already. The
     client takes that for a sign that the first one is stored as well."""
     for _ in range(_TRIES):

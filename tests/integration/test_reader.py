@@ -54,7 +54,7 @@ async def test_it_starts_at_the_log_start_commits_and_goes_on_there(
     assert sorted(second.got) == [(0, 50), (0, 51), (1, 50), (1, 51)]
 
 
-async def test_a_fenced_client_is_replaced(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+async def test_fenced_client_is_replaced(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """Kafka fences a static member when another client joins under its name, or itself after an answer was lost."""
     topic = make_topic()
     fill(kafka, topic, ["a"] * 10)
@@ -101,9 +101,7 @@ async def test_what_is_settled_above_a_gap_is_not_delivered_again(
     assert second.got == [(0, 5), (0, 7)]
 
 
-async def test_an_offset_below_the_log_goes_on_at_its_start(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
-) -> None:
+async def test_offset_below_the_log_goes_on_at_its_start(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic()
     fill(kafka, topic, ["a"] * 30)
     trigger = Trigger(kafka, topic, "t")
@@ -135,7 +133,7 @@ async def test_partitions_that_are_added_are_served_from_their_beginning(
     assert places(kafka, trigger) == {0: 15, 1: 10, 2: 10}
 
 
-async def test_a_halted_member_serves_no_partition(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+async def test_halted_member_serves_no_partition(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     fill(kafka, topic, ["a"] * 10, 2)
     first, second, third = (Trigger(kafka, topic, "t") for _ in range(3))

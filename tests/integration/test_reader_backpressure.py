@@ -36,7 +36,7 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
         assert 0 < trigger.member.states[0].held_bytes <= BUFFER + fetch
 
 
-async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
+async def test_paused_partition_that_goes_away_and_comes_back_is_read_again(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     """The client keeps a pause over assignments, and would never fetch the partition again."""
@@ -57,7 +57,7 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
         await until("all is read", lambda: len({*offsets_of(first, back)}) == 10_000, worker)
 
 
-async def test_a_partition_that_goes_away_before_it_was_opened_is_read_when_it_comes_back(
+async def test_partition_that_goes_away_before_it_was_opened_is_read_when_it_comes_back(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was assigned paused, while others might still have committed what they knew."""
@@ -80,7 +80,7 @@ async def test_a_partition_that_goes_away_before_it_was_opened_is_read_when_it_c
         await until("all is read", lambda: len(first.got) == 20, worker)
 
 
-async def test_a_partition_without_fetches_is_assigned_again(
+async def test_partition_without_fetches_is_assigned_again(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic()
@@ -105,7 +105,7 @@ async def test_a_partition_without_fetches_is_assigned_again(
     assert offsets_of(trigger) == list(range(20))
 
 
-async def test_a_client_that_cannot_join_is_replaced(
+async def test_client_that_cannot_join_is_replaced(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member that does not answer the rebalance holds up all that join. A new client tries again, until it can."""

@@ -79,7 +79,7 @@ async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
     assert [offset for _, offset in trigger.got] == [0, 1, 2, 4, 13, 14]
 
 
-async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
+async def test_end_of_the_log_is_not_passed_over_an_unsettled_event(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
@@ -103,7 +103,7 @@ async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
     assert second.got == [(0, 5)]
 
 
-async def test_an_open_transaction_is_waited_for(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+async def test_open_transaction_is_waited_for(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
     trigger = Trigger(kafka, topic, "t")

@@ -96,7 +96,7 @@ def middle_of_canvas(page: Page) -> tuple[float, float]:
     return x, y
 
 
-def test_the_map_shows_everything_and_links_of_findings_light_whole_paths(shop: Page) -> None:
+def test_map_shows_everything_and_links_of_findings_light_whole_paths(shop: Page) -> None:
     topology, page = topologies.shop(), shop
 
     assert canvas(page, "boxes") == len(topology.vertices)
@@ -139,7 +139,7 @@ def test_it_can_be_used_by_keyboard_alone(shop: Page) -> None:
     assert panel(page) == ""
 
 
-def test_the_search_puts_the_exact_name_first(load: Open) -> None:
+def test_search_puts_the_exact_name_first(load: Open) -> None:
     """Also where longer names that begin so are more important: `channel-1` before `channel-16`."""
     page = load(topologies.large(1_000))
 
@@ -150,7 +150,7 @@ def test_the_search_puts_the_exact_name_first(load: Open) -> None:
         assert label.endswith(first)
 
 
-def test_the_first_view_can_be_read_without_zoom(load: Open) -> None:
+def test_first_view_can_be_read_without_zoom(load: Open) -> None:
     """Names are at least 9.8 px high; a map that does not fit then is shown in part, and `Fit` shows all of it."""
     for topology in (topologies.quickstart(), topologies.shop(), topologies.large(400)):
         for width in (1280, 390):
@@ -163,7 +163,7 @@ def test_the_first_view_can_be_read_without_zoom(load: Open) -> None:
             assert "is a part of the map" not in page.evaluate("hint.textContent")
 
 
-def test_a_wide_window_opens_with_the_whole_map(load: Open) -> None:
+def test_wide_window_opens_with_the_whole_map(load: Open) -> None:
     """Also a map that is taller than the window; the panel of what is chosen at its end stays in sight."""
     inside = "(b => b.x1 >= 0 && b.y1 >= 0 && b.x2 <= canvas.clientWidth && b.y2 <= canvas.clientHeight)"
     tall = build(faulty().inputs(), LocalEngine())
@@ -177,7 +177,7 @@ def test_a_wide_window_opens_with_the_whole_map(load: Open) -> None:
     assert page.evaluate("(b => b.top >= 0 && b.top < innerHeight / 2)(panel.getBoundingClientRect())")
 
 
-def test_a_critical_loop_is_red(shop: Page) -> None:
+def test_critical_loop_is_red(shop: Page) -> None:
     """All four lines of it, and no other."""
     colour = "(c => c._cyreg.cy.edges('.critical').map(e => e.style('line-color')).join(' '))(canvas)"
     red = shop.evaluate("getComputedStyle(document.querySelector('.stroke.critical path')).stroke")
@@ -311,7 +311,7 @@ def test_without_scripts_and_on_paper_there_are_the_tables_and_how_to_get_a_pict
     assert load(topologies.shop(), javascript=False).evaluate(shown) == "true,false,false,true"
 
 
-def test_an_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
+def test_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
     topology = topologies.quickstart()
     wanted = next(item for item in gather(topology).items if item.label == "default/picky")
     page = load(topology, fragment=f"#{wanted.anchor}")
@@ -320,7 +320,7 @@ def test_an_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
     assert "p99 118 ms" in panel(page)
 
 
-def test_an_empty_topology_is_a_page_too(load: Open) -> None:
+def test_empty_topology_is_a_page_too(load: Open) -> None:
     page = load(topologies.empty())
 
     assert "The map is empty." in page.evaluate("document.querySelector('#map').textContent")

@@ -91,7 +91,7 @@ async def _carried_out(pair: Pair, step: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_next_leader_finishes_a_seek_at_whatever_step_the_last_one_was_killed(
+async def test_next_leader_finishes_a_seek_at_whatever_step_the_last_one_was_killed(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     slots = asyncio.Semaphore(4)  # each waits for a session to end, most of the time

@@ -75,7 +75,7 @@ def test_it_passes_everything_on_also_the_end(proxy: TcpProxy) -> None:
     wait_until("the connection is gone", lambda: proxy.connections == 0, LIMIT_S)
 
 
-def test_a_delay_counts_in_both_directions_and_keeps_the_bandwidth(proxy: TcpProxy) -> None:
+def test_delay_counts_in_both_directions_and_keeps_the_bandwidth(proxy: TcpProxy) -> None:
     with _connect(proxy) as client:
         proxy.delay(0.1)
         began_s = time.monotonic()
@@ -99,7 +99,7 @@ def test_answers_that_are_held_arrive_later_and_whole(proxy: TcpProxy) -> None:
         assert proxy.held == 0
 
 
-def test_a_limited_line_is_shared(proxy: TcpProxy) -> None:
+def test_limited_line_is_shared(proxy: TcpProxy) -> None:
     with _connect(proxy) as first, _connect(proxy) as second:
         proxy.limit(64_000)
         began_s = time.monotonic()
@@ -109,7 +109,7 @@ def test_a_limited_line_is_shared(proxy: TcpProxy) -> None:
         assert time.monotonic() - began_s >= 0.5
 
 
-def test_a_blackhole_swallows_and_what_was_swallowed_never_comes(proxy: TcpProxy) -> None:
+def test_blackhole_swallows_and_what_was_swallowed_never_comes(proxy: TcpProxy) -> None:
     with _connect(proxy) as before:
         assert _echoed(before, b"hello") == b"hello"
         proxy.blackhole()
@@ -128,7 +128,7 @@ def test_a_blackhole_swallows_and_what_was_swallowed_never_comes(proxy: TcpProxy
         assert _echoed(after, b"hello") == b"hello"
 
 
-def test_a_mute_server_hears_and_is_not_heard(proxy: TcpProxy) -> None:
+def test_mute_server_hears_and_is_not_heard(proxy: TcpProxy) -> None:
     heard = _Echo.heard
     with _connect(proxy) as client:
         assert _echoed(client, b"hello") == b"hello"
@@ -144,7 +144,7 @@ def test_a_mute_server_hears_and_is_not_heard(proxy: TcpProxy) -> None:
             client.recv(1)
 
 
-def test_a_connection_that_is_quiet_in_a_blackhole_survives_it(proxy: TcpProxy) -> None:
+def test_connection_that_is_quiet_in_a_blackhole_survives_it(proxy: TcpProxy) -> None:
     with _connect(proxy) as client:
         assert _echoed(client, b"hello") == b"hello"
         proxy.blackhole()
@@ -152,7 +152,7 @@ def test_a_connection_that_is_quiet_in_a_blackhole_survives_it(proxy: TcpProxy) 
         assert _echoed(client, b"again") == b"again"
 
 
-def test_a_reset_ends_what_is_open_once(proxy: TcpProxy) -> None:
+def test_reset_ends_what_is_open_once(proxy: TcpProxy) -> None:
     with _connect(proxy) as client:
         assert _echoed(client, b"hello") == b"hello"
         proxy.reset()
@@ -185,7 +185,7 @@ def test_who_is_refused_comes_in_later_at_the_same_port(proxy: TcpProxy) -> None
         assert _echoed(after, b"hello") == b"hello"
 
 
-def test_a_server_that_is_away_shows_as_a_reset() -> None:
+def test_server_that_is_away_shows_as_a_reset() -> None:
     with socket.socket() as nobody:
         nobody.bind((LOOPBACK, 0))
         with (

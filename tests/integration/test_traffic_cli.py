@@ -52,7 +52,7 @@ def test_invalid_options_are_reported_before_spark_starts(looked: Looked, tmp_pa
     assert (tmp_path / "letters" / "one.txt").exists()
 
 
-def test_a_store_that_does_not_answer_is_named(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_that_does_not_answer_is_named(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing tells the user to delete tables that may be whole."""
     folder = f"s3a://bucket/traffic?region=x&scheme=http&endpoint_override=127.0.0.1:{free_port()}"
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}

@@ -116,7 +116,7 @@ def test_sums_are_the_ledgers(spark: SparkSession, kafka: EmbeddedKafka, sent: S
 
 
 @pytest.mark.parametrize("step", ["files_of", "write", "tidy"])
-def test_a_run_that_is_killed_counts_once(
+def test_run_that_is_killed_counts_once(
     step: str, spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When Spark has written the days, before the commit, and when files of former runs go; in the first run, later."""
@@ -135,7 +135,7 @@ def test_a_run_that_is_killed_counts_once(
         assert shown(read_windows(tmp_path)) == sent.expected()
 
 
-def test_a_run_that_ends_does_so_while_records_come(
+def test_run_that_ends_does_so_while_records_come(
     spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
 ) -> None:
     """It counts what was there when it began, in batches; the next run counts what came meanwhile."""
@@ -159,7 +159,7 @@ def test_a_run_that_ends_does_so_while_records_come(
     assert shown(read_windows(tmp_path)) == sent.expected()
 
 
-def test_a_run_that_follows_counts_a_channel_that_comes_later(
+def test_run_that_follows_counts_a_channel_that_comes_later(
     spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
 ) -> None:
     """And the traffic topic, which the first worker creates."""
@@ -188,7 +188,7 @@ def _end(calls: Iterator[bool]) -> None:
         raise KeyboardInterrupt
 
 
-def test_a_broken_commit_is_named(spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path) -> None:
+def test_broken_commit_is_named(spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path) -> None:
     sent.records(next(iter(sent.owners)), 10, BEGIN_S, 60)
     plan, folder = _plan(kafka, sent, tmp_path / "t"), tmp_path / "t"
     TrafficJob(spark, plan).run()
@@ -290,7 +290,7 @@ def test_tables_of_the_former_format_go_on(
         TrafficJob(spark, replace(plan, folder=tmp_path / "broken", cluster="other")).run()
 
 
-def test_a_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path) -> None:
+def test_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path) -> None:
     """From the first second on and before the last, in events and in what workers report."""
     a, _ = sent.owners
     sent.records(a, 300, BEGIN_S, 600)
@@ -307,7 +307,7 @@ def test_a_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, 
     assert summary.records < 300, "only what can be of the range is read"
 
 
-def test_a_count_of_a_channel_has_no_other_ones(
+def test_count_of_a_channel_has_no_other_ones(
     spark: SparkSession, kafka: EmbeddedKafka, sent: Sent, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):

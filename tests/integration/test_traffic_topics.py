@@ -60,7 +60,7 @@ def _recreate(kafka: EmbeddedKafka, topic: str) -> None:
     wait_until("the new log is served", served, _LIMIT_S)
 
 
-def test_a_topic_that_is_removed_while_it_is_described_is_left_out(
+def test_topic_that_is_removed_while_it_is_described_is_left_out(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stays, goes = make_topic(1), make_topic(1)

@@ -33,7 +33,7 @@ def test_alerts_fire_when_they_should(case: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_alert_that_does_not_fire_is_found(tmp_path: Path) -> None:
+def test_alert_that_does_not_fire_is_found(tmp_path: Path) -> None:
     rules = write_rules(tmp_path)
     rules.write_text(rules.read_text().replace("> 900", "> 90000"))
     shutil.copy(CASES[0].with_name("delivery.yaml"), tmp_path)

@@ -81,7 +81,7 @@ def test_kafka_is_slow_while_it_refuses_an_event(tmp_path: Path) -> None:
                 _wait_alerts(prometheus, {STORED_LATE, STORED_AGAIN}, lambda: send(channel))
 
 
-def test_a_backlog_that_grows_in_memory_and_expires(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_backlog_that_grows_in_memory_and_expires(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     channel = Installation(kafka.bootstrap, tmp_path)
     topic = channel.resources.topic
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": "lz4"})

@@ -29,7 +29,7 @@ ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "PENSTOCK_KAFK
         (["lag", "-o", "json"], {"PENSTOCK_KAFKA": "127.0.0.1:1", "PENSTOCK_PRODUCE_TIMEOUT_S": "1"}),
     ],
 )
-def test_a_command_says_the_same(arguments: list[str], more: dict[str, str]) -> None:
+def test_command_says_the_same(arguments: list[str], more: dict[str, str]) -> None:
     command = [sys.executable, "-m", "app.cli", *arguments]
     shown = []
     for allowed in (True, False):

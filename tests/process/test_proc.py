@@ -61,7 +61,7 @@ def test_of_a_process_that_has_ended_nothing_is_read(restless: tuple[subprocess.
     wait_until("its child reads the end of its input", lambda: not tree(stays), LIMIT_S)
 
 
-def test_a_process_that_was_not_waited_for_is_still_a_child() -> None:
+def test_process_that_was_not_waited_for_is_still_a_child() -> None:
     with subprocess.Popen(["true"]) as process:
         assert process.pid in children(os.getpid())
         assert process.pid in tree(os.getpid())

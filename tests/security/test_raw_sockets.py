@@ -60,7 +60,7 @@ def server() -> Iterator[Ingress]:
         yield running
 
 
-def test_the_table_is_large_enough() -> None:
+def test_table_is_large_enough() -> None:
     assert len(CASES) >= 60
     assert len({row.name for row in CASES}) == len(CASES)
 
@@ -92,13 +92,13 @@ def test_answers_come_in_order_although_acknowledgements_do_not(server: Ingress)
         assert statuses(read_all(client)) == [202, 202, 202, 400, 400]
 
 
-def test_a_client_that_half_closes_gets_its_answers(server: Ingress) -> None:
+def test_client_that_half_closes_gets_its_answers(server: Ingress) -> None:
     assert statuses(server.running.exchange(GOOD * 3, end=True)) == [202, 202, 202]
     assert statuses(server.running.exchange(GOOD + GOOD[:50], end=True)) == [202]
     assert server.running.exchange(GOOD[:50], end=True) == b""
 
 
-def test_a_client_that_resets_while_waiting_is_forgotten(server: Ingress) -> None:
+def test_client_that_resets_while_waiting_is_forgotten(server: Ingress) -> None:
     produce, running = server.produce, server.running
     produce.holding = True
     client = running.connect()
@@ -142,11 +142,11 @@ def hasty() -> Iterator[Ingress]:
     [(LINE, 408), (b"P", 408), (P + b"content-length: 2\r\n\r\nh", 408), (P + CHUNKED + b"2\r\nh", 408)],
     ids=["half a head", "one byte", "half a body", "half a chunk"],
 )
-def test_a_sender_that_stops_sending_gets_an_answer(hasty: Ingress, sent: bytes, status: int) -> None:
+def test_sender_that_stops_sending_gets_an_answer(hasty: Ingress, sent: bytes, status: int) -> None:
     assert statuses(hasty.running.exchange(sent)) == [status]
 
 
-def test_an_idle_connection_is_closed_without_a_word(hasty: Ingress) -> None:
+def test_idle_connection_is_closed_without_a_word(hasty: Ingress) -> None:
     assert hasty.running.exchange() == b""
     assert statuses(hasty.running.exchange(GOOD)) == [202], "and one that was used"
 
@@ -195,7 +195,7 @@ def test_who_goes_on_sending_after_a_refusal_is_cut(hasty: Ingress) -> None:
 
 @pytest.mark.parametrize("event_bytes_max", [1024 * 1024, 9 * 1024 * 1024], ids=["the default", "a large one"])
 @pytest.mark.parametrize("times", [1, 10], ids=["one over", "ten times over"])
-def test_a_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: int, times: int) -> None:
+def test_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: int, times: int) -> None:
     body = b"x" * (times * event_bytes_max + 1)
     # Enough bytes are read; in two seconds a busy machine does not send them.
     config = replace(driver_config(Settings(event_bytes_max=event_bytes_max)), linger_s=LIMIT_S)
@@ -261,7 +261,7 @@ def test_who_does_not_read_answers_is_cut_and_holds_no_memory(hasty: Ingress) ->
     assert statuses(hasty.running.exchange(LAST)) == [202]
 
 
-def test_a_thousand_idle_sockets_do_not_hinder() -> None:
+def test_thousand_idle_sockets_do_not_hinder() -> None:
     assert file_limits.allow(1_000) == ""  # both ends of each are in this process
     with serving() as server, contextlib.ExitStack() as stack:
         for number in range(1_000):

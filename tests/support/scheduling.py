@@ -11,7 +11,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "spark": (
         "test_jobs_on_a_cluster",
         "test_census_read",
-        "test_a_lost_executor",
+        "test_lost_executor",
         "test_topology_job",
         "test_topology_deltas",
         "test_topology_engines",

@@ -57,7 +57,7 @@ def _produced(client: dict[str, str], topic: str) -> None:
 
 
 @pytest.mark.parametrize("asks", [_looked_at, _ends, _produced])
-def test_a_client_that_asks_for_a_topic_does_not_create_it(
+def test_client_that_asks_for_a_topic_does_not_create_it(
     asks: Callable[[dict[str, str], str], None], kafka: KafkaCluster
 ) -> None:
     topic = f"no{asks.__name__}"

@@ -197,7 +197,7 @@ def test_only_its_own_user_writes_and_reads_a_brokers_events(secured: SecuredKaf
         world.check_hidden(MAIN, SHOP, WRONG)
 
 
-def test_the_password_of_a_brokers_secret_changes_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_password_of_a_brokers_secret_changes_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
     """First in the folder and then in Kafka. Nothing is lost, delivered twice or out of order, in either Broker."""
     secured.set_password("till", SHOP)
     with _world(secured, tmp_path) as world:
@@ -218,7 +218,7 @@ def test_the_password_of_a_brokers_secret_changes_under_load(secured: SecuredKaf
         world.check_hidden(MAIN, SHOP, SHOP_TOO)
 
 
-def test_a_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
     """One that is not there is not taken. Then one of another user, and then that of the installation. With two
     Triggers, which change one after the other."""
     secured.set_password("desk", SHOP)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_address_that_it_prints_shows_the_planted_faults(tmp_path: Path) -> None:
+def test_address_that_it_prints_shows_the_planted_faults(tmp_path: Path) -> None:
     log = tmp_path / "stderr"
     with log.open("w") as stderr:
         demo = subprocess.Popen(

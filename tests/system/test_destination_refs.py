@@ -28,7 +28,7 @@ def _ready(installation: Installation, name: str) -> tuple[str, str]:
     return "", ""
 
 
-def test_a_ref_to_a_channel_is_followed_to_its_subscribers(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_ref_to_a_channel_is_followed_to_its_subscribers(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     orders = Installation(kafka.bootstrap, tmp_path)
     stock = orders.beside("stock")
     channel = stock.resources.channel
@@ -62,7 +62,7 @@ def test_a_ref_to_a_channel_is_followed_to_its_subscribers(kafka: EmbeddedKafka,
     assert came["the-event"]["knativeerrorcode"] == "400"
 
 
-def test_a_loop_over_two_channels_ends_as_a_dead_letter(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_loop_over_two_channels_ends_as_a_dead_letter(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """One way by the address of a channel as subscriber, the way back by a `ref` as reply."""
     orders = Installation(kafka.bootstrap, tmp_path)
     stock = orders.beside("stock")

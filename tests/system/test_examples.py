@@ -162,7 +162,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]
 
 
 @pytest.mark.parametrize("example", RUN)
-def test_an_example_does_what_it_says(quickstart: Quickstart, example: str) -> None:
+def test_example_does_what_it_says(quickstart: Quickstart, example: str) -> None:
     if example in ENDLESS:
         _until_ctrl_c(quickstart, example)
         return
@@ -189,7 +189,7 @@ def _until_ctrl_c(quickstart: Quickstart, example: str) -> None:
 
 
 @pytest.mark.parametrize("example", READ)
-def test_an_example_that_runs_elsewhere_is_understood(example: str, tmp_path: Path) -> None:
+def test_example_that_runs_elsewhere_is_understood(example: str, tmp_path: Path) -> None:
     """Its options are there, and take these values."""
     for part in example.split("|"):
         words = shlex.split(part.replace("2>/dev/null", ""))
@@ -205,7 +205,7 @@ def _read(command: Any, name: str, words: list[str]) -> None:
         _read(inner, name, rest)
 
 
-def test_the_tables_name_examples_that_there_are() -> None:
+def test_tables_name_examples_that_there_are() -> None:
     """So that none of them is forgotten when an example changes."""
     assert {*ENDLESS, *ENDS_WITH} <= {*RUN}
     assert all(any(example.startswith(beginning) for example in READ) for beginning in ELSEWHERE)

@@ -76,7 +76,7 @@ def _send(worker: Worker, broker: Installation, event_id: str, attribute: str = 
         pytest.param([TIME_BOMB], TIME_EVENTS, "a" * 60_000, [], id="time, attributes that filters look at"),
     ],
 )
-def test_a_filter_that_asks_for_too_much_stops_nobody_else(
+def test_filter_that_asks_for_too_much_stops_nobody_else(
     kafka: EmbeddedKafka,
     tmp_path: Any,
     filters: list[dict[str, Any]],

@@ -75,7 +75,7 @@ def test_nothing_is_repeated_after_a_clean_stop(kafka: EmbeddedKafka, tmp_path: 
     assert len(letters) == EVENTS
 
 
-def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+def test_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
     """Connected, and silent: no commit is answered, no group can be left."""
     jars = REPOSITORY / ".penstock" / "kafka"
     with EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars) as broker:
@@ -92,7 +92,7 @@ def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
                         assert worker.terminate(limit_s=30.0) == 0, worker.tail()
 
 
-def test_a_stop_while_kafka_is_away_logs_no_traceback(tmp_path: Path) -> None:
+def test_stop_while_kafka_is_away_logs_no_traceback(tmp_path: Path) -> None:
     """The fetches of the second Faust app fail all the time then, and are cancelled at the stop."""
     jars = REPOSITORY / ".penstock" / "kafka"
     with EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars) as broker:

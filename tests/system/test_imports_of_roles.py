@@ -107,7 +107,7 @@ def _imported(role: str, installation: Installation, folder: Path) -> tuple[set[
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_imports_what_it_uses(role: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_role_imports_what_it_uses(role: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     others, own = _imported(role, Installation(kafka.bootstrap, tmp_path), tmp_path)
     further, whole = ROLES[role]
     assert others == EVERY | further

@@ -66,7 +66,7 @@ def test_idle_sockets_under_the_usual_limit_of_open_files(kafka: EmbeddedKafka, 
         assert b"files and sockets" not in worker.tail().encode()
 
 
-def test_a_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     installation = Installation(kafka.bootstrap, tmp_path)
     installation.write([])
     target = target_of(installation)
@@ -83,7 +83,7 @@ def test_a_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKaf
             assert post(worker.port, target + "-other", "e").status == 404
 
 
-def test_a_kill_between_kafkas_acknowledgement_and_the_202(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_kill_between_kafkas_acknowledgement_and_the_202(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Stopped, it hears nothing of what Kafka stores of the requests under way; then it is killed. Kafka stands still
     before that, so that there are such requests."""
     installation = Installation(own_kafka.bootstrap, tmp_path, partitions=3)

@@ -23,7 +23,7 @@ from tests.support.processes import Failed, LoadProcess, SinkProcess, free_port,
 pytestmark = pytest.mark.system
 
 
-def test_the_reader_sees_every_commit_and_record(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+def test_reader_sees_every_commit_and_record(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     """Also with metadata whose length takes two bytes, and commits that a later one has replaced."""
     topic, started_s = make_topic(2), time.time()
     producer = Producer({"bootstrap.servers": kafka.bootstrap})

@@ -107,7 +107,7 @@ def test_census_is_read_by_workers_that_do_not_have_it(
     assert totals.complete
 
 
-def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
+def test_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     kafka: EmbeddedKafka,
     topic_name: Callable[[], str],
     spark: SparkSession,

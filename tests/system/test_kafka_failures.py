@@ -25,7 +25,7 @@ def _waiting(worker: Worker) -> set[str]:
 
 
 @pytest.mark.parametrize("is_broker", [False, True], ids=["channel", "broker"])
-def test_a_frozen_kafka_is_shown_and_repeats_nothing(proxied: KafkaCluster, tmp_path: Path, is_broker: bool) -> None:
+def test_frozen_kafka_is_shown_and_repeats_nothing(proxied: KafkaCluster, tmp_path: Path, is_broker: bool) -> None:
     """The worker loses all partitions when its session ends, has them again, and goes on where it was."""
     with world(proxied, tmp_path, subscriber=HALF.slow, is_broker=is_broker) as whole:
         with load(whole, HALF) as sending:

@@ -63,7 +63,7 @@ def _mend_dlq(admin: AdminClient, topic: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["too small", "deleted"])
-def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Nothing is passed over while it is so, across a kill of the worker too; when it can be written, it flows."""
     installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_PRODUCE_TIMEOUT_S": "2"})
     admin, dlq_topic = AdminClient({"bootstrap.servers": kafka.bootstrap}), installation.resources.dlq_topic
@@ -171,7 +171,7 @@ def running(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[tuple[Installation
 Running = tuple[Installation, Worker, ScriptedSubscriber]
 
 
-def test_a_bad_file_keeps_the_last_good_state(running: Running) -> None:
+def test_bad_file_keeps_the_last_good_state(running: Running) -> None:
     """It is reported with file, line and hint; the subscription continues, and uses the fixed file."""
     installation, worker, subscriber = running
     path = installation.resources.folder / f"{installation.resources.channel}-one.yaml"
@@ -195,7 +195,7 @@ def test_a_bad_file_keeps_the_last_good_state(running: Running) -> None:
     assert [row["ready"] for row in worker.subscribers(installation.resources.channel)] == ["True"]
 
 
-def test_an_edited_subscriber_counts_from_the_next_event_on(running: Running) -> None:
+def test_edited_subscriber_counts_from_the_next_event_on(running: Running) -> None:
     installation, worker, subscriber = running
     assert post(worker.port, _target(installation), "before").status == 202
     wait_until("it is delivered", lambda: _came(subscriber, "/one", "before"), LIMIT_S)
@@ -213,7 +213,7 @@ def test_an_edited_subscriber_counts_from_the_next_event_on(running: Running) ->
     assert [request.attributes["id"] for request in subscriber.requests("/moved")] == ["after"]
 
 
-def test_an_edit_frees_an_event_that_is_being_retried(running: Running) -> None:
+def test_edit_frees_an_event_that_is_being_retried(running: Running) -> None:
     """A changed address applies to the next attempt, without losing the place."""
     installation, worker, subscriber = running
     stuck = subscriber.script("/stuck", says(503))

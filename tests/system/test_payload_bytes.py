@@ -107,7 +107,7 @@ def test_bodies_are_unchanged(name: str, content_type: str, running: Running) ->
     assert got.header("content-type") == content_type
 
 
-def test_an_absent_body_stays_absent(running: Running) -> None:
+def test_absent_body_stays_absent(running: Running) -> None:
     """Null in Kafka, where a body of no bytes and some type is a value of no bytes; nothing at the subscriber."""
     typed = [("content-type", "text/plain")]
     for event_id, body, headers in (("absent", None, []), ("zero", b"", []), ("typed", b"", typed)):
@@ -206,7 +206,7 @@ def test_headers_beside_the_event_pass_through(running: Running) -> None:
     assert reader.header(message, "x-other") == ""
 
 
-def test_the_key_of_a_record(running: Running) -> None:
+def test_key_of_a_record(running: Running) -> None:
     both: HeaderLines = [("ce-partitionkey", "p%201"), ("ce-subject", "s")]
     for event_id, given, key in (("key-1", both, b"p 1"), ("key-2", both[1:], b"s"), ("key-3", [], None)):
         assert post(running.worker.port, running.target, event_id, b"", given).status == 202
@@ -245,7 +245,7 @@ def test_structured_events_are_delivered_in_binary_mode(
     assert not reader.header(message, "content-type").startswith("application/cloudevents")
 
 
-def test_the_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running: Running) -> None:
+def test_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running: Running) -> None:
     body = os.urandom(LIMIT_BYTES)
     assert post(running.worker.port, running.target, "largest", body).status == 202
     installation = running.installation
@@ -304,7 +304,7 @@ def test_methods(running: Running) -> None:
     assert exchange(port, request("/channels/a/b", probe, None, "GET"), "GET").status == 404
 
 
-def test_an_upgrade_is_ignored(running: Running) -> None:
+def test_upgrade_is_ignored(running: Running) -> None:
     """Java's default client offers h2c with every POST: the body must arrive all the same."""
     headers = [("upgrade", "h2c"), ("connection", "Upgrade, HTTP2-Settings"), ("http2-settings", "AAMAAABkAAQAAP__")]
     assert post(running.worker.port, running.target, "upgrade", b"body", headers).status == 202
@@ -348,7 +348,7 @@ def test_what_kafka_refuses_as_too_large_is_413(running: Running) -> None:
     assert not {event_id for event_id, status in statuses.items() if status == 413} & came
 
 
-def test_a_record_with_undecodable_header_names_is_dead_lettered(running: Running) -> None:
+def test_record_with_undecodable_header_names_is_dead_lettered(running: Running) -> None:
     """Of another producer. The worker goes on; the commands that look at records show it."""
     installation = running.installation
     topic = installation.resources.topic

@@ -60,7 +60,7 @@ def gone(numbers: Sequence[int]) -> bool:
 
 
 @pytest.mark.parametrize("killed", [0, 1], ids=["first", "second"])
-def test_a_killed_process_comes_back_and_nothing_is_lost(kafka: EmbeddedKafka, tmp_path: Path, killed: int) -> None:
+def test_killed_process_comes_back_and_nothing_is_lost(kafka: EmbeddedKafka, tmp_path: Path, killed: int) -> None:
     """The first one has the controller and the admin port."""
     faults: list[Fault] = []
     workers: list[Worker] = []
@@ -129,7 +129,7 @@ def test_processes_are_workers_with_one_admin_port(kafka: EmbeddedKafka, tmp_pat
             assert gone(pids(worker))
 
 
-def test_a_supervisor_that_is_killed_takes_its_processes_with_it(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_supervisor_that_is_killed_takes_its_processes_with_it(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """They drain and stop, so that nothing is delivered twice and their ports are free."""
     installation = Installation(kafka.bootstrap, tmp_path, env=ENV)
     installation.write([])

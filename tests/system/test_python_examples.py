@@ -47,7 +47,7 @@ def _post(port: int, headers: dict[str, str], body: bytes) -> int:
         connection.close()
 
 
-def test_an_order_goes_from_the_sender_to_the_subscriber(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_order_goes_from_the_sender_to_the_subscriber(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     port = free_port()
     resources = tmp_path / "resources"
     resources.mkdir()

@@ -36,7 +36,7 @@ def _again(worker: Worker) -> None:
     worker.wait_ready()
 
 
-def test_a_certificate_changes_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_certificate_changes_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
     first, second = (secured.mtls_secret(tmp_path / f"secret-{name}", name) for name in ("one", "two"))
     secret = _mounted(tmp_path / "secret", first)
     env = {"PENSTOCK_KAFKA": secured.mtls, "PENSTOCK_KAFKA_SECRET": str(secret.folder)}
@@ -49,7 +49,7 @@ def test_a_certificate_changes_under_load(secured: SecuredKafka, tmp_path: Path)
 
 
 @pytest.mark.parametrize("is_broker", [False, True], ids=["installation", "broker"])
-def test_a_password_changes_under_load(secured: SecuredKafka, tmp_path: Path, is_broker: bool) -> None:
+def test_password_changes_under_load(secured: SecuredKafka, tmp_path: Path, is_broker: bool) -> None:
     """First a wrong one comes, with which the worker goes on as it was."""
     secured.set_password(USER, FIRST)
     secured.set_password("main", FIRST)

@@ -170,11 +170,11 @@ def _rss_after(secured: Secured, connection: http.client.HTTPSConnection, number
     return secured.worker.rss_bytes()
 
 
-def test_a_token_that_is_longer_than_any_is_not_looked_for(secured: Secured) -> None:
+def test_token_that_is_longer_than_any_is_not_looked_for(secured: Secured) -> None:
     assert secured.post("long", secured.token + "x" * 100_000) == (401, "the token is not in PENSTOCK_TOKENS")
 
 
-def test_a_token_that_is_removed_and_one_that_is_guessed_at(secured: Secured) -> None:
+def test_token_that_is_removed_and_one_that_is_guessed_at(secured: Secured) -> None:
     """On one connection that stays open."""
     before = secured.tokens.read_text()
     connection = secured.connect()
@@ -224,7 +224,7 @@ def _all(connection: socket.socket) -> bytes:
     return received
 
 
-def test_the_admin_port_has_tls_too(secured: Secured) -> None:
+def test_admin_port_has_tls_too(secured: Secured) -> None:
     context = ssl.create_default_context(cafile=str(secured.authority.certificate))
     client = http.client.HTTPSConnection("127.0.0.1", secured.worker.admin_port, timeout=LIMIT_S, context=context)
     client.request("GET", "/healthz")
@@ -232,7 +232,7 @@ def test_the_admin_port_has_tls_too(secured: Secured) -> None:
     client.close()
 
 
-def test_a_certificate_is_replaced_under_load(secured: Secured) -> None:
+def test_certificate_is_replaced_under_load(secured: Secured) -> None:
     """Connections that are open stay; new ones get the new certificate; no event is refused or lost."""
     stop, sent = threading.Event(), list[str]()
     failed: list[object] = []
@@ -270,7 +270,7 @@ def test_a_certificate_is_replaced_under_load(secured: Secured) -> None:
     assert set(sent) <= {reader.header(record, "ce_id") for record in records}
 
 
-def test_an_expired_certificate_is_replaced(secured: Secured) -> None:
+def test_expired_certificate_is_replaced(secured: Secured) -> None:
     secured.install(secured.authority.sign("late", expired=True))
     wait_until("it is shown", lambda: secured.shown() == "late", LIMIT_S)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):

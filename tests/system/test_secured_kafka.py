@@ -116,7 +116,7 @@ def _check_hidden(hidden: str, shown: str, broker: Installation, kafka: SecuredK
             assert not any(hidden.encode() in part for part in parts if part), topic
 
 
-def test_a_worker_with_a_wrong_password_says_what_to_correct(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_worker_with_a_wrong_password_says_what_to_correct(secured: SecuredKafka, tmp_path: Path) -> None:
     secret = secured.sasl_secret(tmp_path / "secret", "SCRAM-SHA-512", "ann", "not this")
     env = {"PENSTOCK_KAFKA_SECRET": str(secret), "PENSTOCK_KAFKA_WAIT_S": "1"}
     worker = Worker("all", secured.sasl, tmp_path, env={**env, "PENSTOCK_STATE_DIR": str(tmp_path / "state")})
@@ -126,7 +126,7 @@ def test_a_worker_with_a_wrong_password_says_what_to_correct(secured: SecuredKaf
         assert "not this" not in worker.tail()
 
 
-def test_a_topic_that_may_not_be_written_any_more(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_topic_that_may_not_be_written_any_more(secured: SecuredKafka, tmp_path: Path) -> None:
     """Refused while the ACL is there, and accepted again after it, by the same worker."""
     secret = secured.sasl_secret(tmp_path / "secret", "SCRAM-SHA-512", "ann", CANARY)
     env = {"PENSTOCK_KAFKA": secured.sasl, "PENSTOCK_KAFKA_SECRET": str(secret)}

@@ -123,7 +123,7 @@ def test_under_load_delivery_goes_on_exactly_from_the_new_offsets(
 
 
 @pytest.mark.parametrize("kind", ["Subscription", "Trigger"])
-def test_a_worker_that_was_frozen_during_a_seek_does_not_move_the_offsets_on(
+def test_worker_that_was_frozen_during_a_seek_does_not_move_the_offsets_on(
     kind: str, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     """It is awaited until it counts as gone. When it wakes, it remembers what it had settled, and must forget that."""
@@ -146,7 +146,7 @@ def test_a_worker_that_was_frozen_during_a_seek_does_not_move_the_offsets_on(
             assert {offset for offset in range(end) if times[offset] < 1} == set()
 
 
-def test_a_reset_offset_in_the_directory_is_carried_out_once(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_reset_offset_in_the_directory_is_carried_out_once(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     with running(kafka, tmp_path, "Subscription", workers=1) as moving:
         installation = moving.installation
         options = {"events": 40, "keys": 20}

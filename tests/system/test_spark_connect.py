@@ -24,7 +24,7 @@ from tests.support.traffic_tables import write_tables
 pytestmark = pytest.mark.system
 
 
-def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
+def test_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})

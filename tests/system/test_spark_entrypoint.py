@@ -85,7 +85,7 @@ def _executor(folder: Path, port: int, jars: Path) -> Child:
     return Child("executor", [ENTRYPOINT, "executor"], folder, env)
 
 
-def test_a_driver_and_an_executor_count_events(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_driver_and_an_executor_count_events(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     (jars,) = jar_places()
     installation = Installation(kafka.bootstrap, tmp_path / "worker", partitions=2)
     installation.store(EVENTS, LIMIT_S)

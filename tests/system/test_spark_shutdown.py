@@ -130,7 +130,7 @@ def _has_thread(number: int | None, name: str) -> bool:
     return number is not None and any(thread.startswith(name) for thread in thread_names(number).values())
 
 
-def test_a_heap_that_runs_out_is_one_sentence_and_leaves_no_files(tmp_path: Path) -> None:
+def test_heap_that_runs_out_is_one_sentence_and_leaves_no_files(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _FULL],
         env={**os.environ, "TMPDIR": str(tmp_path)},

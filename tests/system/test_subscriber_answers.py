@@ -135,7 +135,7 @@ def test_redirects_are_not_followed(outcome: Outcome) -> None:
     assert outcome.subscriber.requests("/elsewhere") == []
 
 
-def test_a_dead_letter_says_where_it_came_from(outcome: Outcome) -> None:
+def test_dead_letter_says_where_it_came_from(outcome: Outcome) -> None:
     """Plain headers beside the event's own."""
     (letter,) = outcome.dead["status-503"]
     found = {name: reader.header(letter, f"penstock-{name}") for name in ("topic", "partition", "offset", "attempts")}
@@ -148,7 +148,7 @@ def test_a_dead_letter_says_where_it_came_from(outcome: Outcome) -> None:
     assert times[0] != times[1]
 
 
-def test_a_dead_letter_sink_gets_the_event_with_its_error(outcome: Outcome) -> None:
+def test_dead_letter_sink_gets_the_event_with_its_error(outcome: Outcome) -> None:
     """Tried again like a subscriber; nothing in the DLQ topic then."""
     posts = outcome.subscriber.requests("/sink")
     assert len(posts) == 2
@@ -161,13 +161,13 @@ def test_a_dead_letter_sink_gets_the_event_with_its_error(outcome: Outcome) -> N
     assert "to-sink" not in outcome.dead
 
 
-def test_a_subscription_without_a_sink_has_that_of_its_channel(outcome: Outcome) -> None:
+def test_subscription_without_a_sink_has_that_of_its_channel(outcome: Outcome) -> None:
     """The rest of its `delivery` is its own: two attempts, not six."""
     assert len(outcome.subscriber.requests("/fallback")) == 2
     assert [request.attributes["id"] for request in outcome.subscriber.requests("/channel-sink")] == [EVENT_ID]
 
 
-def test_a_dead_letter_sink_that_fails_is_followed_by_the_topic(outcome: Outcome) -> None:
+def test_dead_letter_sink_that_fails_is_followed_by_the_topic(outcome: Outcome) -> None:
     assert len(outcome.subscriber.requests("/bad-sink")) == ALL
     (letter,) = outcome.dead["to-bad-sink"]
     _check_letter(letter, outcome.subscriber.url("/always-bad"), 400, b"bad")
@@ -178,7 +178,7 @@ def test_what_is_to_be_ignored_is_dropped(outcome: Outcome) -> None:
     assert len(outcome.subscriber.requests("/always-bad")) == 3  # to-sink, to-bad-sink, ignored
 
 
-def test_a_delivery_without_retry_means_none(outcome: Outcome) -> None:
+def test_delivery_without_retry_means_none(outcome: Outcome) -> None:
     assert len(outcome.subscriber.requests("/no-retry")) == 1
     assert len(outcome.dead["no-retry"]) == 1
 
@@ -191,7 +191,7 @@ def test_error_data_is_cut(outcome: Outcome) -> None:
     assert set(base64.b64decode(data)) == {0}
 
 
-def test_a_stale_connection_costs_no_attempt(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_stale_connection_costs_no_attempt(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Kept alive, then closed before any byte of the second answer: sent again at once, though retry is 0."""
     installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("stale"))
     with ScriptedSubscriber() as subscriber:

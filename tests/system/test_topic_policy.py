@@ -57,7 +57,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_the_policy_refuses_what_internal_topics_have_elsewhere(kafka: KafkaCluster) -> None:
+def test_policy_refuses_what_internal_topics_have_elsewhere(kafka: KafkaCluster) -> None:
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, LIMIT_S)
     for configs in (INTERNAL, CHANGELOG):
         with pytest.raises(KafkaInvalid):

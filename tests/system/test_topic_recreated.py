@@ -43,7 +43,7 @@ def _conditions(installation: Installation, name: str) -> dict[str, str]:
     return {condition["type"]: condition.get("reason", "") for condition in found}
 
 
-def test_a_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_RESYNC_S": "2"})
     topic = installation.resources.topic
     with ScriptedSubscriber() as subscriber:

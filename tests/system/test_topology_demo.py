@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_planted_findings_and_no_others(tmp_path: Path) -> None:
+def test_planted_findings_and_no_others(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "app.cli.demos.topology", "--seconds", "3", "--out", str(tmp_path / "report")],
         capture_output=True, text=True, check=False, timeout=400, cwd=REPOSITORY,

@@ -116,7 +116,7 @@ def test_receive_is_a_child_of_the_sender(traced: Traced) -> None:
     assert span.resource["service.instance.id"]
 
 
-def test_the_record_carries_the_context_of_receive(traced: Traced) -> None:
+def test_record_carries_the_context_of_receive(traced: Traced) -> None:
     for event_id, headers in traced.records.items():
         span = _receive(traced, event_id)
 
@@ -163,7 +163,7 @@ def test_each_attempt_is_a_child_of_process(traced: Traced) -> None:
         }.items() <= span.attributes.items()
 
 
-def test_the_subscriber_gets_the_context_of_its_attempt(traced: Traced) -> None:
+def test_subscriber_gets_the_context_of_its_attempt(traced: Traced) -> None:
     for path, name in (("/late", "late"), ("/good?token=secret", "good"), ("/bad", "bad")):
         requests = [r for r in traced.subscriber.requests(path) if r.attributes["id"] == "with-trace"]
         parents = [parent_in_request(request.pairs) for request in requests]
@@ -186,20 +186,20 @@ def test_without_a_trace_a_new_one_is_begun(traced: Traced, event_id: str) -> No
         assert {span.trace for span in _attempts(traced, process)} == {received.trace}
 
 
-def test_the_ids_of_all_events_are_different(traced: Traced) -> None:
+def test_ids_of_all_events_are_different(traced: Traced) -> None:
     spans = traced.collector.spans()
 
     assert len({span.id for span in spans}) == len(spans)
     assert len({_receive(traced, event_id).trace for event_id in traced.records}) == 3
 
 
-def test_a_refusal_is_a_span_and_no_error_of_ours(traced: Traced) -> None:
+def test_refusal_is_a_span_and_no_error_of_ours(traced: Traced) -> None:
     (span,) = traced.collector.spans(http__response__status_code=400, url__scheme="http")
 
     assert (span.kind, span.failed) == ("SERVER", False)
 
 
-def test_a_span_has_no_query(traced: Traced) -> None:
+def test_span_has_no_query(traced: Traced) -> None:
     (attempt,) = _attempts(traced, _process(traced, "with-trace", "good"))
 
     assert attempt.attributes["url.full"] == traced.subscriber.url("/good")
@@ -228,7 +228,7 @@ def test_log_lines_name_the_trace(traced: Traced) -> None:
     assert (plain["level"], plain["event"], plain["attempt"], plain["status"]) == ("debug", "delivered", 1, 200)
 
 
-def test_a_collector_that_is_away_disturbs_nothing(
+def test_collector_that_is_away_disturbs_nothing(
     kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("away"))

@@ -26,7 +26,7 @@ EVENTS = 50
 NAMES = ("good", "flaky", "bad")
 
 
-def test_the_job_counts_what_was_sent_and_delivered(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_job_counts_what_was_sent_and_delivered(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """One subscriber accepts all, one rejects some attempts, one rejects for good: the worker counts, not the test."""
     installation = Installation(kafka.bootstrap, tmp_path, 2)
     retry = {"retry": 5, "backoffPolicy": "linear", "backoffDelay": "PT0.02S"}

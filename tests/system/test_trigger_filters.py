@@ -67,11 +67,11 @@ def _post_all(worker: Worker, broker: Installation) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda number: f"{number:02}-{json.dumps(ROWS[number].spec)}")
-def test_a_trigger_gets_exactly_what_its_filter_lets_pass(received: list[list[str]], number: int) -> None:
+def test_trigger_gets_exactly_what_its_filter_lets_pass(received: list[list[str]], number: int) -> None:
     assert received[number] == sorted(f"{name}.{mode}" for name in ROWS[number].names for mode in MODES)
 
 
-def test_the_table_has_rows_of_every_kind() -> None:
+def test_table_has_rows_of_every_kind() -> None:
     dialects = {dialect for row in ROWS for filter_ in row.spec.get("filters", ()) for dialect in filter_}
     assert dialects == {"exact", "prefix", "suffix", "all", "any", "not", "cesql"}
     assert len(ROWS) >= 60

@@ -77,7 +77,7 @@ def _replies(type_: str) -> Answer:
     return says(200, b"reply", "ce-specversion: 1.0", f"ce-id: reply-{type_}", "ce-source: /a%20b", f"ce-type: {type_}")
 
 
-def test_a_filter_that_changes_under_load_loses_and_repeats_nothing(running: Running, tmp_path: Path) -> None:
+def test_filter_that_changes_under_load_loses_and_repeats_nothing(running: Running, tmp_path: Path) -> None:
     """From types a and b to b and c; b passes both. The subscriber fails now and then, so some wait for a retry."""
     name, delivery = f"{NAMESPACE}/changing", {"retry": 20, "backoffPolicy": "linear", "backoffDelay": "PT0.1S"}
     with SinkProcess(tmp_path, {name: "fail_chance=0.1,delay_s=0.01"}, tmp_path / "received") as sink:
@@ -110,7 +110,7 @@ def test_a_filter_that_changes_under_load_loses_and_repeats_nothing(running: Run
     assert {sent[visit.id].type for visit in visits if sent[visit.id].time_s > changed_s} == {"b", "c"}
 
 
-def test_a_filter_that_takes_long_is_changed_while_events_wait(running: Running) -> None:
+def test_filter_that_takes_long_is_changed_while_events_wait(running: Running) -> None:
     """To judge all of them again would hold up the loop, so the Trigger starts again, and reads them again."""
     path, count = "/slow", 40
     uri = running.subscriber.script(path, says(503))
@@ -137,7 +137,7 @@ def test_a_filter_that_takes_long_is_changed_while_events_wait(running: Running)
     assert sum("subscription started" in line and "/trigger:slow" in line for line in lines) == 2
 
 
-def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
+def test_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
     """Deleted with a backlog that cannot be delivered, and created again: another group, at the end of the log."""
     never = running.subscriber.script("/again/old", says(503))
     delivery = {"retry": 100, "backoffPolicy": "linear", "backoffDelay": "PT0.2S"}
@@ -206,7 +206,7 @@ def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
     ]
 
 
-def test_a_trigger_inherits_from_its_broker_what_it_has_not(running: Running) -> None:
+def test_trigger_inherits_from_its_broker_what_it_has_not(running: Running) -> None:
     """The broker makes four attempts and has a sink. `few` makes fewer, `patient` waits longer, `own` has a sink."""
     script = running.subscriber.script
     of_broker, of_trigger = script("/merge/broker-sink", says(200)), script("/merge/own-sink", says(200))
@@ -280,7 +280,7 @@ def test_replies_in_a_loop_end_as_a_dead_letter(running: Running) -> None:
     assert sum(broker.ends().values()) == DEPTH_MAX + 1
 
 
-def test_a_trigger_starts_at_a_time(running: Running) -> None:
+def test_trigger_starts_at_a_time(running: Running) -> None:
     broker = running.broker("since", Wanted("witness", running.subscriber.url("/since/witness")))
     for number in range(10):
         running.post(broker, f"old-{number}", "a")

@@ -146,7 +146,7 @@ def _gone(children: dict[int, int | None], limit_s: float) -> bool:
     return True
 
 
-def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
+def test_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
     """202, printed by both subscriptions' subscriber, counted once by each; the tenth of one is a dead letter that says
     why; and all is gone within ten seconds of Ctrl-C."""
     up.wait_for(f"PENSTOCK_HTTP_PORT={up.http_port}", 180)
@@ -180,7 +180,7 @@ def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
     assert _gone(children, 0)
 
 
-def test_the_address_that_a_channel_publishes_can_be_reached(up: Up) -> None:
+def test_address_that_a_channel_publishes_can_be_reached(up: Up) -> None:
     """It is what a `ref` to the channel stands for; the names of a cluster mean nothing here."""
     status = json.loads((up.home / "state" / "KafkaChannel" / "default.quickstart.json").read_text("utf-8"))["status"]
     assert status["address"]["url"] == f"http://127.0.0.1:{up.http_port}/channels/default/quickstart"
@@ -239,7 +239,7 @@ def test_nothing_outlives_a_killed_command(up: Up) -> None:
     assert _gone(children, _LIMIT_S)
 
 
-def test_a_child_that_ends_ends_everything(up: Up) -> None:
+def test_child_that_ends_ends_everything(up: Up) -> None:
     """The worker killed: exit code 1, and no other process is left."""
     children = up.children()
     worker = next(pid for pid in children if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes())

@@ -120,7 +120,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
 
-def test_the_base_is_without_extras(base: Environment, analytics: Environment) -> None:
+def test_base_is_without_extras(base: Environment, analytics: Environment) -> None:
     assert not {"pyspark", "numpy", "opentelemetry-sdk"} & base.requirements
     assert {"pyspark", "numpy", "grpcio"} <= analytics.requirements
 
@@ -148,9 +148,7 @@ _NEEDY = [
 
 
 @pytest.mark.parametrize(("command", "words"), _NEEDY, ids=[command for command, _ in _NEEDY])
-def test_a_command_without_its_extra_is_one_sentence(
-    base: Environment, tmp_path: Path, command: str, words: str
-) -> None:
+def test_command_without_its_extra_is_one_sentence(base: Environment, tmp_path: Path, command: str, words: str) -> None:
     done = base.run(tmp_path, *command.split(), PENSTOCK_KAFKA="127.0.0.1:1")
     assert done.returncode == 2
     assert words in done.stderr
@@ -159,14 +157,14 @@ def test_a_command_without_its_extra_is_one_sentence(
     assert base.run(tmp_path, *command.split(), "--help").returncode == 0
 
 
-def test_a_worker_without_opentelemetry_says_how_to_get_it(base: Environment, tmp_path: Path) -> None:
+def test_worker_without_opentelemetry_says_how_to_get_it(base: Environment, tmp_path: Path) -> None:
     done = base.run(tmp_path, "worker", PENSTOCK_OTLP_ENDPOINT="http://127.0.0.1:4318")
     assert done.returncode == 2
     assert done.stderr.startswith("PENSTOCK_OTLP_ENDPOINT needs opentelemetry.sdk, ")
     assert done.stderr.endswith("which are not installed: pip install 'penstock[otel]'.\n")
 
 
-def test_a_worker_with_the_extra_for_traces_starts(
+def test_worker_with_the_extra_for_traces_starts(
     wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """As far as a worker comes without a Kafka."""
@@ -211,7 +209,7 @@ def test_up_serves_the_packaged_quickstart(base: Environment, up: Up) -> None:
     assert "default/quickstart" in status.stdout, status.stderr
 
 
-def test_the_report_page_has_its_assets(analytics: Environment, up: Up, tmp_path: Path) -> None:
+def test_report_page_has_its_assets(analytics: Environment, up: Up, tmp_path: Path) -> None:
     done = analytics.run(
         tmp_path, "topology", "--engine", "local", "--out", "report", "--traffic", "none", "--kafka", up.kafka
     )

@@ -53,7 +53,7 @@ def reported(worker: Worker) -> str:
     return worker.output() + worker.log.read_text(errors="replace")
 
 
-def test_a_failing_subscription_is_seen_by_every_worker(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_failing_subscription_is_seen_by_every_worker(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Two workers; both show an error that one of them had, and it disappears when the subscriber is fixed."""
     installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_STATUS_INTERVAL_S": "0.2"})
     retry = {"retry": 50, "backoffPolicy": "linear", "backoffDelay": "PT1S"}
@@ -131,7 +131,7 @@ def _check_metrics(page: str) -> None:
     assert value(page, "penstock_event_loop_lag_seconds_count") >= 1
 
 
-def test_a_worker_dumps_stacks_and_tasks_on_request(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_worker_dumps_stacks_and_tasks_on_request(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Pages behind their setting; signals always, and neither of them ends or stops the worker."""
     installation = Installation(kafka.bootstrap, tmp_path)
     with ScriptedSubscriber() as subscriber:

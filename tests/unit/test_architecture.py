@@ -161,12 +161,12 @@ def _offenders(paths: Iterable[Path], rule: Callable[[Path], object]) -> dict[st
     return {_name(path): found for path in paths if (found := rule(path))}
 
 
-def test_the_rules_are_about_files_that_are_there() -> None:
+def test_rules_are_about_files_that_are_there() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in ALL} == {*PACKAGES, "tests", "benchmarks"}
     assert set(WITHOUT_SOCKETS) < set(OURS)
 
 
-def test_the_pure_core_imports_the_standard_library_and_a_parser_generator_only() -> None:
+def test_pure_core_imports_the_standard_library_and_a_parser_generator_only() -> None:
     core = (path for path in OURS if path.is_relative_to(ROOT / "knative"))
     assert _offenders(core, _beyond_the_library) == {"knative/cesql/parser.py": {"lark"}}
 
@@ -191,7 +191,7 @@ def test_functions_and_files_stay_short() -> None:
         ("for row in rows: print(row.one, 'one')", False),
     ],
 )
-def test_the_rule_about_names_finds_what_it_is_for(text: str, is_found: bool) -> None:
+def test_rule_about_names_finds_what_it_is_for(text: str, is_found: bool) -> None:
     assert bool(_lines_of_one(ast.walk(ast.parse(text)))) is is_found
 
 
@@ -212,7 +212,7 @@ def test_no_variable_is_called_one() -> None:
         ("class Sizes:\n    MOST = 8", 0),
     ],
 )
-def test_the_rule_about_numbers_finds_what_it_is_for(text: str, numbers: int) -> None:
+def test_rule_about_numbers_finds_what_it_is_for(text: str, numbers: int) -> None:
     assert _numbers(ast.parse(text)) == numbers
 
 
@@ -314,7 +314,7 @@ def _made_on_the_loop(tree: ast.Module) -> list[str]:
         ("async def f():\n    await to_thread(Producer, {})\n    def g(): return Producer({})", [], []),
     ],
 )
-def test_the_rules_about_kafka_clients_find_what_they_are_for(text: str, tested: list[str], made: list[str]) -> None:
+def test_rules_about_kafka_clients_find_what_they_are_for(text: str, tested: list[str], made: list[str]) -> None:
     tree = ast.parse(f"from confluent_kafka import *\n{text}")
     assert (_tested_clients(tree), _made_on_the_loop(tree)) == (tested, made)
 
@@ -373,7 +373,7 @@ def _private_names(tree: ast.Module) -> set[str]:
         ("self._app.stop(), super()._commit(offsets), cls._made, KafkaError._TRANSPORT, x.__name__", set()),
     ],
 )
-def test_the_rule_about_internals_finds_what_it_is_for(text: str, names: set[str]) -> None:
+def test_rule_about_internals_finds_what_it_is_for(text: str, names: set[str]) -> None:
     assert _private_names(ast.parse(text)) == names
 
 

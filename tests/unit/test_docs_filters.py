@@ -16,13 +16,13 @@ _EXAMPLE = re.compile(r"^(filter|expression): +(.+)\nevent: +(.+)\nresult: +(.+)
 _EXAMPLES = _EXAMPLE.findall(_PAGE.read_text(encoding="utf-8"))
 
 
-def test_the_page_has_examples_of_both_kinds() -> None:
+def test_page_has_examples_of_both_kinds() -> None:
     assert {kind for kind, *_ in _EXAMPLES} == {"filter", "expression"}
     assert len(_EXAMPLES) == _PAGE.read_text(encoding="utf-8").count("\nresult:")
 
 
 @pytest.mark.parametrize(("kind", "written", "event", "result"), _EXAMPLES)
-def test_an_example_has_its_result(kind: str, written: str, event: str, result: str) -> None:
+def test_example_has_its_result(kind: str, written: str, event: str, result: str) -> None:
     found = _of_filter(written, json.loads(event)) if kind == "filter" else _of_expression(written, json.loads(event))
     assert found == result
 

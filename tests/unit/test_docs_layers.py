@@ -34,7 +34,7 @@ def test_every_package_has_layers() -> None:
 
 
 @pytest.mark.parametrize("package", sorted(LAYERS))
-def test_the_list_of_a_package_has_each_folder_below_those_that_import_it(package: str) -> None:
+def test_list_of_a_package_has_each_folder_below_those_that_import_it(package: str) -> None:
     layer_of = {name: rank for rank, layer in enumerate(LAYERS[package]) for name in layer}
     listed = _listed(package)
     assert sorted(listed) == sorted(layer_of)

@@ -87,7 +87,7 @@ def test_modules_and_folders_exist() -> None:
     assert [f"{_name(page)}: {path}" for page in PAGES for path in _missing_paths(page)] == []
 
 
-def test_the_tour_names_classes_and_functions_that_exist() -> None:
+def test_tour_names_classes_and_functions_that_exist() -> None:
     tour = ROOT / "docs" / "explanation" / "tour.md"
 
     assert len(_STEP.findall(tour.read_text(encoding="utf-8"))) > 20

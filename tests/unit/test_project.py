@@ -82,7 +82,7 @@ def test_ci_runs_every_ring() -> None:
     ("part", "whole"),
     [(part, whole) for part in (_OTEL, _REPORT) for whole in (_ALL, _DEV)] + [(_RUN, _OTEL), (_RUN, _REPORT)],
 )
-def test_a_lock_file_is_a_part_of_another(part: str, whole: str) -> None:
+def test_lock_file_is_a_part_of_another(part: str, whole: str) -> None:
     assert _pins(part)
     names = {pin.partition("==")[0] for pin in _pins(part)}
     versions = {pin.partition(" ;")[0] for pin in _pins(whole)}
@@ -101,7 +101,7 @@ def test_lock_files_name_no_registry() -> None:
     assert [path for path, text in texts.items() if "://" in text or re.search(r"^-", text, re.MULTILINE)] == []
 
 
-def test_a_workers_lock_has_no_spark_and_no_opentelemetry() -> None:
+def test_workers_lock_has_no_spark_and_no_opentelemetry() -> None:
     names = {pin.partition("==")[0] for pin in _pins("requirements.lock")}
     assert "faust-streaming" in names
     assert not {"pyspark", "numpy", "pandas", "pyarrow", "scipy", "opentelemetry-sdk", "pytest"} & names
@@ -123,7 +123,7 @@ def test_exact_versions_are_for_libraries_whose_internals_or_jars_are_used() -> 
     assert {name for name, signs in operators.items() if signs != {">=", "<"}} == exact
 
 
-def test_the_wheel_says_what_it_is() -> None:
+def test_wheel_says_what_it_is() -> None:
     project = tomllib.loads(_text("pyproject.toml"))["project"]
     assert project["authors"] == [{"name": "The Penstock authors"}]
     assert "urls" not in project, "there is no page to name yet"

@@ -16,7 +16,7 @@ async def test_each_case_does_its_work_again_and_again() -> None:
                 case()
 
 
-def test_the_table_says_what_has_changed() -> None:
+def test_table_says_what_has_changed() -> None:
     shown = lines({"read": 1_100, "send": 990, "answer": 5}, {"read": 1_000, "send": 1_000})
     assert [line.split() for line in shown] == [
         ["read", "1,100", "1,000", "+10.0", "%"],

@@ -86,7 +86,7 @@ async def test_kafka_that_is_lost_before_the_tables_are_loaded_is_said_to_be_awa
 
 
 @pytest.mark.asyncio
-async def test_a_status_that_is_written_later_is_in_the_report_now(tmp_path: Path) -> None:
+async def test_status_that_is_written_later_is_in_the_report_now(tmp_path: Path) -> None:
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     config = ControllerConfig(kafka=client, resources_dir=tmp_path, state_dir=tmp_path / "state")
     crashes: list[BaseException] = []

@@ -78,7 +78,7 @@ _BOTH = pytest.mark.parametrize("way", ["sync", "async"])
 
 
 @_BOTH
-def test_an_event_is_sent_until_it_is_stored(ingress: _Server, way: str) -> None:
+def test_event_is_sent_until_it_is_stored(ingress: _Server, way: str) -> None:
     ingress.statuses = [503, 429, 0, 500, 408, 202]
     client = Client.channel(ingress.url, "ns/orders", token="secret", headers={"x-request-id": "7"})
     assert _send(client, way, id="e", type="t", source="/s") == Stored("e", "/s", "t", 6)
@@ -113,7 +113,7 @@ def test_what_would_be_refused_again_is_not_repeated(ingress: _Server, way: str,
 
 
 @_BOTH
-def test_the_limit_ends_the_repetition(ingress: _Server, way: str) -> None:
+def test_limit_ends_the_repetition(ingress: _Server, way: str) -> None:
     ingress.statuses = [503]
     with pytest.raises(NotStoredError, match="Check that the worker runs, and send the same event again") as error:
         _send(Client(ingress.url, limit_s=0.5), way, type="t", source="/s")
@@ -160,7 +160,7 @@ def test_many_events_stay_in_order_on_one_connection(ingress: _Server) -> None:
     assert [stored.id for stored in asyncio.run(work())] == ["0", "1"]
 
 
-def test_the_first_that_is_refused_ends_many_and_says_what_is_stored(ingress: _Server) -> None:
+def test_first_that_is_refused_ends_many_and_says_what_is_stored(ingress: _Server) -> None:
     ingress.statuses = [202, 202, 400]
     events = [{"id": str(number), "type": "t", "source": "/s"} for number in range(5)]
     with Client(ingress.url) as client, pytest.raises(NotStoredError, match="The event '2' was not stored") as error:
@@ -170,7 +170,7 @@ def test_the_first_that_is_refused_ends_many_and_says_what_is_stored(ingress: _S
 
 
 @_BOTH
-def test_a_certificate_is_trusted_by_its_ca_only(ingress: _Server, tmp_path: Path, way: str) -> None:
+def test_certificate_is_trusted_by_its_ca_only(ingress: _Server, tmp_path: Path, way: str) -> None:
     authority = Authority(tmp_path / "authority")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.sign("server").in_one())
@@ -183,7 +183,7 @@ def test_a_certificate_is_trusted_by_its_ca_only(ingress: _Server, tmp_path: Pat
     assert _send(Client(url, ca=authority.certificate), way, type="t", source="/s").tries == 1
 
 
-def test_a_token_that_is_no_header_is_not_shown(ingress: _Server) -> None:
+def test_token_that_is_no_header_is_not_shown(ingress: _Server) -> None:
     with Client(ingress.url, token="hid\nden") as client, pytest.raises(UsageError) as error:
         client.send(type="t", source="/s")
     assert "den" not in str(error.value)

@@ -41,7 +41,7 @@ def test_every_package_of_the_wheel_is_protected() -> None:
 
 
 @pytest.mark.parametrize("path", [f".:{REPOSITORY}", f"{{project}}:{REPOSITORY}"], ids=["relative", "absolute"])
-def test_the_console_script_does_not_import_the_users_packages(project: Path, path: str) -> None:
+def test_console_script_does_not_import_the_users_packages(project: Path, path: str) -> None:
     command = [sys.executable, "-c", _SCRIPT]
     path = path.format(project=project)
     done = _run(project, [*command, "--version"], path)
@@ -51,13 +51,13 @@ def test_the_console_script_does_not_import_the_users_packages(project: Path, pa
     assert done.returncode == 0, done.stderr
 
 
-def test_a_child_does_not_import_the_users_packages(project: Path) -> None:
+def test_child_does_not_import_the_users_packages(project: Path) -> None:
     done = _run(project, python_module("app.local.sample_subscriber", "--help"), ".")
     assert (done.returncode, done.stderr) == (0, "")
     assert "python -m app.local.sample_subscriber" in done.stdout
 
 
-def test_a_worker_does_not_import_the_users_packages(project: Path) -> None:
+def test_worker_does_not_import_the_users_packages(project: Path) -> None:
     """As far as a worker comes without a Kafka: Faust has put the current folder first, and the lifecycle has begun."""
     settings = {
         "PENSTOCK_KAFKA": "127.0.0.1:1", "PENSTOCK_KAFKA_WAIT_S": "1", "PENSTOCK_HTTP_PORT": str(free_port()),
@@ -84,7 +84,7 @@ print(seen, *(module.WHOSE for module in (agents, tables, app, web, agents.own))
 """
 
 
-def test_the_library_and_the_users_packages_do_not_hide_each_other(tmp_path: Path) -> None:
+def test_library_and_the_users_packages_do_not_hide_each_other(tmp_path: Path) -> None:
     for package in ("agents", "tables", "app", "web"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("WHOSE = 'mine'")
@@ -93,7 +93,7 @@ def test_the_library_and_the_users_packages_do_not_hide_each_other(tmp_path: Pat
     assert (done.returncode, done.stdout) == (0, "['1'] mine mine mine mine mine too\n"), done.stderr
 
 
-def test_the_library_alone_imports_nothing_of_weight(tmp_path: Path) -> None:
+def test_library_alone_imports_nothing_of_weight(tmp_path: Path) -> None:
     heavy = "{'agents', 'knative', 'cloudevents', 'aiohttp', 'confluent_kafka', 'tenacity', 'asyncio', 'typing'}"
     program = f"import sys; before = set(sys.modules); import penstock; print({heavy} & set(sys.modules) - before)"
     done = _run(tmp_path, [sys.executable, "-c", program], str(REPOSITORY))

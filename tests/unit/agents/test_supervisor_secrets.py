@@ -96,7 +96,7 @@ def _fail(problem: BaseException) -> None:
     raise AssertionError(problem)
 
 
-def test_a_trigger_starts_once_its_secret_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trigger_starts_once_its_secret_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SubscriptionRunner", _Runner)
 
     async def follow() -> None:

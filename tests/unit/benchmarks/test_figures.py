@@ -44,7 +44,7 @@ def test_ratios_are_of_medians_and_of_best_rounds() -> None:
     assert Figure(COST, (1.0,)).ratio(Figure(COST, (0.0,))) is None
 
 
-def test_the_file_has_every_row_whether_it_was_measured_or_not() -> None:
+def test_file_has_every_row_whether_it_was_measured_or_not() -> None:
     found = as_json([Figure(COST, (1.0, 2.0, 4.0)), Figure(RATE, (), "Kafka went away"), Figure(SHOWN, (3.0,))])
     assert found == [
         {"name": "cost", "unit": "us", "min": 1.0, "median": 2.0, "max": 4.0, "target": 40, "better": LOWER},
@@ -74,14 +74,14 @@ def test_another_implementation_is_beside_each_row() -> None:
     }
 
 
-def test_a_failed_measure_is_reported() -> None:
+def test_failed_measure_is_reported() -> None:
     assert failures([Figure(COST, (1.0,)), Figure(RATE, (), "Kafka went away")], "ours") == [
         "ours: rate was not measured: Kafka went away"
     ]
     assert spread((None, 1234.5, 2.0), 1) == "- / 1,234.5 / 2.0"
 
 
-def test_the_table_has_a_line_for_each_row() -> None:
+def test_table_has_a_line_for_each_row() -> None:
     figures = [Figure(COST, (1.0,)), Figure(RATE, (), "failed"), Figure(SHOWN, (1.0,))]
     assert table(figures, None, "").row_count == 3
     assert len(table(figures, figures, "other").columns) == len(table(figures, None, "").columns) + 3

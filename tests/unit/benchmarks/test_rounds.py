@@ -85,7 +85,7 @@ def test_implementations_take_turns_and_change_who_is_first(tmp_path: Path) -> N
     ]
 
 
-def test_a_round_that_fails_ends_its_measure_and_no_other(tmp_path: Path) -> None:
+def test_round_that_fails_ends_its_measure_and_no_other(tmp_path: Path) -> None:
     def failing(name: str, number: int) -> Values:
         if name == "a" and number == 2:
             raise RuntimeError("it broke\nwith details")
@@ -109,7 +109,7 @@ def test_a_round_that_fails_ends_its_measure_and_no_other(tmp_path: Path) -> Non
     assert [text for text in said if "failed" in text] == ["made up of a failed: it broke\nwith details"]
 
 
-def test_a_scene_that_cannot_be_set_up_or_torn_down_leaves_its_rows(tmp_path: Path) -> None:
+def test_scene_that_cannot_be_set_up_or_torn_down_leaves_its_rows(tmp_path: Path) -> None:
     @contextmanager
     def broken(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
         if implementation.name:
@@ -126,13 +126,13 @@ def test_a_scene_that_cannot_be_set_up_or_torn_down_leaves_its_rows(tmp_path: Pa
     assert ours == [Figure(FIRST, (), "no room"), Figure(FIRST, (1.0, 1.0)), Figure(SECOND, (1.0, 1.0))]
 
 
-def test_a_value_that_a_round_leaves_out_is_a_failure(tmp_path: Path) -> None:
+def test_value_that_a_round_leaves_out_is_a_failure(tmp_path: Path) -> None:
     (ours,) = run([_measure(lambda *_: {FIRST: 1.0})], Lab("", tmp_path), [_folder(tmp_path, "a")], 1, print)
     assert all(our.error for our in ours)
 
 
 @pytest.mark.parametrize(("error", "code"), [("", 0), ("Kafka went away", 1)])
-def test_a_row_that_failed_is_in_the_file_and_in_the_exit_code(tmp_path: Path, error: str, code: int) -> None:
+def test_row_that_failed_is_in_the_file_and_in_the_exit_code(tmp_path: Path, error: str, code: int) -> None:
     figures = [Figure(FIRST, (9.0,)), Figure(SECOND, (), error)]
     console, file = Console(width=150, record=True), tmp_path / "new" / "latest.json"
     assert command.conclude(file, ["ours"], [figures], print, console) == code
@@ -146,14 +146,14 @@ def test_every_row_of_the_whole_table_has_a_name_of_its_own() -> None:
     assert len({measure.name for measure in command.MEASURES}) == len(command.MEASURES)
 
 
-def test_a_folder_without_both_commands_is_not_an_implementation(tmp_path: Path) -> None:
+def test_folder_without_both_commands_is_not_an_implementation(tmp_path: Path) -> None:
     (tmp_path / "receiver").touch(mode=0o755)
     with pytest.raises(ValueError, match="no executable 'dispatcher'"):
         Implementation(tmp_path)
     assert Implementation(OWN).name == "penstock"
 
 
-def test_the_environment_of_an_implementation(tmp_path: Path) -> None:
+def test_environment_of_an_implementation(tmp_path: Path) -> None:
     wanted = Wanted("s", "http://127.0.0.1:1/sub/s", "key-ordered", 7, 2, 0.05, "http://127.0.0.1:2/")
     assignment = Assignment("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (wanted,)).environment()
     subscriptions = json.loads(Path(assignment["BENCH_SUBSCRIPTIONS"]).read_text())
@@ -179,7 +179,7 @@ def test_the_environment_of_an_implementation(tmp_path: Path) -> None:
     assert (secured["BENCH_TLS_CERT"], secured["BENCH_TLS_KEY"]) == ("tls.crt", "tls.key")
 
 
-def test_an_interval_is_the_difference_of_two_samples() -> None:
+def test_interval_is_the_difference_of_two_samples() -> None:
     interval = Interval(Sample(1_000, 2.0, 10.0), Sample(6_000, 2.2, 10.5))
     assert interval.events == 5_000
     assert interval.cpu_us == pytest.approx(40)

@@ -107,7 +107,7 @@ async def test_one_that_fails_stops_no_other() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_kafka_that_is_away_ends_the_rest_after_its_run() -> None:
+async def test_kafka_that_is_away_ends_the_rest_after_its_run() -> None:
     kafka = _Kafka({"u3": KafkaUnavailable("away")})
     executor = _executor(kafka)
     with pytest.raises(KafkaUnavailable, match="away"):

@@ -44,12 +44,12 @@ def _errors(folder: Path, *options: str) -> tuple[int, list[tuple[str, int | Non
     return done.exit_code, [(row["file"], row["line"], row["field"]) for row in json.loads(done.output)]
 
 
-def test_a_good_reset_offset(tmp_path: Path) -> None:
+def test_good_reset_offset(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(_SERVED + _RESET % "2026-01-01T00:00:00Z")
     assert _errors(tmp_path) == (0, [])
 
 
-def test_a_good_directory(tmp_path: Path) -> None:
+def test_good_directory(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(_CHANNEL % "orders" + "---\n" + _SUBSCRIPTION % ("billing", "orders"))
     assert _errors(tmp_path) == (0, [])
     done = CliRunner().invoke(cli, ["validate", str(tmp_path)])
@@ -70,7 +70,7 @@ def test_a_good_directory(tmp_path: Path) -> None:
     ],
     ids=["YAML", "value", "no channel", "kind", "twice", "host", "no subscription", "future"],
 )
-def test_an_error_has_file_line_and_field(files: dict[str, str], found: tuple[str, int, str], tmp_path: Path) -> None:
+def test_error_has_file_line_and_field(files: dict[str, str], found: tuple[str, int, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     code, errors = _errors(tmp_path)
@@ -99,7 +99,7 @@ spec: {broker: %s, subscriber: {ref: {apiVersion: eventing.knative.dev/v1, kind:
 
 
 @pytest.mark.parametrize("external", ["", ", kafka.eventing.knative.dev/external.topic: theirs"])
-def test_a_good_broker_needs_neither_kafka_nor_ingress(external: str, tmp_path: Path) -> None:
+def test_good_broker_needs_neither_kafka_nor_ingress(external: str, tmp_path: Path) -> None:
     texts = _BROKER % (external, "c"), _CONFIG % "3", _TRIGGER % ("main", "main")
     (tmp_path / "a.yaml").write_text("---\n".join(texts))
     assert _errors(tmp_path) == (0, [])
@@ -115,12 +115,12 @@ def test_a_good_broker_needs_neither_kafka_nor_ingress(external: str, tmp_path: 
     ],
     ids=["no ConfigMap", "ConfigMap", "no broker", "subscriber"],
 )
-def test_an_error_of_a_broker_or_trigger(texts: tuple[str, ...], found: tuple[str, int, str], tmp_path: Path) -> None:
+def test_error_of_a_broker_or_trigger(texts: tuple[str, ...], found: tuple[str, int, str], tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("---\n".join(texts))
     assert _errors(tmp_path) == (1, [found])
 
 
-def test_a_kind_that_is_not_served_is_a_warning(tmp_path: Path) -> None:
+def test_kind_that_is_not_served_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")
     assert _errors(tmp_path) == (0, [("a.yaml", 2, "kind")])
     assert _errors(tmp_path, "--strict")[0] == 1
@@ -137,7 +137,7 @@ def test_a_kind_that_is_not_served_is_a_warning(tmp_path: Path) -> None:
     ],
     ids=["none", "another"],
 )
-def test_a_broker_without_the_class_is_one_warning_with_the_annotation(
+def test_broker_without_the_class_is_one_warning_with_the_annotation(
     annotations: str, why: str, tmp_path: Path
 ) -> None:
     broker = (
@@ -159,7 +159,7 @@ def test_a_broker_without_the_class_is_one_warning_with_the_annotation(
         ("{apiVersion: v1, kind: Service, name: main}", "it names no channel or Broker"),
     ],
 )
-def test_an_event_type_of_nothing_is_a_warning(reference: str, why: str, tmp_path: Path) -> None:
+def test_event_type_of_nothing_is_a_warning(reference: str, why: str, tmp_path: Path) -> None:
     event_type = f"""apiVersion: eventing.knative.dev/v1beta2
 kind: EventType
 metadata: {{name: paid}}

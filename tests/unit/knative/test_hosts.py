@@ -45,7 +45,7 @@ _LABEL = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 
 
 @given(_LABEL, _LABEL, _LABEL, st.sampled_from(["", ".cluster.local", ".a"]), st.sampled_from(["", ".", ":80", ".:80"]))
-def test_an_address_is_only_its_namespaces(name: str, namespace: str, other: str, domain: str, end: str) -> None:
+def test_address_is_only_its_namespaces(name: str, namespace: str, other: str, domain: str, end: str) -> None:
     host = plain_host(f"{channel_host(namespace, name)}{domain}{end}".upper())
     assert owner_by_address(host, namespace) is None
     assert (owner_by_address(host, other) is None) == (other == namespace)
@@ -55,7 +55,7 @@ def channel(uid: str, namespace: str, *hosts: str) -> Channel:
     return Channel(uid, 1, namespace, uid, f"t.{uid}", f"t.{uid}.dlq", 1, hosts)
 
 
-def test_the_table_has_no_host_of_another_namespace_and_none_that_two_claim() -> None:
+def test_table_has_no_host_of_another_namespace_and_none_that_two_claim() -> None:
     orders = channel("orders", "shop", "orders-kn-channel.shop.svc", "both.example", "Orders.example.")
     thief = channel("thief", "attacker", "orders-kn-channel.shop.svc", "both.example", "thief.example")
     third = channel("third", "attacker", "both.example", "third.example", "third.example")

@@ -78,5 +78,5 @@ def test_nothing_after_a_sign_of_a_url_is_quoted(before: str, sign: str, after: 
     ("key", "shown"),
     [("uri", "uri"), ("penstock.dev/hosts", "penstock.dev/hosts"), ("http://h/?secret", "'http://...'")],
 )
-def test_a_key_in_a_path(key: str, shown: str) -> None:
+def test_key_in_a_path(key: str, shown: str) -> None:
     assert shown_key(key) == shown

@@ -28,7 +28,7 @@ def test_these_are_not(status: int) -> None:
     [(1, None, 0.2), (2, None, 0.4), (3, None, 0.8), (20, None, 30.0), (1, "7", 7.0), (1, "900", 30.0),
      (1, "soon", 0.2), (1, "Thu, 01 Jan 1970 00:01:45 GMT", 5.0), (5, "1", 3.2)],
 )  # fmt: skip
-def test_the_wait_doubles_and_retry_after_counts(tries: int, retry_after: str | None, wait_s: float) -> None:
+def test_wait_doubles_and_retry_after_counts(tries: int, retry_after: str | None, wait_s: float) -> None:
     assert Answer(503, "", retry_after).wait_s(tries, 0.0, 100.0) == pytest.approx(wait_s)
     assert Answer(503, "", retry_after).wait_s(tries, 0.5, 100.0) == pytest.approx(wait_s * 1.05)
 
@@ -51,7 +51,7 @@ def test_data_becomes_a_body_with_its_type(data: object, body: bytes, kind: str 
     assert headers.get("content-type") == kind
 
 
-def test_a_given_content_type_stays() -> None:
+def test_given_content_type_stays() -> None:
     assert to_message(event([1], type="t", source="/s", datacontenttype="application/x"))[0]["content-type"] == (
         "application/x"
     )
@@ -81,7 +81,7 @@ def test_what_is_not_an_event_is_named(attributes: dict[str, str], says: str) ->
         as_event(attributes, None, {})
 
 
-def test_an_event_is_given_in_three_ways() -> None:
+def test_event_is_given_in_three_ways() -> None:
     given = CloudEvent({"type": "t", "source": "/s"})
     assert as_event(given, None, {}) is given
     assert as_event({"type": "t", "source": "/s", "data": "x"}, None, {}).get_data() == "x"

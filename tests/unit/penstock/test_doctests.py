@@ -21,17 +21,17 @@ _HOW_TO = _REPOSITORY / "docs" / "how-to" / "write-a-handler.md"
 
 
 @pytest.mark.parametrize("name", _MODULES)
-def test_the_examples_of_a_module_are_right(name: str) -> None:
+def test_examples_of_a_module_are_right(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS).failed == 0
 
 
-def test_the_examples_of_the_reference_are_right() -> None:
+def test_examples_of_the_reference_are_right() -> None:
     done = doctest.testfile(str(_REFERENCE), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert done.attempted
     assert done.failed == 0
 
 
-def test_the_files_of_the_how_to_work_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_how_to_work_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shortest, handler, test, *_ = re.findall(r"```python\n(.*?)```", _HOW_TO.read_text(), re.DOTALL)
     (tmp_path / "shortest.py").write_text(shortest)
     (tmp_path / "orders.py").write_text(handler)

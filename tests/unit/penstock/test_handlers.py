@@ -22,7 +22,7 @@ def _empty() -> Iterator[None]:
     registered.update(before)
 
 
-def test_a_function_stays_as_it_is_and_gives_its_name() -> None:
+def test_function_stays_as_it_is_and_gives_its_name() -> None:
     @on("type = 'order.created'", retry=2)
     def _bill_order(event: Any) -> str:
         return f"billed {event}"

@@ -53,13 +53,13 @@ def _done(_: Any) -> None:
     ],
     ids=["nothing", "event", "mapping", "reject", "retry", "exception", "number", "bad reply"],
 )
-def test_the_end_of_a_handler_decides_the_answer(handler: Handler, status: int, means: type) -> None:
+def test_end_of_a_handler_decides_the_answer(handler: Handler, status: int, means: type) -> None:
     answer = _answer(handler)
     assert answer.status == status
     assert isinstance(_verdict(answer), means)
 
 
-def test_an_answer_says_why() -> None:
+def test_answer_says_why() -> None:
     assert _answer(_raising(Reject("no such customer"))).body == b"no such customer"
     assert _answer(_raising(OSError("away"))).body == b"OSError: away"
     assert _answer(lambda _: 200).body.startswith(b"UsageError: A handler returned int. Return None, or an event")
@@ -127,12 +127,12 @@ def test_what_is_not_an_event_never_comes_again(pairs: list[tuple[bytes, bytes]]
         ([b"Bearer secret", b"Bearer secret"], 401),
     ],
 )  # fmt: skip
-def test_a_token_must_be_the_one(given: list[bytes], status: int) -> None:
+def test_token_must_be_the_one(given: list[bytes], status: int) -> None:
     pairs = [*_EVENT, *((b"Authorization", value) for value in given)]
     assert _answer(_done, pairs, token="secret").status == status
 
 
-def test_an_event_that_comes_again_gets_the_same_answer() -> None:
+def test_event_that_comes_again_gets_the_same_answer() -> None:
     answers = iter([OSError("away"), {"id": "r", "type": "u", "source": "/r"}])
 
     def handler(_: Any) -> Any:
@@ -150,7 +150,7 @@ def test_an_event_that_comes_again_gets_the_same_answer() -> None:
     assert again == reply
 
 
-def test_an_event_that_comes_while_it_is_handled_comes_later() -> None:
+def test_event_that_comes_while_it_is_handled_comes_later() -> None:
     async def work() -> list[int]:
         release = asyncio.Event()
 

@@ -29,7 +29,7 @@ def _send(broker: Broker, *ids: str, **attributes: str) -> None:
         broker.send(**{"id": event_id, "type": "t", "source": "/s", **attributes})
 
 
-def test_a_key_waits_for_its_retry_and_other_keys_do_not() -> None:
+def test_key_waits_for_its_retry_and_other_keys_do_not() -> None:
     broker = Broker()
     failed: list[str] = []
 
@@ -45,7 +45,7 @@ def test_a_key_waits_for_its_retry_and_other_keys_do_not() -> None:
     assert _attempts(trigger) == [("a1", 500), ("b1", 204), ("a1", 204), ("a2", 204)]
 
 
-def test_an_ordered_trigger_keeps_the_order_of_all_keys() -> None:
+def test_ordered_trigger_keeps_the_order_of_all_keys() -> None:
     broker = Broker()
     answers = iter([OSError("away"), None, None, None])
 
@@ -79,7 +79,7 @@ def test_waits_are_those_of_the_policy_with_up_to_a_tenth_more(policy: str, at_s
     assert trigger.settled == {"a": "dead-lettered"}
 
 
-def test_a_retry_comes_when_the_handler_asks_for_it() -> None:
+def test_retry_comes_when_the_handler_asks_for_it() -> None:
     broker = Broker()
     answers = iter([Retry("wait", after_s=100.0), None])
 
@@ -94,7 +94,7 @@ def test_a_retry_comes_when_the_handler_asks_for_it() -> None:
     assert 100 <= trigger.attempts[1].at_s <= 110
 
 
-def test_a_rejected_event_is_a_dead_letter_at_once_and_says_why() -> None:
+def test_rejected_event_is_a_dead_letter_at_once_and_says_why() -> None:
     broker = Broker()
 
     def handler(_: _Event) -> None:
@@ -111,7 +111,7 @@ def test_a_rejected_event_is_a_dead_letter_at_once_and_says_why() -> None:
     assert len(broker.events) == 1
 
 
-def test_a_filter_decides_before_the_handler() -> None:
+def test_filter_decides_before_the_handler() -> None:
     broker = Broker()
     trigger = broker.subscribe(_ignore, filter="type LIKE 'order.%'")
     _send(broker, "a", type="order.created")
@@ -121,7 +121,7 @@ def test_a_filter_decides_before_the_handler() -> None:
     assert trigger.settled == {"a": "delivered", "b": "filtered"}
 
 
-def test_a_reply_is_an_event_of_the_broker() -> None:
+def test_reply_is_an_event_of_the_broker() -> None:
     broker = Broker()
 
     def price(event: _Event) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def test_a_reply_is_an_event_of_the_broker() -> None:
     assert [event.get_data() for event in received] == [{"amount": 12}]
 
 
-def test_a_loop_of_replies_ends_as_in_a_worker() -> None:
+def test_loop_of_replies_ends_as_in_a_worker() -> None:
     broker = Broker()
     trigger = broker.subscribe(lambda event: {"type": "t", "source": "/loop"})
     _send(broker, "a")
@@ -146,7 +146,7 @@ def test_a_loop_of_replies_ends_as_in_a_worker() -> None:
     assert not trigger.waits
 
 
-def test_an_async_handler_sleeps_in_no_time_and_has_a_limit() -> None:
+def test_async_handler_sleeps_in_no_time_and_has_a_limit() -> None:
     broker = Broker()
 
     async def handler(event: _Event) -> None:
@@ -178,7 +178,7 @@ def test_no_more_calls_are_under_way_than_the_subscription_allows() -> None:
     assert (most, broker.now_s) == (3, 3)
 
 
-def test_a_subscriber_is_tested_with_its_memory() -> None:
+def test_subscriber_is_tested_with_its_memory() -> None:
     broker = Broker()
     received: list[_Event] = []
     trigger = broker.subscribe(Subscriber(received.append, remember=10, in_thread=False))
@@ -201,7 +201,7 @@ def test_virtual_time_waits_for_a_handler_that_blocks() -> None:
     assert (_attempts(trigger), broker.now_s) == ([("a", 204)], 0)
 
 
-def test_a_handler_may_send_and_a_later_trigger_has_later_events() -> None:
+def test_handler_may_send_and_a_later_trigger_has_later_events() -> None:
     broker = Broker()
     early, late = [], []
 

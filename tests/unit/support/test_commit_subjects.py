@@ -17,5 +17,5 @@ from tests.support.commit_subjects import SUBJECT_MAX, problems_of
         ("A sentence.", ["ends with a full stop"]),
     ],
 )
-def test_a_subject_is_short_and_about_one_thing(subject: str, problems: list[str]) -> None:
+def test_subject_is_short_and_about_one_thing(subject: str, problems: list[str]) -> None:
     assert problems_of(subject) == problems

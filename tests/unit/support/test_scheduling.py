@@ -17,7 +17,7 @@ def test_files_are_there() -> None:
     assert set(GROUPED) <= FILES
 
 
-def test_a_file_is_in_one_group() -> None:
+def test_file_is_in_one_group() -> None:
     assert Counter(GROUPED).most_common(1)[0][1] == 1
 
 
@@ -27,7 +27,7 @@ def test_groups_begin_first_and_are_not_interrupted() -> None:
     assert [group for group, _ in itertools.groupby(groups)] == [*sorted(scheduling._GROUPS), None]
 
 
-def test_a_fixture_of_a_group_is_for_its_files() -> None:
+def test_fixture_of_a_group_is_for_its_files() -> None:
     why = scheduling.misplaced(Path("tests/system/test_seek.py"), {"cluster", "tmp_path"})
     assert why is not None
     assert "test_seek.py uses 'cluster'; name it in _GROUPS['cluster'] of" in why

@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.parametrize(("after_s", "questions_max", "late_s"), [(0.5, 12, 0.06), (10.0, 60, 0.5), (100.0, 250, 0.5)])
-def test_a_long_wait_asks_seldom_and_ends_soon_after(
+def test_long_wait_asks_seldom_and_ends_soon_after(
     clock: Clock, after_s: float, questions_max: int, late_s: float
 ) -> None:
     questions = 0
@@ -53,6 +53,6 @@ def test_what_is_asked_seldom_from_the_start_stays_so(clock: Clock) -> None:
     assert times == [0.0, 2.0, 4.0, 6.0]
 
 
-def test_the_error_says_what_did_not_happen(clock: Clock) -> None:
+def test_error_says_what_did_not_happen(clock: Clock) -> None:
     with pytest.raises(Failed, match=r"^not within 3 s: the sun rises$"):
         wait_until("the sun rises", lambda: False, 3)

@@ -87,7 +87,7 @@ def contract() -> tuple[ContractTable, list[int]]:
     return table, reported
 
 
-def test_the_table_follows_the_topic() -> None:
+def test_table_follows_the_topic() -> None:
     table, reported = contract()
     table.apply([Record(b"c1", encode_entry(CHANNEL)), Record(b"u1", encode_entry(SUBSCRIPTION))])
     assert (table.channels, table.subscriptions) == ({"c1": CHANNEL}, {"u1": SUBSCRIPTION})
@@ -97,7 +97,7 @@ def test_the_table_follows_the_topic() -> None:
     assert (table.subscriptions, len(reported)) == ({}, 2)
 
 
-def test_a_newer_schema_leaves_the_last_good_record_and_is_a_problem_until_it_is_replaced() -> None:
+def test_newer_schema_leaves_the_last_good_record_and_is_a_problem_until_it_is_replaced() -> None:
     table, _ = contract()
     table.apply([Record(b"c1", encode_entry(CHANNEL))])
     table.apply([Record(b"c1", b'{"schema":99}')])
@@ -134,7 +134,7 @@ def _with(entry: Channel | Subscription, **fields: object) -> bytes:
         (_with(SUBSCRIPTION, filter="[" * 100_000), "subscription.filter is not a valid filter"),
     ],
 )
-def test_a_bad_record_is_named_once_and_skipped_and_the_rest_of_the_batch_counts(
+def test_bad_record_is_named_once_and_skipped_and_the_rest_of_the_batch_counts(
     junk: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     table, reported = contract()
@@ -165,7 +165,7 @@ def test_a_bad_record_is_named_once_and_skipped_and_the_rest_of_the_batch_counts
         {"kafka_secrets": []},
     ],
 )
-def test_a_bad_status_is_named_once_and_skipped(change: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
+def test_bad_status_is_named_once_and_skipped(change: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
     table = StatusTable("t", {}, crashed=_crashed)
     good = WorkerStatus("a", NOW, "all", {"u1": WorkerSubscription(1, (0,), WorkerState.RUNNING)})
     bad = orjson.dumps({**orjson.loads(encode_status(good)), **change})
@@ -176,7 +176,7 @@ def test_a_bad_status_is_named_once_and_skipped(change: dict[str, object], caplo
     assert "the record t/0/5 with the key 'a' cannot be read and is skipped: " in line
 
 
-def test_a_bad_row_of_a_leader_does_not_stop_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_bad_row_of_a_leader_does_not_stop_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
     table = StatusTable("t", {}, crashed=_crashed)
     table.apply(
         [
@@ -195,7 +195,7 @@ def test_a_bad_row_of_a_leader_does_not_stop_the_next_one(caplog: pytest.LogCapt
         table.leaders.state()  # a newer version wrote it, and must not lose it
 
 
-def test_an_older_generation_does_not_come_back() -> None:
+def test_older_generation_does_not_come_back() -> None:
     table, _ = contract()
     table.apply([Record(b"u1", encode_entry(SUBSCRIPTION))])
     table.apply([Record(b"u1", encode_entry(replace(SUBSCRIPTION, generation=2)))])
@@ -207,7 +207,7 @@ def _needing(subscription: Subscription, *features: str) -> bytes:
     return orjson.dumps(record)
 
 
-def test_a_subscription_that_needs_a_newer_version_is_not_served_and_the_others_are() -> None:
+def test_subscription_that_needs_a_newer_version_is_not_served_and_the_others_are() -> None:
     """Its last good record would deliver by rules that are not in force any more."""
     table, reported = contract()
     other = replace(SUBSCRIPTION, uid="u2", name="other")

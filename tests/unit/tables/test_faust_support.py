@@ -78,7 +78,7 @@ async def _close(app: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_app_makes_no_folders(tmp_path: Path) -> None:
+async def test_app_makes_no_folders(tmp_path: Path) -> None:
     app = _app(folder=tmp_path / "data")
     await app.start()
     try:
@@ -88,7 +88,7 @@ async def test_an_app_makes_no_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_service_that_has_left_is_not_kept() -> None:
+async def test_service_that_has_left_is_not_kept() -> None:
     app = _app()
     await app.start()
     try:
@@ -106,7 +106,7 @@ async def test_a_service_that_has_left_is_not_kept() -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_agent_that_has_left_is_not_kept() -> None:
+async def test_agent_that_has_left_is_not_kept() -> None:
     app = _app()
     app.finalize()
     await app.start()
@@ -159,7 +159,7 @@ async def test_what_is_put_without_waiting_comes_in_order() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_crash_is_noticed_with_its_reason() -> None:
+async def test_crash_is_noticed_with_its_reason() -> None:
     app = _app()
     await app.start()
     try:
@@ -171,7 +171,7 @@ async def test_a_crash_is_noticed_with_its_reason() -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_loop_of_the_consumers_thread_is_closed_after_the_thread() -> None:
+async def test_loop_of_the_consumers_thread_is_closed_after_the_thread() -> None:
     app = _app()
     await app.start()
     thread: Any = app.consumer._thread
@@ -182,7 +182,7 @@ async def test_the_loop_of_the_consumers_thread_is_closed_after_the_thread() -> 
 
 
 @pytest.mark.asyncio
-async def test_a_thread_that_has_just_begun_is_ended_too() -> None:
+async def test_thread_that_has_just_begun_is_ended_too() -> None:
     """Faust does not stop it: its service has not started yet."""
     app = _app()
     thread: Any = app.consumer._thread
@@ -218,7 +218,7 @@ class _OffsetControlApp(OffsetControlApp):
 
 
 @pytest.mark.asyncio
-async def test_a_rebalance_while_it_stops_leaves_the_client_to_its_thread() -> None:
+async def test_rebalance_while_it_stops_leaves_the_client_to_its_thread() -> None:
     app = _app(_OffsetControlApp)
     closed: list[int] = []
 
@@ -239,7 +239,7 @@ async def test_a_rebalance_while_it_stops_leaves_the_client_to_its_thread() -> N
 
 
 @pytest.mark.asyncio
-async def test_a_consumer_asks_the_app_for_offsets() -> None:
+async def test_consumer_asks_the_app_for_offsets() -> None:
     """Its whole way is covered by tests that kill processes; here, that Faust still calls what is overridden."""
     app = _app(_OffsetControlApp)
     consumer = app.consumer
@@ -253,7 +253,7 @@ async def test_a_consumer_asks_the_app_for_offsets() -> None:
         consumer._thread.thread_loop.close()
 
 
-def test_a_table_of_a_class_of_its_own_belongs_to_the_app() -> None:
+def test_table_of_a_class_of_its_own_belongs_to_the_app() -> None:
     app = _app()
     table = add_table(app, _Table, name="rows", partitions=1)
     assert type(table) is _Table
@@ -261,7 +261,7 @@ def test_a_table_of_a_class_of_its_own_belongs_to_the_app() -> None:
     assert table.beacon.parent is app.tables.beacon
 
 
-def test_an_event_that_is_marked_is_not_acknowledged() -> None:
+def test_event_that_is_marked_is_not_acknowledged() -> None:
     assert "acked" in Consumer.ack.__code__.co_names
 
     class Message:
@@ -274,14 +274,14 @@ def test_an_event_that_is_marked_is_not_acknowledged() -> None:
     assert Event.message.acked
 
 
-def test_a_web_driver_is_found_by_its_name() -> None:
+def test_web_driver_is_found_by_its_name() -> None:
     from faust.web.drivers import by_name
 
     register_web_driver("test", "web.http.driver:Web")
     assert by_name("test").__module__ == "web.http.driver"
 
 
-def test_a_command_takes_the_place_of_fausts() -> None:
+def test_command_takes_the_place_of_fausts() -> None:
     import click
     import faust.cli.faust  # noqa: F401  # it registers Faust's own commands
 

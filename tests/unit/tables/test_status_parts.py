@@ -43,7 +43,7 @@ def _same(status: WorkerStatus | None, other: WorkerStatus) -> bool:
     return status is not None and replace(status, parts=1) == replace(other, parts=1)
 
 
-def test_a_status_of_ten_thousand_fits_and_is_read_whole() -> None:
+def test_status_of_ten_thousand_fits_and_is_read_whole() -> None:
     status, encoder, table = of_many(), StatusEncoder(), _table()
     records = encoder.records(status)
     assert max(len(value) for _, value in records) <= RECORD_BYTES_MAX
@@ -68,7 +68,7 @@ def test_what_follows_from_a_status_is_the_same_in_parts() -> None:
         assert reported_offsets(same, workers) == dict(COMMITTED)
 
 
-def test_a_small_status_is_one_record_as_before() -> None:
+def test_small_status_is_one_record_as_before() -> None:
     ((key, value),) = StatusEncoder().records(of_many(count=100))
     assert key == b"w"
     assert b'"parts"' not in value

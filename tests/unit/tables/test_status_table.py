@@ -61,7 +61,7 @@ def old_worker(name: str, age: float, generation: int) -> WorkerStatus:
         ((0, 1, 2, 3), "True", f"old: this resource {OLD}. Other workers serve all partitions"),
     ],
 )
-def test_a_worker_that_is_too_old_is_named(workers: tuple[int, ...], ready: str, message: str) -> None:
+def test_worker_that_is_too_old_is_named(workers: tuple[int, ...], ready: str, message: str) -> None:
     others = [worker("new", 1, 3, *workers)] if workers else []
     status = subscriber_status(SUBSCRIPTION, [old_worker("old", 1, 3), *others], NOW)
     assert (status.ready, status.message) == (ready, message)
@@ -94,7 +94,7 @@ def test_ready(workers: list[WorkerStatus], ready: str, message: str) -> None:
     assert message in status.message
 
 
-def test_the_highest_offset_that_was_reported_since_the_last_seek_counts() -> None:
+def test_highest_offset_that_was_reported_since_the_last_seek_counts() -> None:
     """Also of a worker that is gone; not of another topic."""
     present = replace(SUBSCRIPTION, topic_id="t2", seek="s2")
 
@@ -162,21 +162,21 @@ def test_what_a_worker_repeats_is_read_as_if_it_were_new(statuses: list[WorkerSt
         (f"unsupported: {OLD}", WorkerState.UNSUPPORTED, OLD),
     ],
 )
-def test_a_workers_state_in_the_record(text: str, state: WorkerState, reason: str) -> None:
+def test_workers_state_in_the_record(text: str, state: WorkerState, reason: str) -> None:
     status = WorkerStatus("a", NOW, "all", {"u1": WorkerSubscription(1, (0,), state, reason)})
     value = encode_status(status)
     assert orjson.loads(value)["subscriptions"] == {"u1": {"generation": 1, "partitions": [0], "state": text}}
     assert decode_status(value) == status
 
 
-def test_a_state_of_another_version_does_not_make_a_subscriber_unready() -> None:
+def test_state_of_another_version_does_not_make_a_subscriber_unready() -> None:
     value = encode_status(worker("a", 0, 3, 0, 1, 2, 3)).replace(b'"running"', b'"catching up: 3 of 4"')
     status = decode_status(value)
     assert isinstance(status, WorkerStatus)
     assert subscriber_status(SUBSCRIPTION, [status], NOW).ready == "True"
 
 
-def test_the_controllers_report_is_not_a_worker_status() -> None:
+def test_controllers_report_is_not_a_worker_status() -> None:
     table = StatusTable("t", {}, crashed=_crashed)
     problem = ResourceProblem(
         "Subscription", "ns", "new", "False", "ChannelNotFound", "there is no KafkaChannel 'x'; add it"
@@ -204,7 +204,7 @@ SEEK = SeekRequest("one", "Trigger", "ns", "audit", "latest", 1.0)
         *(encode_request(change)[1] for change in (REMOVAL, SEEK, RemovalRequest("b", 1.0))),
     ],
 )
-def test_a_request_is_kept_under_its_own_key_until_another_record_replaces_it(
+def test_request_is_kept_under_its_own_key_until_another_record_replaces_it(
     request_: RemovalRequest | SeekRequest, then: bytes | None
 ) -> None:
     table = StatusTable("t", {}, crashed=_crashed)
@@ -230,7 +230,7 @@ def test_serving_as_a_condition(ready: str, message: str, condition: Condition) 
     assert serving("ChannelReady", SubscriberStatus("u", 1, ready, message), "ns/a") == condition
 
 
-def test_a_filter_that_exceeds_its_limits_is_a_note_of_a_ready_subscriber() -> None:
+def test_filter_that_exceeds_its_limits_is_a_note_of_a_ready_subscriber() -> None:
     owned = tuple(range(SUBSCRIPTION.partitions))
 
     def reported(state: WorkerState = WorkerState.RUNNING, generation: int = SUBSCRIPTION.generation) -> Condition:
@@ -248,7 +248,7 @@ def test_a_filter_that_exceeds_its_limits_is_a_note_of_a_ready_subscriber() -> N
     assert reported(generation=SUBSCRIPTION.generation - 1).reason == "SubscriberNotServed"
 
 
-def test_a_worker_that_waits_for_kafka_is_named_and_the_subscriber_stays_ready() -> None:
+def test_worker_that_waits_for_kafka_is_named_and_the_subscriber_stays_ready() -> None:
     owned = tuple(range(SUBSCRIPTION.partitions))
     waiting = WorkerSubscription(SUBSCRIPTION.generation, owned, WorkerState.WAITING_FOR_KAFKA)
     worker = WorkerStatus("w1", NOW, "all", {SUBSCRIPTION.uid: waiting})

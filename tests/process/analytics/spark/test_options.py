@@ -62,7 +62,7 @@ def test_little_data_is_not_compiled_for() -> None:
     assert "TieredStopAtLevel" not in str(spark_settings(SparkOptions()))
 
 
-def test_a_session_listens_on_loopback_unless_a_cluster_must_reach_it() -> None:
+def test_session_listens_on_loopback_unless_a_cluster_must_reach_it() -> None:
     mine = spark_settings(SparkOptions())
     far = spark_settings(SparkOptions(master="spark://h:1", driver_host="10.0.0.5", settings={"spark.x": "y"}))
 
@@ -87,7 +87,7 @@ def test_jars_are_found_by_folder_and_by_name(tmp_path: Path) -> None:
         spark_jars([tmp_path / "b"])
 
 
-def test_an_exchange_has_a_part_for_each_core_and_on_a_cluster_as_many_as_spark_takes() -> None:
+def test_exchange_has_a_part_for_each_core_and_on_a_cluster_as_many_as_spark_takes() -> None:
     def parts(**options: Any) -> int:
         return int(spark_settings(SparkOptions(**options))["spark.sql.shuffle.partitions"])
 
@@ -98,7 +98,7 @@ def test_an_exchange_has_a_part_for_each_core_and_on_a_cluster_as_many_as_spark_
     assert parts(master="yarn", shuffle_partitions=3) == 3
 
 
-def test_a_full_heap_ends_the_jvm_and_a_walked_graph_one_that_is_nearly_full() -> None:
+def test_full_heap_ends_the_jvm_and_a_walked_graph_one_that_is_nearly_full() -> None:
     plain, walked = (
         spark_settings(SparkOptions(rounds=rounds))["spark.driver.extraJavaOptions"] for rounds in (False, True)
     )
@@ -139,7 +139,7 @@ def test_what_is_not_of_spark_is_left_alone() -> None:
     assert explain_run(ConnectionResetError("of another"), None, "1g") is None
 
 
-def test_a_folder_with_the_connector_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_with_the_connector_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in jar_names(SPARK):
         (tmp_path / name).write_text("")
     monkeypatch.setenv("PENSTOCK_SPARK_JARS", str(tmp_path))

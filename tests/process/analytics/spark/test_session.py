@@ -17,7 +17,7 @@ from app.operations.spark_jars import check_place
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 
-def test_a_childs_last_words_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
+def test_childs_last_words_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
     listener = Listener()
     with subprocess.Popen([sys.executable, "-c", "import os; os.write(2, b'first\\nlast')"], stderr=listener.inlet):
         listener.close_inlet()
@@ -52,7 +52,7 @@ def test_our_modules_travel_as_a_zip(tmp_path: Path) -> None:
         ("spark://127.0.0.1:x", "is not a valid address.*spark://HOST:7077", UsageError),
     ],
 )
-def test_an_address_without_a_server(address: str, says: str, kind: type[PenstockError]) -> None:
+def test_address_without_a_server(address: str, says: str, kind: type[PenstockError]) -> None:
     with pytest.raises(kind, match=says):
         check_place(address)
 

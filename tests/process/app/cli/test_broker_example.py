@@ -16,7 +16,7 @@ from app.cli import cli
 _EXAMPLE = Path(__file__).parents[4] / "examples" / "broker"
 
 
-def test_the_resources_are_valid() -> None:
+def test_resources_are_valid() -> None:
     shown = CliRunner().invoke(cli, ["validate", str(_EXAMPLE), "--strict"])
     assert shown.exit_code == 0
     assert "Broker 1, ConfigMap 1, Trigger 6: 0 errors, 0 warnings." in shown.stderr
@@ -26,7 +26,7 @@ def test_the_resources_are_valid() -> None:
     ("trigger", "code"),
     [("payment", 0), ("audit", 0), ("shipping", 1), ("mail", 1), ("invoices", 1), ("failing", 1)],
 )
-def test_the_event_passes_the_first_of_the_chain_and_audit(trigger: str, code: int) -> None:
+def test_event_passes_the_first_of_the_chain_and_audit(trigger: str, code: int) -> None:
     command = ["explain", trigger, "--event", str(_EXAMPLE / "order.event"), "--resources", str(_EXAMPLE)]
     assert CliRunner().invoke(cli, command).exit_code == code
 
@@ -41,7 +41,7 @@ def subscriber() -> Iterator[str]:
         child.terminate()
 
 
-def test_a_reply_is_an_event_of_the_next_type(subscriber: str) -> None:
+def test_reply_is_an_event_of_the_next_type(subscriber: str) -> None:
     headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "order.created", "ce-region": "eu"}
     request = urllib.request.Request(f"{subscriber}/payment", b"{}", {**headers, "content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=180) as answer:

@@ -42,7 +42,7 @@ def test_version_and_usage() -> None:
         (["up", "--resources", "/no/such/folder"], 2, "no directory"),
     ],
 )
-def test_an_error_is_one_sentence_with_a_hint(arguments: list[str], code: int, says: str) -> None:
+def test_error_is_one_sentence_with_a_hint(arguments: list[str], code: int, says: str) -> None:
     done = penstock(*arguments)
     assert done.returncode == code
     assert says in done.stderr

@@ -43,7 +43,7 @@ def _triggers(written: Path) -> dict[str, str]:
     return {spec["filters"][0]["cesql"]: spec["subscriber"]["uri"] for spec in triggers}
 
 
-def test_a_file_is_served_followed_and_removed(project: Path) -> None:
+def test_file_is_served_followed_and_removed(project: Path) -> None:
     written = project / "served" / "dev-app.yaml"
     command = python_module("app.cli", "dev", str(project / "app.py"), "--home", str(project / ".penstock"))
     with Child("dev", command, project) as dev:
@@ -68,7 +68,7 @@ def test_a_file_is_served_followed_and_removed(project: Path) -> None:
     assert list((project / "served").glob("*.yaml")) == []
 
 
-def test_a_second_one_of_the_same_name_is_refused(project: Path) -> None:
+def test_second_one_of_the_same_name_is_refused(project: Path) -> None:
     written = project / "served" / "dev-app.yaml"
     options = ("dev", str(project / "app.py"), "--home", str(project / ".penstock"))
     with Child("dev", python_module("app.cli", *options), project) as dev:
@@ -82,7 +82,7 @@ def test_a_second_one_of_the_same_name_is_refused(project: Path) -> None:
         assert dev.wait(_LIMIT_S) == 0
 
 
-def test_a_mistake_is_shown_from_the_users_own_code_on(project: Path) -> None:
+def test_mistake_is_shown_from_the_users_own_code_on(project: Path) -> None:
     (project / "app.py").write_text("from penstock import on\n\nprint(missing)\n")
     command = python_module("app.cli", "dev", str(project / "app.py"), "--home", str(project / ".penstock"))
     with Child("dev", command, project) as dev:
@@ -93,7 +93,7 @@ def test_a_mistake_is_shown_from_the_users_own_code_on(project: Path) -> None:
         assert "importlib" not in text
 
 
-def test_a_terminal_that_closes_ends_it(project: Path) -> None:
+def test_terminal_that_closes_ends_it(project: Path) -> None:
     written = project / "served" / "dev-app.yaml"
     command = python_module("app.cli", "dev", str(project / "app.py"), "--home", str(project / ".penstock"))
     with Child("dev", command, project) as dev:

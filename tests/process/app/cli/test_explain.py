@@ -50,7 +50,7 @@ def _explain(resources: Path, trigger: str, amount: int, *more: str) -> tuple[in
 
 
 @pytest.mark.parametrize("name", ["orders", "default/orders"])
-def test_an_event_that_matches_ends_with_0_and_any_other_with_1(resources: Path, name: str) -> None:
+def test_event_that_matches_ends_with_0_and_any_other_with_1(resources: Path, name: str) -> None:
     code, output = _explain(resources, name, 120)
     assert (code, output.splitlines()[0]) == (0, "default/orders matches: cesql: int(amount) > 100 (true)")
     code, output = _explain(resources, name, 90)
@@ -58,7 +58,7 @@ def test_an_event_that_matches_ends_with_0_and_any_other_with_1(resources: Path,
 
 
 @pytest.mark.parametrize("bomb", [MEMORY_BOMB, TIME_BOMB, {"not": TIME_BOMB}], ids=["memory", "time", "not"])
-def test_an_event_that_exceeds_a_limit_of_the_filter_does_not_match(resources: Path, bomb: dict[str, Any]) -> None:
+def test_event_that_exceeds_a_limit_of_the_filter_does_not_match(resources: Path, bomb: dict[str, Any]) -> None:
     text = _RESOURCES.replace("NAMESPACE", "default").replace('{cesql: "int(amount) > 100"}', json.dumps(bomb))
     (resources / "shop.yaml").write_text(text)
     event = _EVENT.replace('"amount": AMOUNT', '"a": ' + json.dumps("a" * 60_000))
@@ -77,7 +77,7 @@ def test_json_has_the_order_of_the_broker(resources: Path) -> None:
     assert (code, shown["matches"], shown["order"]) == (0, True, "ordered")
 
 
-def test_an_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
+def test_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no trigger nope in .*; known: default/orders\. Write NAME or"):
         _explain(resources, "nope", 1)
     (resources / "other.yaml").write_text(_RESOURCES.replace("NAMESPACE", "other"))
@@ -85,13 +85,13 @@ def test_an_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
         _explain(resources, "orders", 1)
 
 
-def test_a_file_with_a_problem_is_named_with_its_line_and_field(resources: Path) -> None:
+def test_file_with_a_problem_is_named_with_its_line_and_field(resources: Path) -> None:
     (resources / "shop.yaml").write_text(_RESOURCES.replace("NAMESPACE", "default").replace("> 100", ">"))
     with pytest.raises(UsageError, match=r"shop\.yaml:\d+: spec\.filters.*cesql is not a valid expression: at char"):
         _explain(resources, "orders", 1)
 
 
-def test_a_file_that_is_missing_is_named(resources: Path) -> None:
+def test_file_that_is_missing_is_named(resources: Path) -> None:
     shown = CliRunner().invoke(cli, ["explain", "orders", "--event", "no-such.json", "--resources", str(resources)])
     assert isinstance(shown.exception, UsageError)
     assert str(shown.exception) == (

@@ -32,7 +32,7 @@ def _penstock(
     )
 
 
-def test_an_internal_error_has_its_own_code_and_its_traceback_is_in_a_file(tmp_path: Path) -> None:
+def test_internal_error_has_its_own_code_and_its_traceback_is_in_a_file(tmp_path: Path) -> None:
     broken = "import app.cli.explain as module; module.explain_event = lambda *_: {}['missing']"
     done = _penstock(*_EXPLAIN, before=broken, env={"TMPDIR": str(tmp_path)})
     (file,) = tmp_path.glob("penstock-error-*.txt")
@@ -48,7 +48,7 @@ def test_an_internal_error_has_its_own_code_and_its_traceback_is_in_a_file(tmp_p
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_report_that_cannot_be_kept_is_printed(tmp_path: Path) -> None:
+def test_report_that_cannot_be_kept_is_printed(tmp_path: Path) -> None:
     broken = (
         "import app.cli.explain as module; module.explain_event = lambda *_: {}['missing'];"
         f"import tempfile; tempfile.tempdir = {str(tmp_path / 'none')!r}"
@@ -62,7 +62,7 @@ def test_a_report_that_cannot_be_kept_is_printed(tmp_path: Path) -> None:
     "arguments",
     [_EXPLAIN, ("config", "show"), ("config", "show", "-o", "json"), ("--help",), ("validate", ".", "-o", "yaml")],
 )
-def test_a_full_disk_under_the_output(arguments: tuple[str, ...]) -> None:
+def test_full_disk_under_the_output(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = _penstock(*arguments, out=full.fileno())
     (sentence,) = done.stderr.decode().splitlines()
@@ -71,7 +71,7 @@ def test_a_full_disk_under_the_output(arguments: tuple[str, ...]) -> None:
     assert sentence.endswith("failed: the disk is full. Free some space, and try again.")
 
 
-def test_a_full_disk_under_output_and_errors() -> None:
+def test_full_disk_under_output_and_errors() -> None:
     """Nothing can be said, and the code still tells it."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
@@ -106,7 +106,7 @@ def test_text_that_the_terminal_cannot_show_is_escaped() -> None:
     assert b"There is no trigger gr\\xfcn\\u2713" in done.stderr
 
 
-def test_a_file_on_a_full_disk_is_named(tmp_path: Path) -> None:
+def test_file_on_a_full_disk_is_named(tmp_path: Path) -> None:
     """The file that is written before it replaces the one of tokens."""
     (tmp_path / ".tokens.yaml.new").symlink_to("/dev/full")
     done = _penstock("token", "shop", "--channel", "default/orders", "--file", str(tmp_path / "tokens.yaml"))

@@ -66,7 +66,7 @@ def test_send_keeps_the_bytes(ingress: HTTPServer) -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(202, 0), (400, 1), (413, 1), (429, 3), (503, 3)])
-def test_the_exit_code_of_send_says_whether_to_try_again(ingress: HTTPServer, status: int, code: int) -> None:
+def test_exit_code_of_send_says_whether_to_try_again(ingress: HTTPServer, status: int, code: int) -> None:
     ingress.status = status  # type: ignore[attr-defined]
     done = CliRunner().invoke(cli, ["send", "--url", f"http://127.0.0.1:{ingress.server_port}/"])
     assert done.exit_code == code
@@ -74,7 +74,7 @@ def test_the_exit_code_of_send_says_whether_to_try_again(ingress: HTTPServer, st
     assert ("1 of 1 accepted" in done.output) is (code == 0)
 
 
-def test_an_answer_is_shown_as_its_sentence(ingress: HTTPServer) -> None:
+def test_answer_is_shown_as_its_sentence(ingress: HTTPServer) -> None:
     ingress.status = 400  # type: ignore[attr-defined]
     done = CliRunner().invoke(cli, ["send", "--url", f"http://127.0.0.1:{ingress.server_port}/"])
     assert "no such thing" in done.output
@@ -82,7 +82,7 @@ def test_an_answer_is_shown_as_its_sentence(ingress: HTTPServer) -> None:
     assert [reason_of(body) for body in ("<html>", "[1]", "null", "")] == ["<html>", "[1]", "null", ""]
 
 
-def test_an_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
+def test_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
     ingress.status = 404  # type: ignore[attr-defined]
     address = f"127.0.0.1:{ingress.server_port}"
     done = penstock("send", "--server", address, "--channel", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
@@ -90,7 +90,7 @@ def test_an_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
     assert f"{address} does not serve a channel a/x. `penstock status` lists the channels." in done.stderr
 
 
-def test_a_broker_has_a_path_of_its_own(ingress: HTTPServer) -> None:
+def test_broker_has_a_path_of_its_own(ingress: HTTPServer) -> None:
     server = f"127.0.0.1:{ingress.server_port}"
     assert CliRunner().invoke(cli, ["send", "--server", server, "--broker", "a/b"]).exit_code == 0
     assert ingress.seen[0][0] == "/brokers/a/b"  # type: ignore[attr-defined]
@@ -101,7 +101,7 @@ def test_a_broker_has_a_path_of_its_own(ingress: HTTPServer) -> None:
     assert "--broker 'x' is not a valid broker name" in penstock("send", "--broker", "x").stderr
 
 
-def test_the_curl_of_the_tutorial_sends_its_event() -> None:
+def test_curl_of_the_tutorial_sends_its_event() -> None:
     """Run through a shell with `printf` instead of `curl`: quoting survives."""
     tutorial = (REPOSITORY / "docs" / "tutorial.md").read_text()
     (block,) = [block for block in re.findall(r"```\n(.*?)```", tutorial, re.DOTALL) if "originationTime" in block]

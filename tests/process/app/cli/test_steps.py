@@ -42,7 +42,7 @@ def test_on_a_terminal_it_is_a_spinner_that_goes() -> None:
     assert shown.endswith("the summary\r\n")
 
 
-def test_a_result_goes_on_below_itself() -> None:
+def test_result_goes_on_below_itself() -> None:
     program = """
 from app.cli.output.steps import Steps
 with Steps() as steps:

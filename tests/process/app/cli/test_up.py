@@ -37,7 +37,7 @@ def test_up_obeys_the_settings_of_the_ports(
     assert done.returncode == (2 if value == "abc" else 1)
 
 
-def test_a_kafka_without_a_port_is_rejected_before_anything_starts() -> None:
+def test_kafka_without_a_port_is_rejected_before_anything_starts() -> None:
     done = penstock("up", "--kafka", "127.0.0.1")
     assert done.returncode == 2
     assert "PENSTOCK_KAFKA='127.0.0.1' from the command line" in done.stderr
@@ -51,7 +51,7 @@ def _up(folder: Path, *options: str, **variables: str) -> subprocess.CompletedPr
     return run([*command, "--subscriber-port", "0", *options], env, folder=folder)
 
 
-def test_a_kafka_that_does_not_answer_is_reported_once_and_is_not_ready(tmp_path: Path) -> None:
+def test_kafka_that_does_not_answer_is_reported_once_and_is_not_ready(tmp_path: Path) -> None:
     done = _up(tmp_path)
     assert done.returncode == 3
     assert done.stderr.count("Kafka at 127.0.0.1:1 did not answer within 1 s") == 1
@@ -59,7 +59,7 @@ def test_a_kafka_that_does_not_answer_is_reported_once_and_is_not_ready(tmp_path
 
 
 @pytest.mark.parametrize("subscriber", [False, True], ids=["alone", "with a subscriber"])
-def test_a_home_that_cannot_be_created_is_reported_before_kafka_starts(tmp_path: Path, subscriber: bool) -> None:
+def test_home_that_cannot_be_created_is_reported_before_kafka_starts(tmp_path: Path, subscriber: bool) -> None:
     (tmp_path / "file").write_text("")
     home = tmp_path / "file" / "home"
     ports = [part for name in ("--http-port", "--admin-port", "--kafka-port") for part in (name, str(free_port()))]

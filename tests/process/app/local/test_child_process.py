@@ -17,7 +17,7 @@ def _ended(child: Child) -> Child:
     return child
 
 
-def test_a_child_keeps_its_log_and_says_its_last_words(tmp_path: Path) -> None:
+def test_child_keeps_its_log_and_says_its_last_words(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     loud: list[str] = []
     code = 'print(\'{"level": "error", "event": "bad"}\'); raise SystemExit(4)'
@@ -37,7 +37,7 @@ def test_a_child_keeps_its_log_and_says_its_last_words(tmp_path: Path) -> None:
     assert (tmp_path / "x.log.1").read_text().startswith("{")
 
 
-def test_a_log_that_cannot_be_written_is_said_once_and_the_child_goes_on(tmp_path: Path) -> None:
+def test_log_that_cannot_be_written_is_said_once_and_the_child_goes_on(tmp_path: Path) -> None:
     """By the limit of a file's size, because not every machine has a full disk."""
     log = tmp_path / "child.log"
     program = f"""

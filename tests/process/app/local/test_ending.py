@@ -35,7 +35,7 @@ def test_it_ends_by_the_signal_that_it_was_sent(sleeping: subprocess.Popen[bytes
     send(sleeping, signal.SIGTERM)  # nobody is there: nobody else is met
 
 
-def test_an_exit_status_that_was_already_collected(sleeping: subprocess.Popen[bytes]) -> None:
+def test_exit_status_that_was_already_collected(sleeping: subprocess.Popen[bytes]) -> None:
     sleeping.kill()
     _, status = os.waitpid(sleeping.pid, 0)
     assert status == signal.SIGKILL
@@ -43,7 +43,7 @@ def test_an_exit_status_that_was_already_collected(sleeping: subprocess.Popen[by
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_a_child_is_stopped_although_its_wait_lock_is_held(tmp_path: Path, stubborn: bool) -> None:
+def test_child_is_stopped_although_its_wait_lock_is_held(tmp_path: Path, stubborn: bool) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if stubborn else "import time; "
     child = Child("one", [sys.executable, "-c", code + "print('x', flush=True); time.sleep(60)"], tmp_path / "log")
     while not (tmp_path / "log").exists() or not (tmp_path / "log").read_bytes():

@@ -22,7 +22,7 @@ def _command(folder: Path, lock: Path) -> list[str]:
     return [sys.executable, "-E", "-s", "-m", "app.local.install", str(folder), str(lock)]
 
 
-def test_a_failure_ends_with_the_output_of_pip(tmp_path: Path) -> None:
+def test_failure_ends_with_the_output_of_pip(tmp_path: Path) -> None:
     command = _command(tmp_path / "venv", tmp_path / "none.lock")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=_REPOSITORY)
     assert done.returncode == 1

@@ -26,7 +26,7 @@ def test_java_major(text: str, major: int | None) -> None:
     assert machine.java_major(text) == major
 
 
-def test_a_machine_with_everything_lacks_nothing() -> None:
+def test_machine_with_everything_lacks_nothing() -> None:
     assert machine.missing_here() == []
 
 
@@ -42,7 +42,7 @@ def test_all_that_is_missing_is_one_list_with_commands(tmp_path: Path, monkeypat
     assert len(machine.missing_here(java=False)) == len(lines) - 1
 
 
-def test_a_python_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "PYTHON_MIN", (99, 0))
     assert machine.missing_here()[0].startswith("  Python 99.0 or newer: ")
 
@@ -55,7 +55,7 @@ def test_a_python_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         ("echo hello", "does not print a version"),
     ],
 )
-def test_a_java_that_cannot_run_kafka_is_an_error_with_commands(
+def test_java_that_cannot_run_kafka_is_an_error_with_commands(
     script: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -15,7 +15,7 @@ _REPOSITORY = Path(__file__).parents[4]
 _QUICKSTART = _REPOSITORY / "examples" / "quickstart"
 
 
-def test_the_sample_subscriber_takes_the_largest_heads() -> None:
+def test_sample_subscriber_takes_the_largest_heads() -> None:
     """As many attributes, and as long ones, as ingress takes."""
     port = free_port()
     command = [sys.executable, "-m", "app.local.sample_subscriber", "--port", str(port), "--quiet"]

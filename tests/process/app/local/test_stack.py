@@ -14,7 +14,7 @@ from app.local.stack import Stack, StackConfig
 from knative.errors import PenstockError, UsageError
 
 
-def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
+def test_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
     """Its ports are taken too, and none of them is what is wrong."""
     other = EmbeddedKafka(tmp_path, port=0)
     other.claim()
@@ -28,7 +28,7 @@ def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
     other.stop()
 
 
-def test_a_port_in_use_is_named_with_its_address_and_its_use(tmp_path: Path) -> None:
+def test_port_in_use_is_named_with_its_address_and_its_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         config = StackConfig(
@@ -44,5 +44,5 @@ def test_a_port_in_use_is_named_with_its_address_and_its_use(tmp_path: Path) -> 
     )
 
 
-def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:
+def test_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:
     assert not Stack(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), Steps()).runs

@@ -123,7 +123,7 @@ async def test_requests_of_one_connection_are_answered_in_order_also_if_they_com
 
 
 @pytest.mark.asyncio
-async def test_the_other_server_gets_the_connection_with_what_was_read() -> None:
+async def test_other_server_gets_the_connection_with_what_was_read() -> None:
     async with connected() as (reader, writer, fronts):
         writer.write(b"GET /here HTTP/1.1\r\n\r\n")
         await _answer(reader)
@@ -135,7 +135,7 @@ async def test_the_other_server_gets_the_connection_with_what_was_read() -> None
 
 
 @pytest.mark.asyncio
-async def test_a_connection_ends_if_the_other_server_cannot_be_made() -> None:
+async def test_connection_ends_if_the_other_server_cannot_be_made() -> None:
     async def fails() -> Callable[[], asyncio.Protocol]:
         raise ValueError("no server")
 
@@ -148,7 +148,7 @@ async def test_a_connection_ends_if_the_other_server_cannot_be_made() -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /here HT"])
 @pytest.mark.asyncio
-async def test_a_connection_without_a_complete_request_ends(sent: bytes) -> None:
+async def test_connection_without_a_complete_request_ends(sent: bytes) -> None:
     async with connected(idle_s=0.05) as (reader, writer, fronts):
         writer.write(sent)
         assert await reader.read() == b""

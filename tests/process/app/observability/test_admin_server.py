@@ -123,7 +123,7 @@ async def test_subscribers_with_and_without_statistics(admin: tuple[str, Metrics
 
 
 @pytest.mark.asyncio
-async def test_a_busy_port_is_an_error_with_a_hint() -> None:
+async def test_busy_port_is_an_error_with_a_hint() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -92,25 +92,25 @@ async def test_tasks_waiting_at_one_place_are_grouped() -> None:
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def test_a_stack_is_one_line_with_the_outermost_call_first() -> None:
+def test_stack_is_one_line_with_the_outermost_call_first() -> None:
     def deeper() -> str:
         return collapse(sys._getframe())
 
     names = deeper().split(";")
 
-    assert names[-1].startswith("test_debug_pages:test_a_stack_is_one_line")
+    assert names[-1].startswith("test_debug_pages:test_stack_is_one_line")
     assert names[-1].endswith("deeper")
-    assert names[-2] == "test_debug_pages:test_a_stack_is_one_line_with_the_outermost_call_first"
+    assert names[-2] == "test_debug_pages:test_stack_is_one_line_with_the_outermost_call_first"
     assert " " not in deeper()
     assert collapse(None) == ""
 
 
-def test_the_report_has_the_most_frequent_stack_first() -> None:
+def test_report_has_the_most_frequent_stack_first() -> None:
     assert report({"a;b": 2, "a;c": 9, "a": 2}) == "a;c 9\na 2\na;b 2\n"
 
 
 @pytest.mark.asyncio
-async def test_a_profile_shows_what_keeps_the_loop_busy_and_only_one_is_taken_at_a_time() -> None:
+async def test_profile_shows_what_keeps_the_loop_busy_and_only_one_is_taken_at_a_time() -> None:
     profiler = Profiler()
 
     async def keep_busy() -> None:
@@ -132,7 +132,7 @@ async def test_a_profile_shows_what_keeps_the_loop_busy_and_only_one_is_taken_at
 
 
 @pytest.mark.asyncio
-async def test_a_profile_whose_reader_has_gone_does_not_block_the_next_and_stopping_ends_it() -> None:
+async def test_profile_whose_reader_has_gone_does_not_block_the_next_and_stopping_ends_it() -> None:
     profiler = Profiler()
     profiler.stop()
     gone = asyncio.create_task(profiler.run(30.0))
@@ -166,7 +166,7 @@ async def test_without_the_setting_there_are_no_such_pages() -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_pages() -> None:
+async def test_pages() -> None:
     async with serving(debug=True) as url, aiohttp.ClientSession() as client:
         async with client.get(url) as answer:
             index = await answer.text()
@@ -174,7 +174,7 @@ async def test_the_pages() -> None:
         async with client.get(f"{url}/debug/stacks") as answer:
             assert "MainThread" in await answer.text()
         async with client.get(f"{url}/debug/tasks") as answer:
-            assert "test_the_pages" in await answer.text()
+            assert "test_pages" in await answer.text()
         async with client.get(f"{url}/debug/profile?seconds=1000") as answer:
             assert (answer.status, "up to 60" in await answer.text()) == (400, True)
         taking = asyncio.create_task(_get(client, f"{url}/debug/profile?seconds=0.5"))

@@ -73,7 +73,7 @@ def _store(spans: Spans, *pairs: tuple[bytes, bytes], host: bytes | None = b"pen
     return list(memory.records[0].headers.items())
 
 
-def test_a_stored_record_names_its_receive_span(spans: Spans) -> None:
+def test_stored_record_names_its_receive_span(spans: Spans) -> None:
     parent = parent_in_record(_store(spans, PARENT, (b"tracestate", b"a=1,b=2")))
 
     (span,) = spans.ended()
@@ -105,7 +105,7 @@ def test_any_host_header_will_do(spans: Spans, host: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("state", [b"no state at all", b"a=1,a=2", b"\xff=\xff", b"x" * 5000])
-def test_a_spoilt_tracestate_is_left_out(spans: Spans, state: bytes) -> None:
+def test_spoilt_tracestate_is_left_out(spans: Spans, state: bytes) -> None:
     headers = dict(_store(spans, PARENT, (b"tracestate", state)))
 
     assert "tracestate" not in headers
@@ -131,7 +131,7 @@ def test_who_is_not_sampled_passes_through_as_he_is(spans: Spans) -> None:
     assert not spans.ended()
 
 
-def test_an_event_that_is_not_recorded_has_one_context_for_all_attempts() -> None:
+def test_event_that_is_not_recorded_has_one_context_for_all_attempts() -> None:
     spans = Spans(ratio=0.0)
     process = spans.tracing.process(_subscription(), 0, 0, HEADERS, b"")
     parents = [parent_in_record(process.attempt("http://sub.test/x", n).headers(HEADERS)) for n in (1, 2)]
@@ -144,7 +144,7 @@ def test_an_event_that_is_not_recorded_has_one_context_for_all_attempts() -> Non
     spans.stop()
 
 
-def test_the_ratio_is_for_traces_that_begin_here() -> None:
+def test_ratio_is_for_traces_that_begin_here() -> None:
     spans = Spans(ratio=0.0)
     _store(spans)
     assert not spans.ended()
@@ -153,7 +153,7 @@ def test_the_ratio_is_for_traces_that_begin_here() -> None:
     spans.stop()
 
 
-def test_an_attempt_without_an_answer_says_why(spans: Spans) -> None:
+def test_attempt_without_an_answer_says_why(spans: Spans) -> None:
     process = spans.tracing.process(_subscription(), 3, 7, HEADERS, None)
     attempt = process.attempt("https://sub.test/x", 1)
     attempt.headers(HEADERS)
@@ -181,7 +181,7 @@ class _Scripted(SpanExporter):
         return result
 
 
-def test_a_failing_exporter_is_logged_once_and_so_is_its_recovery(spans: Spans) -> None:
+def test_failing_exporter_is_logged_once_and_so_is_its_recovery(spans: Spans) -> None:
     _store(spans)
     batch = spans.ended()
     good, bad = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
@@ -214,7 +214,7 @@ def test_spans_beyond_the_limit_are_dropped_and_logged_once() -> None:
     assert "there are more than can be exported" in lines[0]["event"]
 
 
-def test_a_worker_without_an_endpoint_does_not_import_opentelemetry() -> None:
+def test_worker_without_an_endpoint_does_not_import_opentelemetry() -> None:
     code = (
         "import sys, app.compose; from app.settings.load import Settings; app.compose.build(Settings());"
         "print([m for m in sys.modules if m.startswith('opentelemetry')])"

@@ -60,7 +60,7 @@ def test_whatever_ends_a_worker_is_noticed_and_a_stop_leaves_nothing(tmp_path: P
     assert "ƒaµS†" not in log.read_text(), "Faust's banner would be between the lines of JSON"
 
 
-def test_a_folder_whose_name_is_too_long_is_one_sentence(tmp_path: Path) -> None:
+def test_folder_whose_name_is_too_long_is_one_sentence(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 20)
     done = processes.run(_WORKER, _environment(folder))
     assert done.returncode == 2
@@ -70,7 +70,7 @@ def test_a_folder_whose_name_is_too_long_is_one_sentence(tmp_path: Path) -> None
     assert not list(folder.iterdir())
 
 
-def test_a_supervisor_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+def test_supervisor_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     code = (
         "from app.processes import supervisor\n"
@@ -84,7 +84,7 @@ def test_a_supervisor_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_a_wrong_setting_ends_all_without_a_word_about_another_start(tmp_path: Path) -> None:
+def test_wrong_setting_ends_all_without_a_word_about_another_start(tmp_path: Path) -> None:
     done = processes.run(_WORKER, _environment(tmp_path / "t", TOKENS=f"file:{tmp_path / 'none'}"))
     assert done.returncode == 2
     ends = [json.loads(line) for line in done.stderr.splitlines() if "a worker process has ended" in line]

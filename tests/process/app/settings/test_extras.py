@@ -25,7 +25,7 @@ def test_need_passes_when_everything_is_installed() -> None:
         need(extra, "a test")
 
 
-def test_the_extras_bring_the_modules_that_we_import() -> None:
+def test_extras_bring_the_modules_that_we_import() -> None:
     owners, strangers = packages_distributions(), []
     for extra, modules in MODULES.items():
         listed = _names(extra)

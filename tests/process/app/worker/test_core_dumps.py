@@ -63,7 +63,7 @@ def _aborted(folder: Path, more: Mapping[str, str]) -> Path:
     return run
 
 
-def test_a_worker_that_read_credentials_leaves_none(tmp_path: Path) -> None:
+def test_worker_that_read_credentials_leaves_none(tmp_path: Path) -> None:
     run = _aborted(tmp_path / "worker", {})
     assert list(run.glob("core*")) == []
 

@@ -8,7 +8,7 @@ import sys
 from tests.support.processes import run
 
 
-def test_a_process_under_the_usual_limit_gets_more() -> None:
+def test_process_under_the_usual_limit_gets_more() -> None:
     code = (
         "import resource; from app.worker import file_limits\n"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"

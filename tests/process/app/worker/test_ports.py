@@ -44,7 +44,7 @@ listener.accept()[0].sendall(b"hello")
 """
 
 
-def test_a_program_executes_itself_with_its_sockets(tmp_path: Path) -> None:
+def test_program_executes_itself_with_its_sockets(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "program.py").write_text(PROGRAM)
     env = clean_environment() | {"PYTHONPATH": str(REPOSITORY)}

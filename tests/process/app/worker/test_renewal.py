@@ -106,7 +106,7 @@ def test_what_is_not_valid_is_not_used(world: World, change: Callable[[World], o
 
 
 @pytest.mark.parametrize(("name", "hint"), [("http_port", "PENSTOCK_HTTP_PORT"), ("admin_port", "PENSTOCK_ADMIN_PORT")])
-def test_a_new_port_that_is_taken_is_not_used(world: World, name: str, hint: str) -> None:
+def test_new_port_that_is_taken_is_not_used(world: World, name: str, hint: str) -> None:
     """The next run could not open it, and would end."""
     with socket.create_server((LOOPBACK, 0)) as other:
         port = other.getsockname()[1]
@@ -158,7 +158,7 @@ def test_code_that_does_not_start_is_not_used(
 @pytest.mark.parametrize(
     ("terminals", "stops"), [((True, False), True), ((True, True), False), ((False, False), False)]
 )
-def test_a_terminal_that_is_gone_ends_the_worker(
+def test_terminal_that_is_gone_ends_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminals: tuple[bool, bool], stops: bool
 ) -> None:
     """`terminals`: whether there is one at the start, and at SIGHUP."""

@@ -29,7 +29,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("do", [f"time.sleep({HANGS_S})", f"dog.end_within(0.1); await asyncio.sleep({HANGS_S})"])
-def test_a_process_that_hangs_is_ended(do: str) -> None:
+def test_process_that_hangs_is_ended(do: str) -> None:
     script = _SCRIPT.format(do=do)
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, timeout=LIMIT_S, check=False
@@ -39,14 +39,14 @@ def test_a_process_that_hangs_is_ended(do: str) -> None:
 
 
 @pytest.mark.parametrize(("poll_age_s", "alive"), [(0.0, True), (100.0, True), (400.0, False)])
-def test_a_consumer_that_hangs_is_not_alive(poll_age_s: float, alive: bool) -> None:
+def test_consumer_that_hangs_is_not_alive(poll_age_s: float, alive: bool) -> None:
     lifecycle = Lifecycle()
     parts: Any = SimpleNamespace(supervisor=SimpleNamespace(poll_age_s=lambda: poll_age_s, max_poll_interval_s=300.0))
     lifecycle.parts = parts
     assert lifecycle.alive()[0] is alive
 
 
-def test_a_process_with_nothing_left_to_do_is_ended_in_peace() -> None:
+def test_process_with_nothing_left_to_do_is_ended_in_peace() -> None:
     """A thread that was left behind would keep it for ever."""
     do = f"dog.end_within(0.1, code=0); import threading; threading.Thread(target=time.sleep, args=[{HANGS_S}]).start()"
     ended = subprocess.run(

@@ -105,7 +105,7 @@ async def test_data_is_shown_where_people_may_write() -> None:
         ("/audit", {"task": "an-id"}, ("stop", "an-id")),
     ],
 )
-async def test_a_form_acts_once_with_a_token_and_never_in_a_console_that_shows(
+async def test_form_acts_once_with_a_token_and_never_in_a_console_that_shows(
     path: str, form: dict[str, str], done: tuple[object, ...]
 ) -> None:
     acts = _acts()
@@ -215,7 +215,7 @@ async def test_while_kafka_is_away_pages_say_so_and_do_nothing() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("kind", "status"), [(UsageError, 400), (NotReadyError, 503), (PenstockError, 500)])
-async def test_a_problem_has_the_status_of_its_kind(kind: type[PenstockError], status: int) -> None:
+async def test_problem_has_the_status_of_its_kind(kind: type[PenstockError], status: int) -> None:
     class Failing(MemoryActs):
         """No letter can be read."""
 
@@ -231,7 +231,7 @@ async def test_a_problem_has_the_status_of_its_kind(kind: type[PenstockError], s
 
 
 @pytest.mark.asyncio
-async def test_a_dry_run_sends_nothing_and_asks() -> None:
+async def test_dry_run_sends_nothing_and_asks() -> None:
     acts = _acts()
     async with serving_console(acts=acts) as url, aiohttp.ClientSession() as client:
         async with client.get(f"{url}/letters") as answer:
@@ -250,7 +250,7 @@ async def test_a_dry_run_sends_nothing_and_asks() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_long_filter_is_whole_in_the_live_address_and_in_the_command() -> None:
+async def test_long_filter_is_whole_in_the_live_address_and_in_the_command() -> None:
     query = urlencode({"filter": "type='" + "x" * 700 + "\u202e'"})
     async with (
         serving_console(acts=_acts()) as url,
@@ -266,7 +266,7 @@ async def test_a_long_filter_is_whole_in_the_live_address_and_in_the_command() -
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("headers", [{}, {"Accept": "text/event-stream"}])
-async def test_a_tail_that_cannot_be_read_says_why_and_keeps_its_rows(headers: dict[str, str]) -> None:
+async def test_tail_that_cannot_be_read_says_why_and_keeps_its_rows(headers: dict[str, str]) -> None:
     for events in ([stored_event(3, subject="row-of-before")], []):
         acts = MemoryActs(events=events, problem="The topic t cannot be read.")
         async with (
@@ -321,7 +321,7 @@ async def test_groups_that_are_left_out_count_too() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_letter_is_redriven_once() -> None:
+async def test_letter_is_redriven_once() -> None:
     redriven = Letter(replace(_ROW, redriven_at="2026-01-01T00:00:00Z"), _EVENT, None, "", ("data", ""))
     acts = MemoryActs(whole=[redriven])
     async with (

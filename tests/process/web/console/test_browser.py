@@ -23,7 +23,7 @@ _EVENT = '{"specversion": "1.0", "id": "1", "source": "/s", "type": "order.paid"
 
 
 @pytest.mark.asyncio
-async def test_a_page_follows_what_happens_and_rests_in_the_background() -> None:
+async def test_page_follows_what_happens_and_rests_in_the_background() -> None:
     reads = MemoryReads()
     async with asyncio.timeout(_LIMIT_S), serving_console(reads) as url, watched_page() as watched:
         await watched.page.goto(url)

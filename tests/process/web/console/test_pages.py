@@ -41,7 +41,7 @@ def _words(text: str) -> str:
 
 
 @pytest.mark.asyncio
-async def test_a_subscription_shows_what_waits_for_what() -> None:
+async def test_subscription_shows_what_waits_for_what() -> None:
     reads = MemoryReads(workers=[worker(stats={"s1": _STATS})], letters={"demo/billing": 5}, partitions=_PARTITIONS)
     async with serving_console(reads) as url:
         text = await _text(url, "/subscription/demo/billing")
@@ -70,7 +70,7 @@ async def test_while_kafka_is_away_the_last_state_is_shown_with_its_age() -> Non
 
 
 @pytest.mark.asyncio
-async def test_a_filter_is_explained_in_a_console_that_only_shows() -> None:
+async def test_filter_is_explained_in_a_console_that_only_shows() -> None:
     wanted = from_json({"prefix": {"type": "order."}})
     trigger = replace(SUBSCRIPTION, kind=TRIGGER, filter=wanted)
     reads = MemoryReads(subscriptions=[trigger], workers=[worker(trigger)])
@@ -124,7 +124,7 @@ async def test_one_of_the_newest_events_is_explained_by_a_click() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_channel_shows_its_address_and_its_readers() -> None:
+async def test_channel_shows_its_address_and_its_readers() -> None:
     async with serving_console() as url:
         words = _words(await _text(url, "/channel/demo/orders"))
         of_reader = _words(await _text(url, "/subscription/demo/billing"))
@@ -170,7 +170,7 @@ async def test_pages_of_resources_lead_to_what_can_be_done_with_them() -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_map_has_its_data_at_an_address_of_its_own_and_a_table_without_scripts() -> None:
+async def test_map_has_its_data_at_an_address_of_its_own_and_a_table_without_scripts() -> None:
     async with serving_console() as url, aiohttp.ClientSession() as client:
         text = await _text(url, "/map")
         async with client.get(f"{url}/map.json") as answer:
@@ -184,7 +184,7 @@ async def test_the_map_has_its_data_at_an_address_of_its_own_and_a_table_without
 
 
 @pytest.mark.asyncio
-async def test_the_data_of_the_map_needs_a_session() -> None:
+async def test_data_of_the_map_needs_a_session() -> None:
     async with (
         serving_console(tokens=["ada"]) as url,
         aiohttp.ClientSession() as client,
@@ -210,7 +210,7 @@ async def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("path", ["/nope", "/subscription/demo", "/nope/a/%3Cscript%3E", "/nope.json"])
-async def test_an_address_that_is_not_known_is_a_page_that_says_so(path: str) -> None:
+async def test_address_that_is_not_known_is_a_page_that_says_so(path: str) -> None:
     async with serving_console() as url, aiohttp.ClientSession() as client, client.get(url + path) as answer:
         text = await answer.text()
 
@@ -222,7 +222,7 @@ async def test_an_address_that_is_not_known_is_a_page_that_says_so(path: str) ->
 
 
 @pytest.mark.asyncio
-async def test_an_event_without_attributes_has_a_page_too() -> None:
+async def test_event_without_attributes_has_a_page_too() -> None:
     """Others may write to the topic of a channel."""
     bare = StoredEvent("t", 0, 0, 1.0, None, {}, {}, b"x", 1)
     async with serving_console(acts=MemoryActs(events=[bare])) as url:
@@ -232,7 +232,7 @@ async def test_an_event_without_attributes_has_a_page_too() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("path", ["/", "/letters", "/move", "/events", "/send"])
-async def test_a_form_suggests_as_many_names_as_a_page_shows(path: str) -> None:
+async def test_form_suggests_as_many_names_as_a_page_shows(path: str) -> None:
     """Of 10,000 Triggers, a list to choose from would be a page of a megabyte."""
     numbers = range(Limits().rows_max + 1)
     channels = [replace(CHANNEL, uid=f"c{number}", namespace=f"n{number}") for number in numbers]

@@ -36,7 +36,7 @@ async def _read_event(answer: aiohttp.ClientResponse) -> str:
 
 
 @pytest.mark.asyncio
-async def test_a_page_is_whole_and_has_all_headers_of_safety() -> None:
+async def test_page_is_whole_and_has_all_headers_of_safety() -> None:
     async with serving_console() as url, aiohttp.ClientSession() as client, client.get(url) as answer:
         text = await answer.text()
 
@@ -117,7 +117,7 @@ async def test_text_of_others_is_shown_and_never_run() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_page_that_does_not_exist_and_one_that_fails_say_so() -> None:
+async def test_page_that_does_not_exist_and_one_that_fails_say_so() -> None:
     reads = MemoryReads()
     async with serving_console(reads) as url, aiohttp.ClientSession() as client:
         reads.workers = None  # type: ignore[assignment]
@@ -127,7 +127,7 @@ async def test_a_page_that_does_not_exist_and_one_that_fails_say_so() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_page_that_is_open_gets_what_has_changed() -> None:
+async def test_page_that_is_open_gets_what_has_changed() -> None:
     reads = MemoryReads()
     async with (
         serving_console(reads) as url,
@@ -146,7 +146,7 @@ async def test_a_page_that_is_open_gets_what_has_changed() -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/map", "/channel/demo/orders", "/subscription/demo/billing", "/events", "/audit"]
 )
-async def test_a_page_whose_figures_stay_is_rendered_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_page_whose_figures_stay_is_rendered_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reads, rendered = MemoryReads(), list[str]()
 
     def counting(template: str, values: Values) -> bytes:
@@ -246,7 +246,7 @@ async def test_who_guesses_tokens_has_to_wait() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("charset", ["nope", "raw_unicode_escape"])
-async def test_a_form_in_another_charset_is_refused(charset: str) -> None:
+async def test_form_in_another_charset_is_refused(charset: str) -> None:
     async with serving_console(tokens=["anna"]) as url, aiohttp.ClientSession() as client:
         headers = {"Origin": url, "Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
         async with client.post(f"{url}/login", data=b"token=\\ud800", headers=headers) as answer:

@@ -13,7 +13,7 @@ from web.http.listening import is_passed_on, open_sockets
 
 
 @pytest.mark.parametrize("bind", [LOOPBACK, "0.0.0.0", "localhost"])
-def test_a_port_in_use_is_a_sentence(bind: str) -> None:
+def test_port_in_use_is_a_sentence(bind: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as there:
         port = there.getsockname()[1]
         with pytest.raises(PenstockError, match=f"^Cannot listen on {bind}:{port}: address already in use. Free it.$"):
@@ -22,7 +22,7 @@ def test_a_port_in_use_is_a_sentence(bind: str) -> None:
         listener.close()
 
 
-def test_an_address_of_another_machine_is_a_sentence() -> None:
+def test_address_of_another_machine_is_a_sentence() -> None:
     with pytest.raises(
         PenstockError, match=r"^Cannot listen on 192.0.2.1:80: cannot assign requested address\. Choose"
     ):
@@ -40,7 +40,7 @@ def test_all_addresses_of_a_name_have_a_socket() -> None:
         listener.close()
 
 
-def test_a_socket_that_was_passed_on_is_used_for_its_address_only() -> None:
+def test_socket_that_was_passed_on_is_used_for_its_address_only() -> None:
     with socket.create_server((LOOPBACK, 0)) as passed:
         port, other = passed.getsockname()[1], free_port()
         assert open_sockets(LOOPBACK, port, [passed]) == [passed]

@@ -12,7 +12,7 @@ from web.http.static import serve_folder
 _LOOKS = 300
 
 
-def test_a_file_that_is_removed_while_it_is_read_is_not_found(tmp_path: Path) -> None:
+def test_file_that_is_removed_while_it_is_read_is_not_found(tmp_path: Path) -> None:
     over, file = threading.Event(), tmp_path / "a.html"
 
     def come_and_go() -> None:

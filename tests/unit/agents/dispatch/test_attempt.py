@@ -52,7 +52,7 @@ def test_without_an_event_in_the_answer_nothing_is_posted(verdict: Verdict) -> N
 
 
 @pytest.mark.parametrize("stored", [DELIVERED, EVENT])
-def test_a_reply_that_is_taken_delivers_the_event_and_has_no_reply_itself(stored: Verdict) -> None:
+def test_reply_that_is_taken_delivers_the_event_and_has_no_reply_itself(stored: Verdict) -> None:
     outcome, posted, dropped = _whole(EVENT, SUBSCRIPTION, stored)
 
     assert outcome == replace(_answered(DELIVERED), at=101.0)
@@ -61,7 +61,7 @@ def test_a_reply_that_is_taken_delivers_the_event_and_has_no_reply_itself(stored
 
 
 @pytest.mark.parametrize("stored", [RetryableFailure(503, "busy"), FinalFailure(400, "no")])
-def test_a_reply_that_is_not_taken_fails_the_whole_attempt(stored: Verdict) -> None:
+def test_reply_that_is_not_taken_fails_the_whole_attempt(stored: Verdict) -> None:
     outcome, posted, _ = _whole(EVENT, SUBSCRIPTION, stored)
 
     assert len(posted) == 1

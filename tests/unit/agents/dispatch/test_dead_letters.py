@@ -31,7 +31,7 @@ def failed(body: bytes = b"it broke") -> Outcome:
     return Outcome(RetryableFailure(503, "the answer was 503", body), "http://s/x", 4, 1_700_000_001.5, 0.1)
 
 
-def test_the_event_stays_and_the_failure_is_added() -> None:
+def test_event_stays_and_the_failure_is_added() -> None:
     whole, _, _ = versions(record(EVENT), SUBSCRIPTION, failed(), 1_700_000_000.0)
     found = dict(whole)
     assert all(found[name] == value for name, value in EVENT)
@@ -65,13 +65,13 @@ def test_error_data_is_at_most_1024_characters() -> None:
     assert len(dict(whole)["ce_knativeerrordata"] or b"") <= 1024
 
 
-def test_a_second_dead_letter_replaces_the_marks_of_the_first() -> None:
+def test_second_dead_letter_replaces_the_marks_of_the_first() -> None:
     once, _, _ = versions(record(EVENT), SUBSCRIPTION, failed(), 0.0)
     twice, _, _ = versions(record(once), SUBSCRIPTION, failed(b"again"), 0.0)
     assert sorted(name for name, _ in twice) == sorted(name for name, _ in once)
 
 
-def test_an_unreadable_record_is_kept_as_it_is() -> None:
+def test_unreadable_record_is_kept_as_it_is() -> None:
     junk: list[tuple[str, bytes | None]] = [("ce_id", b"\xff"), ("ce_id", None), ("penstock-reason", b"forged")]
     with_reason, bare = unreadable_versions(record(junk), SUBSCRIPTION, "no source", 0.0)
     assert with_reason[:2] == junk[:2]

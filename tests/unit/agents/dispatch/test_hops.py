@@ -28,7 +28,7 @@ def test_only_requests_to_own_addresses_count() -> None:
 
 
 @pytest.mark.parametrize("depth", [None, b"1", b"2", b"x"])
-def test_an_event_comes_back_with_a_longer_chain(depth: bytes | None) -> None:
+def test_event_comes_back_with_a_longer_chain(depth: bytes | None) -> None:
     make = Hops(3, OwnAddresses([BROKER_])).counted(to_request, OWN)
     headers = [*EVENT, *([] if depth is None else [(REPLY_DEPTH, depth)])]
     request = Parsed(make(PREFIX, headers, b"{}"))
@@ -36,7 +36,7 @@ def test_an_event_comes_back_with_a_longer_chain(depth: bytes | None) -> None:
     assert stored[REPLY_DEPTH] == {b"1": b"2", b"2": b"3"}.get(depth or b"", b"1")
 
 
-def test_a_chain_that_is_too_long_is_not_sent() -> None:
+def test_chain_that_is_too_long_is_not_sent() -> None:
     make = Hops(3, OwnAddresses([BROKER_])).counted(to_request, OWN)
     with pytest.raises(TooManyHops) as caught:
         make(PREFIX, [*EVENT, (REPLY_DEPTH, b"3")], b"{}")

@@ -24,7 +24,7 @@ STATE = ("tracestate", b"a=b")
         ([(REPLY_DEPTH, b"9" * 30)], 0),
     ],
 )
-def test_the_depth_of_an_event(headers: Headers, depth: int) -> None:
+def test_depth_of_an_event(headers: Headers, depth: int) -> None:
     assert depth_of(headers) == depth
 
 
@@ -38,7 +38,7 @@ def test_the_depth_of_an_event(headers: Headers, depth: int) -> None:
         ([], [("Traceparent", TRACE[1])], [TRACE]),
     ],
 )
-def test_a_reply_keeps_its_own_trace_or_has_that_of_the_event(
+def test_reply_keeps_its_own_trace_or_has_that_of_the_event(
     own: list[tuple[str, bytes]], original: Headers, stored: list[tuple[str, bytes]]
 ) -> None:
     assert headers_of(Reply([("ce_id", b"1"), *own], None, None), original) == [
@@ -53,7 +53,7 @@ def test_each_reply_is_one_deeper_and_a_subscriber_cannot_say_otherwise() -> Non
     assert found == [("ce_id", b"1"), (REPLY_DEPTH, b"6")]
 
 
-def test_a_chain_may_be_as_long_as_the_limit() -> None:
+def test_chain_may_be_as_long_as_the_limit() -> None:
     assert too_deep([(REPLY_DEPTH, b"63")], 64) is None
     assert isinstance(too_deep([(REPLY_DEPTH, b"64")], 64), FinalFailure)
 

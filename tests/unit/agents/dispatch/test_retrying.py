@@ -86,7 +86,7 @@ class Script:
 
 
 @pytest.mark.asyncio
-async def test_a_success_ends_it() -> None:
+async def test_success_ends_it() -> None:
     script = Script(failure(), failure(), DELIVERED)
     last = await script.run(DeliverySpec(retry=5))
     assert (last.verdict, last.attempts, script.noted) == (DELIVERED, 3, [1, 2])
@@ -108,7 +108,7 @@ async def test_no_retry_without_a_policy() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_final_failure_is_not_repeated() -> None:
+async def test_final_failure_is_not_repeated() -> None:
     script = Script(failure(), FinalFailure(400, "no", b""))
     last = await script.run(DeliverySpec(retry=9))
     assert (last.attempts, last.verdict) == (2, FinalFailure(400, "no", b""))
@@ -124,7 +124,7 @@ async def test_attempts_of_an_earlier_owner_count() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_changed_policy_counts_from_the_next_attempt_on() -> None:
+async def test_changed_policy_counts_from_the_next_attempt_on() -> None:
     script = Script(*[failure()] * 9)
     specs = iter([DeliverySpec(retry=9)] * 4 + [DeliverySpec(retry=1)] * 9)
     first = await script.again()

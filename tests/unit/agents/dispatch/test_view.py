@@ -70,7 +70,7 @@ def test_what_a_scheduler_holds() -> None:
         ([(0.0, 0), (50.0, 0), (100.0, 600)], 10.0),
     ],
 )
-def test_the_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], expected: float) -> None:
+def test_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], expected: float) -> None:
     rate, found = view.Rate(), -1.0
     for now, count in looks:
         found = rate.per_s(count, now)
@@ -78,7 +78,7 @@ def test_the_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], exp
     assert found == expected
 
 
-def test_the_rate_keeps_no_more_than_a_minute() -> None:
+def test_rate_keeps_no_more_than_a_minute() -> None:
     rate = view.Rate()
     for second in range(1_000):
         rate.per_s(second * 7, float(second))
@@ -88,7 +88,7 @@ def test_the_rate_keeps_no_more_than_a_minute() -> None:
 
 
 @given(st.lists(st.integers(0, 2), max_size=200))
-def test_a_rate_needs_few_samples_while_nothing_comes(events: list[int]) -> None:
+def test_rate_needs_few_samples_while_nothing_comes(events: list[int]) -> None:
     """Compared with all samples of the last minute, one each second."""
     rate, counts, count = view.Rate(), [0], 0
     rate.per_s(0, 0.0)

@@ -117,7 +117,7 @@ def test_reasons_name_what_is_in_disguise() -> None:
 @pytest.mark.parametrize(
     "text", ["", "localhost", "127.1", "0x7f000001", "2130706433", "1.2.3.4:80", "[::1]", "a\r\nb"]
 )
-def test_an_invalid_address_is_denied(text: str) -> None:
+def test_invalid_address_is_denied(text: str) -> None:
     assert OPEN.judge(text) == "is not a valid IP address"
 
 
@@ -138,7 +138,7 @@ def test_allowed_networks_are_exempt_from_the_switches_only() -> None:
     assert guard.judge("1.1.1.1") is None
 
 
-def test_an_invalid_network_is_rejected_at_start() -> None:
+def test_invalid_network_is_rejected_at_start() -> None:
     with pytest.raises(ValueError, match=r"10\.0\.0\.0/99"):
         EgressGuard(EgressConfig(deny=("10.0.0.0/99",)))
 
@@ -149,7 +149,7 @@ def test_any_text_is_judged(text: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_a_mapped_address_is_judged_like_the_address(address: ipaddress.IPv4Address) -> None:
+def test_mapped_address_is_judged_like_the_address(address: ipaddress.IPv4Address) -> None:
     bits = int(address)
     disguises = [f"::ffff:{address}", str(ipaddress.IPv6Address((0x2002 << 112) | (bits << 80)))]
     for guard in (OPEN, SHUT):

@@ -86,7 +86,7 @@ def test_prefix() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["", "a b", "a\r\nx: y", "\u00e9", "a\x00"])
-def test_a_namespace_that_would_break_the_head(namespace: str) -> None:
+def test_namespace_that_would_break_the_head(namespace: str) -> None:
     with pytest.raises(ValueError, match="namespace"):
         read_endpoint("http://a/b").prefix(namespace)
 

@@ -29,7 +29,7 @@ def test_origin(uri: str, own: bool) -> None:
     assert OwnIngress("https://events.example/base").has(read_endpoint(uri)) is own
 
 
-def test_a_uri_with_credentials_is_not_valid() -> None:
+def test_uri_with_credentials_is_not_valid() -> None:
     with pytest.raises(BadEndpoint, match="credentials"):
         OwnIngress("https://user@events.example")
 
@@ -50,7 +50,7 @@ def test_who_follows_hears_of_changes_only() -> None:
     assert own.authorization == "Bearer c"
 
 
-def test_the_token_is_not_shown() -> None:
+def test_token_is_not_shown() -> None:
     own = OwnIngress("http://h")
     own.use("canary")
     assert "canary" not in f"{own!r} {own}"

@@ -80,20 +80,20 @@ def test_what_a_pool_does(row: tuple[Case, float | None, tuple[int, int, int, in
     assert case.numbers(now) == numbers
 
 
-def test_the_attempt_that_waits_longest_gets_the_connection_that_was_used_last() -> None:
+def test_attempt_that_waits_longest_gets_the_connection_that_was_used_last() -> None:
     case = Case(waiting=2, idle=2)
     assert case.state.decide()[1] == [(case.idle[1], case.waiting[0]), (case.idle[0], case.waiting[1])]
 
 
 @pytest.mark.parametrize("case", [Case(2, busy=2, waiting=1), Case(busy=1, idle=1)], ids=["full", "with an idle one"])
-def test_a_stale_connection_is_replaced_by_a_fresh_one_before_all_others(case: Case) -> None:
+def test_stale_connection_is_replaced_by_a_fresh_one_before_all_others(case: Case) -> None:
     case.state.stale(case.busy[0])
     closes, sends, (again,), failures = case.state.decide()
     assert (closes, sends, failures) == ([case.busy[0]], [], [])
     assert (again.request, again.deadline, again.done) == (b"0", 10.0, case.done)
 
 
-def test_a_connection_that_was_opened_is_for_its_attempt() -> None:
+def test_connection_that_was_opened_is_for_its_attempt() -> None:
     case = Case(waiting=1, dialing=1, idle=1)
     (fresh,) = case.connections(1)
     case.state.dialed(case.dialing[0], fresh)
@@ -117,7 +117,7 @@ def test_one_that_waits_gets_the_place_of_a_connection_that_is_gone(way: str) ->
     assert failures == ([] if way == "unwanted" else [(case.done, ERROR)])
 
 
-def test_a_closed_pool_sends_what_waits_and_keeps_nothing_idle() -> None:
+def test_closed_pool_sends_what_waits_and_keeps_nothing_idle() -> None:
     case = Case(waiting=1, idle=3, busy=1)
     case.state.closed = True
     assert case.numbers() == (2, 1, 0, 0)

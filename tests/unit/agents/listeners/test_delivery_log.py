@@ -48,7 +48,7 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_log, "EVERY_S", 0.2)
     log = DeliveryLog("ns/s")
     with capture_logs() as lines:
@@ -105,7 +105,7 @@ async def test_without_a_second_failure_there_is_no_sum() -> None:
     assert len(lines) == 1
 
 
-async def test_a_plain_success_is_no_line_above_debug() -> None:
+async def test_plain_success_is_no_line_above_debug() -> None:
     log = DebugDeliveryLog("ns/s")
     with capture_logs() as lines:
         log.delivered(_record(1), "http://x/", 202, 0.0, 0.0)
@@ -131,7 +131,7 @@ async def test_at_debug_a_plain_success_is_a_line() -> None:
     ]  # fmt: skip
 
 
-async def test_the_lines_of_dead_letters() -> None:
+async def test_lines_of_dead_letters() -> None:
     log = DeliveryLog("ns/s")
     sink = Outcome(RetryableFailure(503, "busy"), "http://sink/", 2, 0.0, 0.0, 503, None, Recipient.DEAD_LETTER_SINK)
     with capture_logs() as lines:
@@ -170,7 +170,7 @@ async def test_the_lines_of_dead_letters() -> None:
         (FinalFailure(400, "no"), 1, IN_TRACE, "warning", {"status": 400, "reason": "no", "trace_id": TRACE}),
     ],
 )
-async def test_the_fields_of_a_line(
+async def test_fields_of_a_line(
     verdict: Verdict, attempts: int, headers: Headers, log_level: str, fields: dict[str, object]
 ) -> None:
     record = Delivery(PartitionState("t", 3, OffsetTracker(0)), 7, None, b"", list(headers), 1)

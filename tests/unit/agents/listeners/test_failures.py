@@ -26,7 +26,7 @@ def outcome(attempts: int, code: int = 503, body: bytes = b"later", at: float = 
     return Outcome(RetryableFailure(code, f"the answer was {code}", body), "http://s/", attempts, at, 0.1)
 
 
-def test_the_last_error_and_the_failing_deliveries() -> None:
+def test_last_error_and_the_failing_deliveries() -> None:
     failures, owner = Failures(), partition(3)
     first, second, third = records(owner, 1, 1, 1)
     first.headers = [("ce_id", b"e1"), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce_specversion", b"1.0")]
@@ -47,7 +47,7 @@ def test_the_last_error_and_the_failing_deliveries() -> None:
     assert (failures.retrying, failures.failing(), failures.not_delivered) == (0, (), 1)
 
 
-def test_the_failing_deliveries_are_bounded_and_those_with_the_most_attempts() -> None:
+def test_failing_deliveries_are_bounded_and_those_with_the_most_attempts() -> None:
     failures, owner = Failures(), partition()
     for number, record in enumerate(records(owner, *[1] * 50)):
         failures.failed(record, outcome(number + 1), 1.0)

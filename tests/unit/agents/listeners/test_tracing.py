@@ -74,7 +74,7 @@ def _outcome(verdict: Verdict, status: int, problem: SendProblem | None = None) 
     return Outcome(verdict, "http://a", 1, 0.0, 0.0, status, problem)
 
 
-def test_the_happy_path_ends_attempt_and_event_in_one_call() -> None:
+def test_happy_path_ends_attempt_and_event_in_one_call() -> None:
     trace, listener = _traced()
     record = _record(_partition(), 0)
     listener.started(record)
@@ -106,7 +106,7 @@ def test_each_request_has_a_span_and_the_event_ends_once() -> None:
     assert len(listener) == 0
 
 
-def test_a_request_that_is_given_up_was_closed_and_its_event_is_abandoned() -> None:
+def test_request_that_is_given_up_was_closed_and_its_event_is_abandoned() -> None:
     trace, listener = _traced()
     record = _record(_partition(), 0)
     listener.started(record)
@@ -119,7 +119,7 @@ def test_a_request_that_is_given_up_was_closed_and_its_event_is_abandoned() -> N
     assert len(listener) == 0
 
 
-def test_an_attempt_that_is_not_made_has_a_span_that_never_ends() -> None:
+def test_attempt_that_is_not_made_has_a_span_that_never_ends() -> None:
     trace, listener = _traced()
     record = _record(_partition(), 0)
     listener.started(record)

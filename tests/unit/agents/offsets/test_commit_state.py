@@ -63,7 +63,7 @@ def test_every_state_can_be_left() -> None:
     assert all(Event.DETACHED in row for row in NEXT.values())
 
 
-def test_the_usual_way_of_a_commit() -> None:
+def test_usual_way_of_a_commit() -> None:
     it = machine(dirty())
     assert states(it) == (NONE, NOT_WANTED, CONFIRMED)
     it.schedule(1.0)
@@ -82,7 +82,7 @@ def test_the_usual_way_of_a_commit() -> None:
     ("within_s", "later_within_s", "due_at"),
     [(None, None, 1.5), (None, 0.0, 1.25), (0.25, None, 1.25), (0.25, 0.0, 1.25), (1.0, None, 1.75)],
 )
-def test_the_earliest_time_counts(within_s: float | None, later_within_s: float | None, due_at: float) -> None:
+def test_earliest_time_counts(within_s: float | None, later_within_s: float | None, due_at: float) -> None:
     it = machine()
     it.schedule(1.0, within_s)
     it.schedule(1.25, later_within_s)
@@ -123,7 +123,7 @@ def test_silent_is_only_who_was_awake(due_s_late: float, overdue_s_late: float, 
     assert (it.confirmation, it.waiting) == (becomes, True)
 
 
-def test_the_limit_is_that_of_the_first_commit_without_success() -> None:
+def test_limit_is_that_of_the_first_commit_without_success() -> None:
     it = machine(dirty())
     for now in (0.0, 1.0):
         it.schedule(now, 0.0)
@@ -143,7 +143,7 @@ def test_what_the_lost_partitions_do_not_concern_is_due_again() -> None:
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_a_refusal_confirms_nothing_although_its_partition_has_gone(silent: bool) -> None:
+def test_refusal_confirms_nothing_although_its_partition_has_gone(silent: bool) -> None:
     """Then nothing is left to be committed, and the next timer finds that."""
     gone = dirty(0)
     partitions = {0: gone}
@@ -162,7 +162,7 @@ def test_a_refusal_confirms_nothing_although_its_partition_has_gone(silent: bool
     assert states(it) == (NONE, NOT_WANTED, CONFIRMED)
 
 
-def test_an_answer_before_the_request_was_sent_is_a_fault() -> None:
+def test_answer_before_the_request_was_sent_is_a_fault() -> None:
     it = machine(dirty())
     it.schedule(0.0, 0.0)
     it.due(0.0)

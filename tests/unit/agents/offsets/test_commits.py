@@ -35,7 +35,7 @@ def test_what_was_released_since_is_not_committed_again() -> None:
     run(main())
 
 
-def test_a_request_of_which_nothing_is_left_does_not_stop_later_ones() -> None:
+def test_request_of_which_nothing_is_left_does_not_stop_later_ones() -> None:
     async def main() -> None:
         it = Committing(moved(0))
         await it.requested()
@@ -49,7 +49,7 @@ def test_a_request_of_which_nothing_is_left_does_not_stop_later_ones() -> None:
     run(main())
 
 
-def test_a_request_of_which_nothing_is_left_confirms_nothing() -> None:
+def test_request_of_which_nothing_is_left_confirms_nothing() -> None:
     """Kafka is silent, and another partition has something to commit."""
 
     async def main() -> None:
@@ -70,7 +70,7 @@ def test_a_request_of_which_nothing_is_left_confirms_nothing() -> None:
     run(main())
 
 
-def test_a_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
+def test_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
     async def main() -> None:
         it = Committing(moved(0))
         await it.flying()
@@ -144,7 +144,7 @@ def test_what_the_broker_will_never_take_ends_the_process() -> None:
     assert [problem.args[0] for problem in problems] == [refused]
 
 
-def test_a_fault_while_a_commit_is_made_up_ends_the_process() -> None:
+def test_fault_while_a_commit_is_made_up_ends_the_process() -> None:
     class Broken(OffsetTracker):
         def metadata(self) -> str:
             raise AssertionError("by a test")
@@ -161,7 +161,7 @@ def test_a_fault_while_a_commit_is_made_up_ends_the_process() -> None:
 
 
 @pytest.mark.parametrize("at", [True, False])
-def test_a_fault_of_those_who_wait_for_kafka_ends_the_process(at: bool) -> None:
+def test_fault_of_those_who_wait_for_kafka_ends_the_process(at: bool) -> None:
     """When the waiting begins, from a timer, and when it ends, from the answer of Kafka."""
     problems: list[BaseException] = []
 
@@ -198,7 +198,7 @@ def test_new_events_wait_while_no_commit_has_success() -> None:
     run(main())
 
 
-def test_a_process_that_was_frozen_does_not_take_kafka_for_silent() -> None:
+def test_process_that_was_frozen_does_not_take_kafka_for_silent() -> None:
     """It waits all the same: its session may have ended."""
 
     async def main() -> None:
@@ -211,7 +211,7 @@ def test_a_process_that_was_frozen_does_not_take_kafka_for_silent() -> None:
     run(main())
 
 
-def test_a_process_that_was_frozen_before_its_commit_waits_for_it() -> None:
+def test_process_that_was_frozen_before_its_commit_waits_for_it() -> None:
     async def main() -> None:
         it = Committing(moved(0))
         it.commits.schedule_commit()
@@ -253,7 +253,7 @@ def test_new_events_do_not_wait_after_a_freeze_when_nothing_is_to_be_committed()
     run(main())
 
 
-def test_a_lost_group_ends_the_waiting() -> None:
+def test_lost_group_ends_the_waiting() -> None:
     """Nothing is owned, so nothing waits; an answer that comes later is of no commit."""
 
     async def main() -> None:
@@ -269,7 +269,7 @@ def test_a_lost_group_ends_the_waiting() -> None:
     run(main())
 
 
-def test_a_commit_that_was_due_while_another_flew_follows_at_once() -> None:
+def test_commit_that_was_due_while_another_flew_follows_at_once() -> None:
     """What a kill repeats was settled within one interval and one round trip, not within two intervals."""
 
     async def main() -> None:

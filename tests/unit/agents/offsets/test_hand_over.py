@@ -85,7 +85,7 @@ def test_what_others_have_committed_since_stays() -> None:
     assert handed_over(Kafka(p0=103), lost(0), lost(1)) == {0: 103, 1: 105}
 
 
-def test_a_partition_that_is_here_again_commits_for_itself() -> None:
+def test_partition_that_is_here_again_commits_for_itself() -> None:
     assert handed_over(Kafka(silent=1), lost(0), lost(1), opened=0) == {1: 105}
 
 

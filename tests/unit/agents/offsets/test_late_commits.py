@@ -42,7 +42,7 @@ def test_what_is_older_has_less_that_is_settled_or_attempted(
 
 
 @given(st.integers(0, 9), st.lists(st.sampled_from(["add", "settle", "fail"]), max_size=60), st.randoms())
-def test_a_later_commit_is_never_older_than_an_earlier_one(start: int, steps: list[str], random: object) -> None:
+def test_later_commit_is_never_older_than_an_earlier_one(start: int, steps: list[str], random: object) -> None:
     """And an earlier one is older, unless it says the same."""
     mine = OffsetTracker(start)
     commits = [GroupOffset(start, "")]

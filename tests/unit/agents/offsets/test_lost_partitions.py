@@ -41,7 +41,7 @@ def test_another_owner_that_went_further_wins() -> None:
     assert (mark.committable, mark.settled) == (110, {112, 120})
 
 
-def test_a_position_below_what_kafka_confirmed_was_set_by_hand() -> None:
+def test_position_below_what_kafka_confirmed_was_set_by_hand() -> None:
     kept = partition(0, {100, 101, 102}, 105, committed=True)
     mark = resumed(50, OffsetMetadata(), kept.tracker, kept.acknowledged)
     assert (mark.committable, mark.settled, mark.changes) == (50, set(), 0)
@@ -59,7 +59,7 @@ def test_attempts_and_their_times_survive() -> None:
     assert (mark.attempts, mark.due) == ({100: 3, 101: 1}, {100: 50.0})
 
 
-def test_the_time_of_the_next_attempt_is_the_one_of_the_owner_that_made_the_last() -> None:
+def test_time_of_the_next_attempt_is_the_one_of_the_owner_that_made_the_last() -> None:
     kept = partition(0, set(), 105)
     for offset, made, due in ((100, 1, 50.0), (101, 2, 50.0), (102, 2, 50.0), (103, 2, 50.0)):
         kept.tracker.failed(offset, made, due)
@@ -98,14 +98,14 @@ def test_what_was_kept_counts_once() -> None:
     assert lost.opened("t", 1, 100, "").tracker.committable == 101
 
 
-def test_a_partition_that_was_never_owned_starts_where_kafka_says() -> None:
+def test_partition_that_was_never_owned_starts_where_kafka_says() -> None:
     lost = LostPartitions()
     known = OffsetTracker(7, OffsetMetadata(frozenset({9})))
     opened = lost.opened("t", 3, 7, known.metadata())
     assert (opened.tracker.settled, opened.acknowledged, opened.requested) == ({9}, 7, 7)
 
 
-def test_the_next_owner_is_handed_nothing_if_others_have_committed_since() -> None:
+def test_next_owner_is_handed_nothing_if_others_have_committed_since() -> None:
     lost = partition(0, {100, 102}, 103)
     lost.acknowledged, lost.requested = 90, 100
     assert [handed_over(lost, committed, "") is None for committed in (89, 90, 91, 100, 101)] == [

@@ -44,7 +44,7 @@ def test_round_trip_and_bound(start: int, above: set[int], failed: dict[int, int
         assert -1e-6 <= late <= 0.11 * (1 + time - earliest) + 0.002, "never before its time, and not much later"
 
 
-def test_the_worst_case_fits() -> None:
+def test_worst_case_fits() -> None:
     noise = random.Random(1)
     above = frozenset(o for o in range(1, SPAN_MAX) if noise.random() < 0.5)
     free = noise.sample([o for o in range(SPAN_MAX) if o not in above], STARTED_MAX)
@@ -53,7 +53,7 @@ def test_the_worst_case_fits() -> None:
     assert 3_000 < len(text) <= METADATA_MAX
 
 
-def test_a_wait_beyond_the_scale_is_cut_to_days() -> None:
+def test_wait_beyond_the_scale_is_cut_to_days() -> None:
     known = read(5, write(5, frozenset(), {5: 1, 6: 1}, {5: NOW, 6: NOW + 10_000_000}))
     assert 2 * 86_400 < known.due[6] - NOW < 4 * 86_400
 

@@ -15,7 +15,7 @@ from knative.delivery.policy import DeliveryOrder
 from tests.support.checked_delivery import CheckedDelivery
 
 
-def test_a_compacted_away_settled_offset_is_forgotten() -> None:
+def test_compacted_away_settled_offset_is_forgotten() -> None:
     mark = OffsetTracker(10, OffsetMetadata(frozenset({12, 14})))
     for offset in (10, 13, 14, 20):
         mark.add(offset)
@@ -35,7 +35,7 @@ def test_records_lost_to_retention_move_the_mark_when_nothing_is_open() -> None:
     assert mark.committable == 90
 
 
-def test_a_record_fetched_twice_is_delivered_once() -> None:
+def test_record_fetched_twice_is_delivered_once() -> None:
     mark = OffsetTracker(10)
     assert mark.add(10)
     assert not mark.add(10)
@@ -91,7 +91,7 @@ def test_while_paused_only_retries_start() -> None:
     assert started == [0, 1, 100, 2]
 
 
-def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
+def test_closed_partition_starts_nothing_and_others_go_on() -> None:
     started: list[Delivery] = []
     scheduler = Scheduler(started.append, DeliveryOrder.ORDERED, 1)
     partition_state, two = PartitionState("t", 0, OffsetTracker(0)), PartitionState("t", 1, OffsetTracker(0))
@@ -136,7 +136,7 @@ def test_every_state_can_be_reached_and_left_until_the_end(state: DeliveryState)
 
 
 @pytest.mark.parametrize("gap", [1, SPAN_MAX, 100 * SPAN_MAX])
-def test_a_hole_in_the_log_stops_nothing(gap: int) -> None:
+def test_hole_in_the_log_stops_nothing(gap: int) -> None:
     """Compaction and aborted transactions leave holes larger than what metadata can span."""
     started: list[int] = []
     scheduler = Scheduler(lambda record: started.append(record.offset), DeliveryOrder.ORDERED, 10)
@@ -168,7 +168,7 @@ def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> Non
     assert known.attempts.items() <= tracker.attempts.items()
 
 
-def test_a_change_of_order_starts_nothing_beyond_the_commit_metadata() -> None:
+def test_change_of_order_starts_nothing_beyond_the_commit_metadata() -> None:
     """What is too far above the watermark waits on, in whichever lane."""
     started: list[Delivery] = []
     scheduler = Scheduler(started.append, DeliveryOrder.UNORDERED, 10_000)

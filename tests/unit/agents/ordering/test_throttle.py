@@ -104,7 +104,7 @@ numbers = st.floats(STARTS_MIN, STARTS_MAX)
 
 
 @given(numbers, parts, lates)
-def test_the_next_tick_is_within_the_bounds_and_near_the_last(starts: float, busy: float, late_s: float) -> None:
+def test_next_tick_is_within_the_bounds_and_near_the_last(starts: float, busy: float, late_s: float) -> None:
     found = adapted(starts, busy, late_s)
     assert STARTS_MIN <= found <= STARTS_MAX
     assert 0.8 * starts - 1e-9 <= found <= 1.05 * starts + 1e-9 or found in (STARTS_MIN, STARTS_MAX)
@@ -142,7 +142,7 @@ def test_beside_others_failing_ones_leave_most_of_the_time_and_share_the_rest() 
     assert min(shares) > 0.8 * max(shares)
 
 
-def test_an_idle_event_loop_throttles_no_subscription() -> None:
+def test_idle_event_loop_throttles_no_subscription() -> None:
     loop = Loop()
     failing = loop.subscription(0.000_001, fails=True, backlog=20_000)
     loop.trickle(40, 10)

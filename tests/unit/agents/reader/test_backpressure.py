@@ -87,7 +87,7 @@ def test_records_that_the_members_have_not_taken_also_cause_backpressure() -> No
         consumer.close()
 
 
-def test_a_reader_whose_members_have_room_does_not_wait_until_they_have_taken_all() -> None:
+def test_reader_whose_members_have_room_does_not_wait_until_they_have_taken_all() -> None:
     consumer, clock = _consumer(), VirtualClock()
     pace = _backpressure(clock)
     pace.handed(_BUDGET // 4)
@@ -98,7 +98,7 @@ def test_a_reader_whose_members_have_room_does_not_wait_until_they_have_taken_al
         consumer.close()
 
 
-def test_a_partition_that_nobody_follows_is_paused_until_one_does() -> None:
+def test_partition_that_nobody_follows_is_paused_until_one_does() -> None:
     consumer, clock, partition = _consumer(), VirtualClock(), _partition(10, 1)
     pace = _backpressure(clock)
     try:
@@ -109,7 +109,7 @@ def test_a_partition_that_nobody_follows_is_paused_until_one_does() -> None:
         consumer.close()
 
 
-def test_a_stop_ends_waiting() -> None:
+def test_stop_ends_waiting() -> None:
     stop, clock = threading.Event(), VirtualClock()
     stop.set()
     consumer, partition = _consumer(), _partition(_BUDGET, 64)

@@ -40,7 +40,7 @@ def _end(partition: int, offset: int) -> Message:
 
 
 @pytest.mark.parametrize("lone", [[_record(0, 5), _end(1, 9)], [_end(1, 9), _record(0, 5)], [_record(0, 5)]])
-def test_a_lone_record_and_the_end_of_a_partition_come_together(lone: list[Message]) -> None:
+def test_lone_record_and_the_end_of_a_partition_come_together(lone: list[Message]) -> None:
     client = Client(*lone)
     assert Fetcher(lambda _: "mine").fetch(client, 1.0) == lone
     assert client.calls == 2
@@ -55,7 +55,7 @@ def test_behind_many_records_more_are_taken_by_one_call() -> None:
     assert client.calls == 2 + 1 + 1
 
 
-def test_a_record_whose_partition_is_revoked_meanwhile_is_left_to_the_next_owner() -> None:
+def test_record_whose_partition_is_revoked_meanwhile_is_left_to_the_next_owner() -> None:
     owners: dict[int | None, object] = {0: "mine", 1: "mine"}
     client = Client(_record(0, 5), _record(1, 7))
 

@@ -115,7 +115,7 @@ def _check(world: World) -> None:
         assert not missing, "skipped, and never delivered"
 
 
-def test_a_lone_trigger_takes_all_that_is_read_and_needs_no_second_reader() -> None:
+def test_lone_trigger_takes_all_that_is_read_and_needs_no_second_reader() -> None:
     """However much it holds by then: what is read twice is read one partition at a time."""
 
     async def main() -> None:
@@ -130,7 +130,7 @@ def test_a_lone_trigger_takes_all_that_is_read_and_needs_no_second_reader() -> N
     run(main())
 
 
-def test_a_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a Trigger that is far behind would not be seen to be, until the next event."""
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
@@ -173,7 +173,7 @@ def test_of_triggers_that_are_all_full_only_the_quickest_takes_more() -> None:
     run(main())
 
 
-def test_a_commit_that_was_delayed_is_not_sent_after_a_loss() -> None:
+def test_commit_that_was_delayed_is_not_sent_after_a_loss() -> None:
     """The partition may have come back since, and its offset may be further."""
 
     async def main() -> None:
@@ -194,7 +194,7 @@ def test_a_commit_that_was_delayed_is_not_sent_after_a_loss() -> None:
     run(main())
 
 
-def test_a_loss_does_not_wait_for_the_offsets_of_a_trigger_that_has_just_joined() -> None:
+def test_loss_does_not_wait_for_the_offsets_of_a_trigger_that_has_just_joined() -> None:
     """And what was read before the loss does not count after it: another worker may have settled more."""
 
     async def main() -> None:
@@ -254,7 +254,7 @@ def test_what_was_read_for_a_partition_that_was_lost_opens_nothing() -> None:
     run(main())
 
 
-def test_an_old_confirmation_counts_no_more() -> None:
+def test_old_confirmation_counts_no_more() -> None:
     async def main() -> None:
         world = World({0: "a"}, [0])
         seen = [world.fanout.confirmed_lately]
@@ -281,7 +281,7 @@ def test_nothing_stays_of_the_turns_of_a_trigger_that_left() -> None:
     run(main())
 
 
-def test_a_trigger_whose_leave_is_cut_off_is_gone_all_the_same() -> None:
+def test_trigger_whose_leave_is_cut_off_is_gone_all_the_same() -> None:
     async def main() -> None:
         world = World({0: "a"}, [0])
         await world.assign()
@@ -297,7 +297,7 @@ def test_a_trigger_whose_leave_is_cut_off_is_gone_all_the_same() -> None:
     run(main())
 
 
-def test_the_owner_commits_again_what_was_set_back_unless_it_has_more_to_commit() -> None:
+def test_owner_commits_again_what_was_set_back_unless_it_has_more_to_commit() -> None:
     async def main() -> None:
         world = World(dict.fromkeys(range(10), "a"), [0])
         await world.assign()

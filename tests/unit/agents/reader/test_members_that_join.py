@@ -18,7 +18,7 @@ from tests.unit.agents.reader.topic_world import Agent, World, positions
 pytestmark = pytest.mark.usefixtures("no_threads")
 
 
-def test_a_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[CatchUp] = []
     monkeypatch.setattr(CatchUp, "wake", lambda self: woken.append(self))
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
@@ -65,7 +65,7 @@ def test_what_was_read_for_a_lone_trigger_is_read_again_for_one_that_has_joined(
     run(main())
 
 
-def test_a_trigger_whose_partition_opens_while_a_range_is_handed_out_catches_up(
+def test_trigger_whose_partition_opens_while_a_range_is_handed_out_catches_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It has joined before, and Kafka has answered only after its turn: no later record may come to wake the reader."""
@@ -101,7 +101,7 @@ def test_a_trigger_whose_partition_opens_while_a_range_is_handed_out_catches_up(
     run(main())
 
 
-def test_a_range_from_before_a_partition_came_back_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_range_from_before_a_partition_came_back_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[CatchUp] = []
     monkeypatch.setattr(CatchUp, "wake", lambda self: woken.append(self))
 

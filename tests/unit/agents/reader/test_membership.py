@@ -52,14 +52,14 @@ class Sessions(threading.Event):
     ],
     ids=["longer and longer", "soon after one that was steady"],
 )
-def test_the_wait_before_joining_again(lengths_s: Sequence[float], waits_s: Sequence[float]) -> None:
+def test_wait_before_joining_again(lengths_s: Sequence[float], waits_s: Sequence[float]) -> None:
     sessions = Sessions(*((length_s, TIMED_OUT) for length_s in lengths_s))
     sessions.run()
     assert sessions.waits_s == waits_s
     assert sessions.failures == [(TIMED_OUT, False)] * len(lengths_s)
 
 
-def test_a_new_name_is_needed_after_a_fatal_error_only() -> None:
+def test_new_name_is_needed_after_a_fatal_error_only() -> None:
     sessions = Sessions((1.0, FENCED), (1.0, FAILED), (1.0, TIMED_OUT), (1.0, None), (1.0, None))
     sessions.run()
     assert sessions.failures == [(FENCED, True), (FAILED, False), (TIMED_OUT, False)]
@@ -114,7 +114,7 @@ def test_who_was_expelled_waits_once() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "gives_up"), [("classic", True), ("consumer", False)])
-def test_a_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) -> None:
+def test_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) -> None:
     watch = JoinWatch(protocol, SESSION_S, LIMIT_S)
     assert not watch.failed(1_000.0)
     watch.joining(100.0)
@@ -124,7 +124,7 @@ def test_a_client_that_does_not_join_is_given_up(protocol: str, gives_up: bool) 
     assert not watch.failed(1_000.0)
 
 
-def test_a_join_lasts_over_all_clients_that_have_tried() -> None:
+def test_join_lasts_over_all_clients_that_have_tried() -> None:
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.joining(100.0)
     watch.joining(100.0 + SESSION_S)
@@ -146,7 +146,7 @@ def test_after_a_revocation_the_client_joins_again_only_after_the_assignment_tha
     assert not watch.failed(1_000.0)
 
 
-def test_a_client_that_fails_while_partitions_are_revoked_leaves_nothing_to_watch() -> None:
+def test_client_that_fails_while_partitions_are_revoked_leaves_nothing_to_watch() -> None:
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.revoked()
     watch.joining(100.0)

@@ -45,7 +45,7 @@ def test_reading_begins_at_a_trigger_that_is_near_the_first(positions: list[int]
         ([12], sys.maxsize, [(10, 20, [12])]),
     ],
 )
-def test_the_parts_of_a_range_hold_the_same_log(
+def test_parts_of_a_range_hold_the_same_log(
     offsets: list[int], most: int, expected: list[tuple[int, int, list[int]]]
 ) -> None:
     whole = Range(3, 10, 20, [Record(offset, None, b"", [], 1, 0) for offset in offsets], len(offsets))

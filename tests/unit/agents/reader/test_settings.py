@@ -15,7 +15,7 @@ _SYNS_S = (0, 1, 3, 7, 15, 31)
 
 
 @pytest.mark.parametrize("session_timeout_s", [6.0, 8.0, 30.0, 300.0])
-def test_a_client_reaches_a_kafka_that_was_frozen_in_the_time_for_hand_overs(session_timeout_s: float) -> None:
+def test_client_reaches_a_kafka_that_was_frozen_in_the_time_for_hand_overs(session_timeout_s: float) -> None:
     settings = consumer_settings(DeliveryConfig({}, session_timeout_s=session_timeout_s), "g", "c", "i")
     heartbeat_s = settings["heartbeat.interval.ms"] / 1000
     given_up_s = settings.get("socket.connection.setup.timeout.ms", 30_000) / 1000  # librdkafka's default

@@ -44,7 +44,7 @@ def test_short_work_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done, len(work)) == (["a0"], 0)
 
 
-def test_a_step_that_fails_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_that_fails_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_S", math.inf)
     problems: list[BaseException] = []
 

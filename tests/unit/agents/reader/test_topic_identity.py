@@ -45,7 +45,7 @@ def test_only_subscriptions_of_a_former_topic_are_stopped() -> None:
     assert found == {"u1": "topic t was deleted and created again (id A, now B)"}
 
 
-def test_a_subscription_that_was_added_again_is_not_suspected_for_its_former_self() -> None:
+def test_subscription_that_was_added_again_is_not_suspected_for_its_former_self() -> None:
     suspicions = ReplacedTopics()
     suspicions.judge([ONE], {"t": "B"})
     assert suspicions.judge([replace(ONE, topic_id="B")], {"t": "B"}) == {}

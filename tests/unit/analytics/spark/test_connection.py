@@ -45,7 +45,7 @@ def test_connection(settings: dict[str, str], options: dict[str, str]) -> None:
     assert connection(_AT | settings) == {f"kafka.{name}": value for name, value in expected.items()}
 
 
-def test_a_mechanism_that_spark_cannot_use() -> None:
+def test_mechanism_that_spark_cannot_use() -> None:
     with pytest.raises(UsageError, match="OAUTHBEARER"):
         connection(_AT | {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
 

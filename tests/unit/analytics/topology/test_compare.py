@@ -70,7 +70,7 @@ def test_totals_are_those_of_the_map_and_of_a_namespace_that_changed() -> None:
     assert compare(small(), small()).empty
 
 
-def test_the_terminal_and_the_page_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_and_the_page_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     new = with_delivery(small(), latency_p99_s=0.5, failures=60)
     difference = compare(small(), new)
 

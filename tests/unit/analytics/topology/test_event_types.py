@@ -63,7 +63,7 @@ def asked(topology: Topology, id_: str) -> Impact:
     return impact(topology, vertex(topology, id_))
 
 
-def test_the_document_has_each_type_and_the_channels_that_it_came_to() -> None:
+def test_document_has_each_type_and_the_channels_that_it_came_to() -> None:
     topology = built(shop())
 
     types = {vertex.id: vertex.rate for vertex in topology.vertices if vertex.kind is Kind.EVENT_TYPE}
@@ -109,7 +109,7 @@ def test_types_join_nothing() -> None:
     assert "event-type-order.paid" in backstage(topology)
 
 
-def test_a_type_that_every_filter_excludes_is_found() -> None:
+def test_type_that_every_filter_excludes_is_found() -> None:
     finding = findings(built(shop()))["untaken-type:type:order.Paid"]
 
     assert (finding.severity, finding.objects) == (Severity.INFO, ("type:order.Paid", "broker:test/audit"))
@@ -117,7 +117,7 @@ def test_a_type_that_every_filter_excludes_is_found() -> None:
     assert finding.evidence == ("5 events came to test/audit, where every filter excludes this type.",)
 
 
-def test_a_filter_that_nothing_passed_is_found() -> None:
+def test_filter_that_nothing_passed_is_found() -> None:
     finding = findings(built(shop()))["filter-passed-nothing:trigger:test/vip"]
 
     assert finding.objects == ("trigger:test/vip", "broker:test/main")
@@ -157,7 +157,7 @@ def drift(world: World, namespace: str = "") -> dict[str, Finding]:
 DRIFT = ("undeclared-type", "unseen-type")
 
 
-def test_a_type_that_no_event_type_of_its_channel_declares_is_found() -> None:
+def test_type_that_no_event_type_of_its_channel_declares_is_found() -> None:
     world = shop().declares("main", "order.paid").sent("main", "/web", 2, "order.Paid")
     found = drift(world)
 
@@ -210,12 +210,12 @@ def test_drift_needs_counts_and_is_of_the_namespace() -> None:
     assert not findings(built(world, counted=False))
 
 
-def test_a_type_that_the_job_may_have_cut_is_not_judged() -> None:
+def test_type_that_the_job_may_have_cut_is_not_judged() -> None:
     world = shop().sent("audit", "/web", 1, "x" * 255).sent("audit", "/web", 1, "x" * 256)
     assert {f"untaken-type:type:{'x' * 255}"} == findings(built(world)).keys() - findings(built(shop())).keys()
 
 
-def test_a_channel_without_subscriptions_is_unread_and_nothing_more() -> None:
+def test_channel_without_subscriptions_is_unread_and_nothing_more() -> None:
     topology = built(World().channel("c").sent("c", "/s", 3, "a").sent("c", "/s", 3, "b"))
     assert [finding.rule for finding in topology.findings] == ["unread"]
 
@@ -249,7 +249,7 @@ def test_events_of_a_subscription_go_on_downstream() -> None:
     assert (downstream["subscription:test/all"], downstream["channel:test/alone"]) == ((2, True), (3, None))
 
 
-def test_a_name_is_that_of_a_type_only_if_nothing_else_has_it() -> None:
+def test_name_is_that_of_a_type_only_if_nothing_else_has_it() -> None:
     topology = built(shop().sent("orders", "/s", 1, "orders"))
 
     assert [match.id for match in vertices_named(topology, "orders")] == ["channel:test/orders"]
@@ -286,12 +286,12 @@ def test_of_a_large_map_the_busiest_senders_are_listed(monkeypatch: pytest.Monke
     assert not built(shop(), whole=edges).partial, "this map is in the document as a whole"
 
 
-def test_a_type_that_looks_like_a_destination_is_none() -> None:
+def test_type_that_looks_like_a_destination_is_none() -> None:
     topology = built(World().channel("c").sent("c", "/s", 1, "http://billing:8080/"))
     assert delivered_by(topology) == {}
 
 
-def test_the_page_has_a_table_of_types_in_which_their_text_is_text() -> None:
+def test_page_has_a_table_of_types_in_which_their_text_is_text() -> None:
     page = render(built(shop().sent("main", "/web", 1, HOSTILE)))
 
     assert "no one" in page

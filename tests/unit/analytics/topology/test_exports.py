@@ -46,7 +46,7 @@ def test_mermaid_has_every_vertex_and_nothing_that_could_be_markup() -> None:
     )
 
 
-def test_a_large_mermaid_is_cut_and_says_so() -> None:
+def test_large_mermaid_is_cut_and_says_so() -> None:
     text = mermaid(large(2_000))
     assert text.count("-->") + text.count(".->") == MERMAID_EDGES_MAX
     assert f"%% the {MERMAID_EDGES_MAX} busiest of " in text
@@ -128,7 +128,7 @@ def test_deltas_and_windows_add_up_to_the_same() -> None:
 
 
 @pytest.mark.parametrize("partial", [True, False])
-def test_the_terminal_says_that_it_counts_a_part_of_a_map(partial: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_says_that_it_counts_a_part_of_a_map(partial: bool, capsys: pytest.CaptureFixture[str]) -> None:
     show_topology(replace(small(), partial=partial))
 
     first = capsys.readouterr().out.splitlines()[0]
@@ -147,19 +147,19 @@ SAYS: dict[str, tuple[Callable[[Topology], str], str]] = {
 
 
 @pytest.mark.parametrize(("export", "text"), SAYS.values(), ids=SAYS)
-def test_an_export_of_a_part_of_a_map_says_so(export: Callable[[Topology], str], text: str) -> None:
+def test_export_of_a_part_of_a_map_says_so(export: Callable[[Topology], str], text: str) -> None:
     assert text in export(replace(small(), partial=True))
     assert A_PART not in export(small())
 
 
-def test_a_table_of_a_part_of_a_map_says_so(tmp_path: Path) -> None:
+def test_table_of_a_part_of_a_map_says_so(tmp_path: Path) -> None:
     for partial in (True, False):
         write_parquet(replace(small(), partial=partial), "edges", tmp_path / "edges")
         assert (pq.read_schema(tmp_path / "edges").metadata or {}) == ({b"partial": A_PART.encode()} if partial else {})
 
 
 @pytest.mark.parametrize("shape", Shape)
-def test_the_terminal_says_of_a_part_of_a_map_what_its_format_may_not(
+def test_terminal_says_of_a_part_of_a_map_what_its_format_may_not(
     shape: Shape, capsys: pytest.CaptureFixture[str]
 ) -> None:
     query = TopologyQuery({"bootstrap.servers": "k:9092"}, "i", 1.0, 0.0, 1.0)

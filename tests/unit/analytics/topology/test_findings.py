@@ -52,7 +52,7 @@ def test_without_counts_no_finding_needs_them() -> None:
     assert all(edge.rate is None and edge.events is None for edge in built(faulty().inputs(False)).edges)
 
 
-def test_a_loop_has_its_path_and_its_edges() -> None:
+def test_loop_has_its_path_and_its_edges() -> None:
     loop = found(faulty())["reply-loop:channel:test/ping"]
 
     assert loop.severity is Severity.CRITICAL
@@ -115,12 +115,12 @@ def test_many_triggers_of_a_broker_are_named_in_part() -> None:
     assert (len(chain.objects), chain.evidence[0]) == (41, "60 triggers; replies go back into the broker.")
 
 
-def test_a_broker_that_nothing_is_sent_to_is_found_although_its_own_replies_lead_to_it() -> None:
+def test_broker_that_nothing_is_sent_to_is_found_although_its_own_replies_lead_to_it() -> None:
     world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", kind="Trigger")
     assert {finding.rule for finding in built(world.inputs()).findings} == {"reply-chain", "unsent"}
 
 
-def test_a_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> None:
+def test_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> None:
     world = World().channel("main").subscription("all", "main", "http://x")
     world.channel("main", kind="Broker").subscription("all", "main", "http://y", kind="Trigger")
     dlqs = [vertex for vertex in built(world.inputs()).vertices if vertex.kind is Kind.DLQ]
@@ -129,7 +129,7 @@ def test_a_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> No
     assert len({dlq.detail["topic"] for dlq in dlqs}) == 2
 
 
-def test_a_filter_makes_a_loop_less_certain() -> None:
+def test_filter_makes_a_loop_less_certain() -> None:
     """A Trigger that delivers to its own broker."""
     for filter_, severity in ((ALL_EVENTS, Severity.CRITICAL), (_TYPE_A, Severity.INFO)):
         world = World().channel("main", kind="Broker")
@@ -138,7 +138,7 @@ def test_a_filter_makes_a_loop_less_certain() -> None:
         assert (loop.id, loop.severity) == ("self-reply:broker:test/main", severity)
 
 
-def test_a_loop_that_has_come_to_its_end_is_certain() -> None:
+def test_loop_that_has_come_to_its_end_is_certain() -> None:
     """By a broker's longer path, too."""
     error = f"508: more than 64 replies and deliveries led to this event: {RETURNS}"
     world = World().channel("main", kind="Broker")
@@ -149,7 +149,7 @@ def test_a_loop_that_has_come_to_its_end_is_certain() -> None:
     assert loop.evidence[0] == f"test/all: {error}."
 
 
-def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
+def test_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
     world = World().channel("orders").channel("orders", kind="Broker")
     world.subscription("bill", "orders", "http://bill").subscription(
         "bill", "broker:orders", "http://x", kind="Trigger"
@@ -166,7 +166,7 @@ def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
     assert events["trigger:test/bill", "uri:http://x"] == 60
 
 
-def test_a_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
+def test_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
     world = World().channel("a").channel("b").channel("c")
     world.subscription("aa", "a", "a").subscription("ab", "a", "http://x", "b").subscription("ba", "b", "a")
     world.subscription("bc", "b", "c").subscription("cb", "c", "http://y", reply="b")
@@ -184,13 +184,13 @@ def test_dead_letters_go_round_only_when_they_come_back() -> None:
     assert found(world, counted=False).keys() == {"dead-letter-loop:channel:test/work"}
 
 
-def test_a_subscriber_of_two_channels_that_do_not_meet_is_fine() -> None:
+def test_subscriber_of_two_channels_that_do_not_meet_is_fine() -> None:
     world = World().channel("a").channel("b")
     world.subscription("one", "a", "http://log").subscription("two", "b", "http://log")
     assert not found(world, counted=False)
 
 
-def test_the_same_event_by_two_ways_from_a_channel_further_up() -> None:
+def test_same_event_by_two_ways_from_a_channel_further_up() -> None:
     """top -> left, top -> right, and one subscriber at both."""
     world = World().channel("top").channel("left").channel("right")
     world.subscription("l", "top", "left").subscription("r", "top", "right")
@@ -221,13 +221,13 @@ def test_no_worker_is_one_finding() -> None:
     assert "not-ready" not in rules
 
 
-def test_a_subscription_of_a_deleted_channel() -> None:
+def test_subscription_of_a_deleted_channel() -> None:
     assert found(World().channel("a").subscription("s", "nowhere/b", "http://x")).keys() >= {
         "lost-channel:subscription:test/s"
     }
 
 
-def test_a_namespace_with_what_it_is_joined_to() -> None:
+def test_namespace_with_what_it_is_joined_to() -> None:
     world = World().channel("shop/orders").channel("bank/bills").channel("bank/inner")
     world.subscription("shop/pay", "shop/orders", "http://pay", reply="bank/bills")
     world.subscription("bank/settle", "bank/bills", "http://settle", reply="shop/orders")
@@ -354,7 +354,7 @@ def test_what_there_is_one_of_is_reported_where_there_could_be_more(
     assert alone(brokers, workers, replicas, partitions).keys() == rules
 
 
-def test_a_single_copy_names_the_channels_and_the_remedy() -> None:
+def test_single_copy_names_the_channels_and_the_remedy() -> None:
     finding = alone(3, 2, 1)["one-replica"]
 
     assert finding.severity is Severity.WARNING
@@ -372,7 +372,7 @@ def test_channels_of_other_namespaces_are_not_reported() -> None:
     assert all(id_.startswith("channel:test/") for id_ in objects)
 
 
-def test_the_document_has_totals_that_survive_the_file() -> None:
+def test_document_has_totals_that_survive_the_file() -> None:
     topology = built(faulty().inputs())
 
     assert topology.totals[0].namespace == ""

@@ -98,7 +98,7 @@ def graphml_schema() -> xmlschema.XMLSchema10:
     return xmlschema.XMLSchema10(SCHEMAS / "graphml.xsd", allow="local")
 
 
-def test_the_schemas_are_those_of_their_projects() -> None:
+def test_schemas_are_those_of_their_projects() -> None:
     lock = json.loads((SCHEMAS / "lock.json").read_text("utf-8"))
     files = {path.name for path in SCHEMAS.iterdir()} - {"lock.json"}
     assert {name: hashlib.sha256((SCHEMAS / name).read_bytes()).hexdigest() for name in files} == {

@@ -42,11 +42,11 @@ def test_impact_has_everything_in_both_directions_with_hops_and_figures() -> Non
     assert [row.hops for row in answer.downstream] == sorted(row.hops for row in answer.downstream)
 
 
-def test_a_vertex_alone_has_no_impact() -> None:
+def test_vertex_alone_has_no_impact() -> None:
     assert rows(small(), "channel:attic/forgotten") == ({}, {})
 
 
-def test_a_path_sums_deliveries_and_replies_and_names_the_slowest() -> None:
+def test_path_sums_deliveries_and_replies_and_names_the_slowest() -> None:
     answer = paths(topologies.shop(), "source:/web/checkout", "channel:shipping/parcels")
 
     (path,) = answer.paths
@@ -57,7 +57,7 @@ def test_a_path_sums_deliveries_and_replies_and_names_the_slowest() -> None:
     assert [step.latency_p99_s for step in path.steps] == [None, None, 0.118, None, 0.118]
 
 
-def test_a_dead_letter_makes_the_latency_unknown() -> None:
+def test_dead_letter_makes_the_latency_unknown() -> None:
     (path,) = paths(small(), SHOP, "uri:http://graveyard.shop/dead").paths
     assert (path.latency_p50_s, path.latency_p99_s, path.slowest) == (None, None, None)
 
@@ -99,7 +99,7 @@ def test_paths_are_those_of_brute_force_the_shortest_first(pairs: set[tuple[int,
     )
 
 
-def test_the_number_of_paths_and_the_search_are_bounded() -> None:
+def test_number_of_paths_and_the_search_are_bounded() -> None:
     """Layers of ten that are all joined: 10^30 paths."""
     names = [[f"channel:n/{layer}-{number}" for number in range(10)] for layer in range(30)]
     pairs = [(a, b) for layer, following in pairwise(names) for a in layer for b in following]
@@ -123,7 +123,7 @@ def test_brokers_triggers_and_their_dlq_topics_have_names_too() -> None:
         assert [vertex.id for vertex in vertices_named(topology, wish)] == [ids[Kind.DLQ]], wish
 
 
-def test_a_path_too_long_for_the_search_is_found_all_the_same() -> None:
+def test_path_too_long_for_the_search_is_found_all_the_same() -> None:
     names = [f"channel:n/{number}" for number in range(3_000)]
     edges = tuple(Edge(edge_id(Flow.DELIVERS, a, b), a, b, Flow.DELIVERS) for a, b in pairwise([*names, names[0]]))
     topology = Topology(0.0, "i", "", Window(), Tier.NONE, "local", (), (), edges)
@@ -151,5 +151,5 @@ def test_a_path_too_long_for_the_search_is_found_all_the_same() -> None:
         ("", []),
     ],
 )
-def test_a_vertex_has_several_names(wish: str, ids: list[str]) -> None:
+def test_vertex_has_several_names(wish: str, ids: list[str]) -> None:
     assert [vertex.id for vertex in vertices_named(small(), wish)] == ids

@@ -64,7 +64,7 @@ def large(channels: int) -> Inputs:
     return world.inputs()
 
 
-def test_a_part_does_not_grow_with_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_does_not_grow_with_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a map of twice the size, as much is shown; the sentence says how much that is."""
     monkeypatch.setattr(selection, "BUSIEST_MAX", 5)
     monkeypatch.setattr(selection, "ARRIVALS_MAX", 5)

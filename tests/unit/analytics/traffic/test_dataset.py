@@ -121,7 +121,7 @@ def test_only_the_days_of_the_span_are_opened(tmp_path: Path) -> None:
     assert [w.start for w in read_windows(tmp_path, since=HOUR)] == [HOUR, HOUR + DAY_S]
 
 
-def test_the_newest_commit_counts_and_the_rest_is_deleted(tmp_path: Path) -> None:
+def test_newest_commit_counts_and_the_rest_is_deleted(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path)
     write_tables(tmp_path, [sample(events=5), sample(HOUR - 5 * DAY_S)])
     second = write_tables(tmp_path, [sample(events=7)], 2, offsets={"t": {0: 9}}, owners={"t": ("ns", "a")})
@@ -141,7 +141,7 @@ def test_the_newest_commit_counts_and_the_rest_is_deleted(tmp_path: Path) -> Non
         dataset.write(second)
 
 
-def test_the_age_of_a_day_says_how_fine_it_is() -> None:
+def test_age_of_a_day_says_how_fine_it_is() -> None:
     ages = Ages.at(HOUR)
     days = {"2026-09-21": 60, "2026-09-18": 60, "2026-09-17": 3600, "2026-07-24": 3600, "2026-07-22": DAY_S}
     assert {day: ages.resolution(day) for day in [*days, "2025-01-01"]} == {**days, "2025-01-01": 0}
@@ -234,7 +234,7 @@ def test_no_run_adds_to_the_count_of_a_time_range(tmp_path: Path) -> None:
             Dataset(tmp_path / folder).check("penstock", "cluster", is_span)
 
 
-def test_a_folder_elsewhere_is_a_uri(tmp_path: Path) -> None:
+def test_folder_elsewhere_is_a_uri(tmp_path: Path) -> None:
     local, file = Dataset("traffic"), Dataset(tmp_path.as_uri())
     assert (local.is_local, local.root, local.uri) == (True, str(Path("traffic").absolute()), local.uri)
     assert (file.is_local, file.root, file.uri) == (True, str(tmp_path), tmp_path.as_uri())
@@ -245,7 +245,7 @@ def test_a_folder_elsewhere_is_a_uri(tmp_path: Path) -> None:
         Dataset("nfs://host/x")
 
 
-def test_a_broken_file_is_named(tmp_path: Path) -> None:
+def test_broken_file_is_named(tmp_path: Path) -> None:
     write_tables(tmp_path, [sample()])
     Path(window_files(tmp_path)[0]).write_bytes(b"PAR1 no")
     with pytest.raises(PenstockError, match=r"cannot be read.*--reset"):
@@ -267,7 +267,7 @@ def test_one_job_at_a_time(tmp_path: Path) -> None:
     assert list((tmp_path / "t").iterdir()) == [], "no lock stays behind"
 
 
-def test_a_lock_file_that_its_holder_has_removed_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_file_that_its_holder_has_removed_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job before ends between the open and the lock of this one."""
     lock, really = tmp_path / "t" / ".lock", fcntl.flock
     calls: list[int] = []
@@ -315,7 +315,7 @@ def came(stored: Mapping[Place, int], accepted: Mapping[Place, int]) -> pa.Table
     events=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 6), st.sampled_from([0, 0, 1])), max_size=20),
     early=st.booleans(),
 )
-def test_an_event_counts_once_wherever_it_was_accepted(events: list[tuple[str, int, int]], early: bool) -> None:
+def test_event_counts_once_wherever_it_was_accepted(events: list[tuple[str, int, int]], early: bool) -> None:
     """Each is stored in one minute and accepted in the same one, or the next. Or a lone one, the minute before."""
     stored = Counter((channel, HOUR + 60 * minute) for channel, minute, _ in events)
     accepted = Counter((channel, HOUR + 60 * (minute + late)) for channel, minute, late in events)
@@ -336,7 +336,7 @@ def test_what_is_stored_no_more_counts_as_it_was_accepted() -> None:
     assert [(window.start, window.counts.events) for window in found] == [(HOUR, 5), (HOUR + 60, 5), (HOUR + 120, 1)]
 
 
-def test_an_event_at_midnight_is_counted_once(tmp_path: Path) -> None:
+def test_event_at_midnight_is_counted_once(tmp_path: Path) -> None:
     midnight = HOUR // DAY_S * DAY_S
     accepted = Window(midnight, 60, "accepted", "ns", "a", counts=Counts(1))
     write_tables(tmp_path, [sample(midnight - 60), accepted, sample(midnight + 3600)])

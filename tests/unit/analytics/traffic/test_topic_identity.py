@@ -43,7 +43,7 @@ def test_only_two_known_ids_show_a_change() -> None:
     assert changed({"a": "1", "b": "1", "c": "1", "e": "1"}, now) == ["a"]
 
 
-def test_the_next_batch_is_a_share_of_what_is_not_read() -> None:
+def test_next_batch_is_a_share_of_what_is_not_read() -> None:
     now = {"a": TopicNow("1", {0: (5, 105), 1: (0, 0)}), "b": TopicNow("1", {0: (0, 900), 2: (0, 10)})}
     done = {"a": {0: 2}, "b": {0: 0, 1: 7}, "c": {0: 3}}
 
@@ -54,7 +54,7 @@ def test_the_next_batch_is_a_share_of_what_is_not_read() -> None:
     assert to_read(now, positions(done, to_read(now, done, 2000)), 100) == {}
 
 
-def test_a_run_that_ends_reads_what_was_there_when_it_began() -> None:
+def test_run_that_ends_reads_what_was_there_when_it_began() -> None:
     first = {"a": TopicNow("1", {0: (5, 105)}), "gone": TopicNow("1", {0: (0, 9)})}
     now = {"a": TopicNow("1", {0: (7, 205), 1: (0, 10)}), "new": TopicNow("1", {0: (0, 9)})}
 

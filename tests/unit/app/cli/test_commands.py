@@ -22,7 +22,7 @@ def _as_listed(command: Any) -> tuple[object, ...]:
     return command.name, command.help.partition("\n\n")[0].replace("\n", " "), command.hidden, command.deprecated
 
 
-def test_a_listed_command_has_the_name_and_the_summary_of_the_real_one() -> None:
+def test_listed_command_has_the_name_and_the_summary_of_the_real_one() -> None:
     listed = {name: (command.name, command.help, command.hidden, command.deprecated) for name, command in _LISTED}
     assert listed == {name: _as_listed(command.load()) for name, command in _LISTED}
     assert [name for name, command in _LISTED if command.name != name] == []

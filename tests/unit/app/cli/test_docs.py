@@ -27,7 +27,7 @@ _PAGES = {
         (["dead", "memory"], None),
     ],
 )
-def test_a_page_with_the_words_in_its_title_comes_first(words: list[str], first: str | None) -> None:
+def test_page_with_the_words_in_its_title_comes_first(words: list[str], first: str | None) -> None:
     assert next(iter(ranked(_PAGES, words)), None) == first
 
 
@@ -42,7 +42,7 @@ def test_a_page_with_the_words_in_its_title_comes_first(words: list[str], first:
         (["dev"], "# Command line"),
     ],
 )
-def test_the_real_pages_are_found(words: list[str], title: str) -> None:
+def test_real_pages_are_found(words: list[str], title: str) -> None:
     assert title in CliRunner().invoke(cli, ["docs", *words]).output.splitlines()
 
 

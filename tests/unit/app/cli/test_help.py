@@ -49,7 +49,7 @@ def test_every_help_has_examples_and_shows_a_flag_without_a_value() -> None:
     assert [name for name, page in pages.items() if "bool" in page] == []
 
 
-def test_the_reference_names_every_command() -> None:
+def test_reference_names_every_command() -> None:
     page = (_REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
     missing = [command for command in _commands() if f"{' '.join(command)}" not in page]
     assert not missing

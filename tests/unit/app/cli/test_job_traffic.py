@@ -22,7 +22,7 @@ from knative.traffic.counts import Counts
 from tests.support.traffic_tables import write_former, write_tables
 
 
-def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_continues(tmp_path: Path) -> None:
+def test_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_continues(tmp_path: Path) -> None:
     folder = tmp_path / "traffic"
     write_tables(folder, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))])
     plan = Plan(TrafficPlan({}, {}, "", folder, lambda *_: {}, since_s=1.0), ())
@@ -40,7 +40,7 @@ def test_a_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_contin
     assert list(former.rglob("*.parquet"))
 
 
-def test_a_job_does_not_continue_with_the_count_of_a_time_range(tmp_path: Path) -> None:
+def test_job_does_not_continue_with_the_count_of_a_time_range(tmp_path: Path) -> None:
     write_tables(tmp_path, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))], is_span=True)
     plan = Plan(TrafficPlan({}, {}, "", tmp_path, lambda *_: {}, cluster="cluster"), ())
     with pytest.raises(UsageError, match="count of a time range"):
@@ -48,7 +48,7 @@ def test_a_job_does_not_continue_with_the_count_of_a_time_range(tmp_path: Path) 
     assert len(read_windows(tmp_path)) == 1
 
 
-def test_an_interval_needs_a_run_that_follows() -> None:
+def test_interval_needs_a_run_that_follows() -> None:
     done = CliRunner().invoke(cli, ["job", "traffic", "--interval", "30"])
 
     assert isinstance(done.exception, UsageError)

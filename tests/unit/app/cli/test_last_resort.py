@@ -45,7 +45,7 @@ def _caused(cause: BaseException) -> Exception:
     ],
     ids=str,
 )
-def test_the_sentence_and_the_code(problem: Exception, code: int, says: str) -> None:
+def test_sentence_and_the_code(problem: Exception, code: int, says: str) -> None:
     error = explained(problem, ["dlq", "list", "--reason", "secret"])
     assert (error.exit_code, says in str(error)) == (code, True), str(error)
     assert "secret" not in str(error)

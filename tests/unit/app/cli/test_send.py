@@ -21,16 +21,16 @@ from knative.errors import UsageError
         (["a/one"], ["a/x"], "a channel a/x: a/x is a broker. Write --broker a/x."),
     ],
 )
-def test_an_unknown_channel(channels: list[str], brokers: list[str], says: str) -> None:
+def test_unknown_channel(channels: list[str], brokers: list[str], says: str) -> None:
     assert says in str(unknown_channel("a/x", "h:1", {"channel": channels, "broker": brokers}))
 
 
-def test_an_unknown_broker_that_is_a_channel() -> None:
+def test_unknown_broker_that_is_a_channel() -> None:
     error = unknown_channel("a/x", "h:1", {"channel": ["a/x"], "broker": []}, "broker")
     assert str(error) == "h:1 does not serve a broker a/x: a/x is a channel. Write --channel a/x."
 
 
-def test_an_unknown_channel_without_kafka() -> None:
+def test_unknown_channel_without_kafka() -> None:
     assert "`penstock status` lists the channels." in str(unknown_channel("a/x", "h:1", None))
 
 

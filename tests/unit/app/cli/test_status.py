@@ -43,7 +43,7 @@ def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float,
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(1, ["worker w"]), (60, [])])
-def test_a_worker_that_does_not_use_what_has_changed_is_named(age_s: float, expected: list[str]) -> None:
+def test_worker_that_does_not_use_what_has_changed_is_named(age_s: float, expected: list[str]) -> None:
     """What is served is ready all the same."""
     worker = WorkerStatus("w", 1000.0, "all", unused="the password is wrong")
     shown = rows(_contract((worker,)), 1000.0 + age_s)["problems"]
@@ -90,14 +90,14 @@ def test_status_shows_rejected_objects_that_are_not_served() -> None:
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
-def test_a_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
+def test_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
     """Its subscriptions are served all the same."""
     shown = rows(_reported(_remark("KafkaChannel", "ch", ready, "HostTaken")), 1001.0)
     assert [(row["ready"], row["reason"]) for row in shown["channels"]] == [(ready, "HostTaken")]
     assert [row["ready"] for row in shown["subscriptions"]] == ["True"]
 
 
-def test_a_rejected_part_of_a_ready_channel_is_a_note() -> None:
+def test_rejected_part_of_a_ready_channel_is_a_note() -> None:
     problem = _remark("KafkaChannel", "ch", "True", "TopicDiffers")
     (row,) = rows(_reported(problem), 1001.0)["channels"]
     assert (row["ready"], row["reason"], row["message"]) == ("True", "TopicDiffers", "about ch; mend it")
@@ -175,17 +175,17 @@ def test_brokers_and_triggers_have_tables_of_their_own() -> None:
         ("subscription/ns/sub", {"subscriptions"}),
     ],
 )
-def test_a_kind_chooses_between_two_of_the_same_name(wish: str, tables: set[str]) -> None:
+def test_kind_chooses_between_two_of_the_same_name(wish: str, tables: set[str]) -> None:
     shown = chosen(rows(_with_broker(), 1000.0), [wish])
     assert {table for table, found in shown.items() if found} == tables
 
 
-def test_an_unknown_name_lists_all_that_are_known() -> None:
+def test_unknown_name_lists_all_that_are_known() -> None:
     with pytest.raises(PenstockError, match="There is no resource ns/x; known: ns/ch, ns/sub"):
         chosen(rows(_with_broker(), 1000.0), ["ns/x"])
 
 
-def test_a_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
+def test_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
     contract = _with_broker()
     assert choose_channel(contract, "Broker/ns/ch").uid == "b"
     assert choose_channel(contract, "channel/ns/ch").uid == "c"
@@ -193,7 +193,7 @@ def test_a_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
         choose_channel(contract, "ns/ch")
 
 
-def test_a_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
+def test_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
     contract = _with_broker()
     assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "ns/sub")] == ["s"]
     assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "trigger/ns/sub")] == [

@@ -32,7 +32,7 @@ _RECORD = StoredRecord(
     "wish",
     ["type=a=b", "source=/shop?x=1", "subject=John Smith", "time=2026-11-21T12:00:00Z", "data-x=1", "id=-1", "id="],
 )
-def test_a_plain_value_is_compared_as_text(wish: str) -> None:
+def test_plain_value_is_compared_as_text(wish: str) -> None:
     name, _, value = wish.partition("=")
     assert read_filters([wish]) == EventFilter({name: value})
 
@@ -54,11 +54,11 @@ def test_a_plain_value_is_compared_as_text(wish: str) -> None:
         (("EXISTS region OR int(a) = 7",), True),
     ],
 )
-def test_an_event_passes_all_of_them(wishes: tuple[str, ...], passes: bool) -> None:
+def test_event_passes_all_of_them(wishes: tuple[str, ...], passes: bool) -> None:
     assert read_filters(wishes).passes(_RECORD) is passes
 
 
-def test_a_record_that_is_not_an_event_passes_no_expression() -> None:
+def test_record_that_is_not_an_event_passes_no_expression() -> None:
     broken = StoredRecord("t", 0, 1, 0, None, (("ce_id", None),), b"")
     assert not read_filters(["NOT EXISTS region"]).passes(broken)
 
@@ -74,7 +74,7 @@ def test_a_record_that_is_not_an_event_passes_no_expression() -> None:
         (["a-1 > 2"], "write a space after the sign, as in `1 - 1`. Correct it where the caret is:\n  a-1 > 2\n   ^"),
     ],
 )
-def test_an_error_shows_the_place(wishes: list[str], says: str) -> None:
+def test_error_shows_the_place(wishes: list[str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_filters(wishes)
     assert says in str(caught.value)

@@ -21,7 +21,7 @@ def token(file: Path, name: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("before", [None, "", "[]", "[]\n", "# of the shop\n"], ids=repr)
-def test_an_entry_is_added_to_a_file_without_one(before: str | None, tmp_path: Path) -> None:
+def test_entry_is_added_to_a_file_without_one(before: str | None, tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     if before is not None:
         file.write_text(before)
@@ -40,7 +40,7 @@ def test_an_entry_is_added_to_a_file_without_one(before: str | None, tmp_path: P
         (b"- name: 2024-02-30\n", "not valid; put texts in quotes"),
     ],
 )
-def test_a_file_that_cannot_have_it_stays_as_it_is(before: bytes, says: str, tmp_path: Path) -> None:
+def test_file_that_cannot_have_it_stays_as_it_is(before: bytes, says: str, tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     file.write_bytes(before)
     code, problem = token(file, "till")
@@ -49,7 +49,7 @@ def test_a_file_that_cannot_have_it_stays_as_it_is(before: bytes, says: str, tmp
     assert file.read_bytes() == before
 
 
-def test_a_token_of_the_console_opens_the_console_and_no_channel(tmp_path: Path) -> None:
+def test_token_of_the_console_opens_the_console_and_no_channel(tmp_path: Path) -> None:
     file = tmp_path / "people.yaml"
     done = CliRunner().invoke(cli, ["token", "anna", "--console", "--file", str(file)])
     assert done.exit_code == 0, done.output
@@ -69,13 +69,13 @@ def test_a_token_of_the_console_opens_the_console_and_no_channel(tmp_path: Path)
         (["anna", "--console", "--channel", "default/orders"], "for the console or for senders"),
     ],
 )
-def test_a_token_is_for_one_of_both(arguments: list[str], says: str) -> None:
+def test_token_is_for_one_of_both(arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(cli, ["token", *arguments])
     assert done.exit_code != 0
     assert says in str(done.exception)
 
 
-def test_a_file_of_senders_is_none_of_the_console(tmp_path: Path) -> None:
+def test_file_of_senders_is_none_of_the_console(tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     token(file, "shop")
     with pytest.raises(UsageError, match="token 1: channels is not a known key; use name, sha256"):

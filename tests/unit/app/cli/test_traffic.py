@@ -40,7 +40,7 @@ def lines(now: int) -> list[Line]:
     return [Line("ns", "ch", "", {start: Window(counts=Counts(60))}), Line("ns", "ch", "sub", settled)]
 
 
-def test_the_sum_of_the_windows() -> None:
+def test_sum_of_the_windows() -> None:
     channel, sub = rows(lines(int(time.time())), 10, 6, each=False)
 
     assert (channel["kind"], channel["name"], channel["accepted"]) == ("KafkaChannel", "ns/ch", 60)
@@ -51,7 +51,7 @@ def test_the_sum_of_the_windows() -> None:
     assert (sub["p50"], sub["p99"]) == ("8.83 s", "8.83 s")
 
 
-def test_a_range_is_read_from_the_tables(tmp_path: Path) -> None:
+def test_range_is_read_from_the_tables(tmp_path: Path) -> None:
     """In minutes, or in hours if it is long; what came in counts once, and each subscription by itself."""
     now = int(time.time()) // 3600 * 3600
     write_tables(
@@ -81,7 +81,7 @@ def test_a_range_is_read_from_the_tables(tmp_path: Path) -> None:
     ("size", "since_s", "until_s", "says"),
     [(86_400, 7200, 9000, True), (3600, 900, 1800, True), (3600, 0, 3600, False), (3600, 900, 30_000, False)],
 )
-def test_a_range_that_is_in_longer_windows_says_so(
+def test_range_that_is_in_longer_windows_says_so(
     size: int, since_s: int, until_s: int, says: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     day = int(time.time()) // 86_400 * 86_400 - 90 * 86_400
@@ -95,7 +95,7 @@ def test_a_range_that_is_in_longer_windows_says_so(
     assert ("have longer windows for this time" in capsys.readouterr().err) is says
 
 
-def test_a_rate_is_of_the_time_that_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_is_of_the_time_that_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 1_790_000_000 // 3600 * 3600
     write_tables(tmp_path, [TableWindow(hour, 60, "stored", "ns", "ch", counts=Counts(1200))])
     monkeypatch.setattr(time, "time", lambda: hour + 600.0)
@@ -136,7 +136,7 @@ def test_nothing_delivered_has_no_latency() -> None:
         (["--channel", "ns/none"], "There is no channel or broker ns/none; known: ns/both"),
     ],
 )
-def test_a_wrong_question_is_a_usage_error(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_question_is_a_usage_error(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "read_contract", lambda *_: Contract(BOTH, (), ()))
     done = CliRunner().invoke(cli, ["traffic", *arguments])
 
@@ -148,7 +148,7 @@ def test_a_wrong_question_is_a_usage_error(arguments: list[str], says: str, monk
     ("wish", "uid"),
     [("KafkaChannel/ns/both", "c"), ("channel/ns/both", "c"), ("broker/ns/both", "b"), ("ns/broker:both", "b")],
 )
-def test_a_channel_is_chosen_as_in_other_commands(wish: str, uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_channel_is_chosen_as_in_other_commands(wish: str, uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Channel] = []
 
     def read_lines(*arguments: Any) -> list[Line]:

@@ -14,7 +14,7 @@ from app.settings.load import load_settings
 from knative.errors import UsageError
 
 
-def test_the_command_named_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_named_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / ".venv" / "bin" / "penstock"
     own.parent.mkdir(parents=True)
     own.write_text("#!/bin/sh\n")

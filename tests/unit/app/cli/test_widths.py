@@ -21,8 +21,6 @@ _CHANNEL, _SUBSCRIBER = "default/quickstart", "http://127.0.0.1:65535/picky"
     ],
     ids=["channels", "subscriptions"],
 )
-def test_the_tables_of_the_example(
-    capsys: pytest.CaptureFixture[str], listing: Listing, row: dict[str, object]
-) -> None:
+def test_tables_of_the_example(capsys: pytest.CaptureFixture[str], listing: Listing, row: dict[str, object]) -> None:
     listing.show([{**row, "ready": "Unknown"}], View.TABLE)
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

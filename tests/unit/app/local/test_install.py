@@ -26,7 +26,7 @@ def test_large_packages_and_the_sum_are_printed() -> None:
     assert list(words(["Requirement already satisfied: pip"])) == []
 
 
-def test_a_full_disk_is_one_sentence() -> None:
+def test_full_disk_is_one_sentence() -> None:
     pip = ["Installing collected packages: numpy\n", "ERROR: [Errno 28] No space left on device\n", "\n"]
     assert why(pip, Path("/d/.venv")) == "The disk is full: /d/.venv. Free some space, and run the same command again."
     assert why(["ERROR: no matching distribution\n"], Path("/d/.venv")) == "ERROR: no matching distribution\n"

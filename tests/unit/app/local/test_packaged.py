@@ -17,7 +17,7 @@ def test_examples_are_those_of_the_repository() -> None:
     assert packaged.is_repository()
 
 
-def test_a_wheel_has_its_own_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheel_has_its_own_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app" / "examples" / "quickstart").mkdir(parents=True)
     monkeypatch.setattr(packaged, "_EXAMPLES", (tmp_path / "app" / "examples", tmp_path / "examples"))
     assert packaged.example("quickstart") == tmp_path / "app" / "examples" / "quickstart"

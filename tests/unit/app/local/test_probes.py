@@ -64,15 +64,15 @@ _READY = {"status": "ready", "contract": True, "producer": True, "draining": Fal
         ({"contract": False, "problem": "a newer one"}, "the worker cannot read its resources in Kafka: a newer one"),
     ],
 )
-def test_a_wait_for_the_worker_is_a_sentence(fields: dict[str, object], says: str) -> None:
+def test_wait_for_the_worker_is_a_sentence(fields: dict[str, object], says: str) -> None:
     assert of_readyz(503, json.dumps({**_READY, **fields, "status": "not ready"})) == says
 
 
-def test_a_worker_that_answers_something_else() -> None:
+def test_worker_that_answers_something_else() -> None:
     assert of_readyz(500, "<html>") == "the worker is not ready (500)"
 
 
-def test_a_wait_for_subscriptions_names_them(tmp_path: Path) -> None:
+def test_wait_for_subscriptions_names_them(tmp_path: Path) -> None:
     (tmp_path / "Trigger").mkdir()
     (tmp_path / "Trigger" / "other.json").write_text("{")
     (tmp_path / "Trigger" / "default.good.json").write_text(

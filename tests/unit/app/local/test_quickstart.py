@@ -45,14 +45,14 @@ def test_without_a_port_the_example_itself_is_served(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_installed_example_is_copied_before_it_is_served(tmp_path: Path) -> None:
+def test_installed_example_is_copied_before_it_is_served(tmp_path: Path) -> None:
     folder, said = resources_of_up(QUICKSTART, tmp_path, 0, in_place=False)
     assert folder == tmp_path / "quickstart"
     assert files(folder) == files(QUICKSTART)
     assert said == [f"Using the resources in {folder}."]
 
 
-def test_an_unedited_copy_follows_the_port(copy: Path) -> None:
+def test_unedited_copy_follows_the_port(copy: Path) -> None:
     assert ports(copy) == {"29001"}
     for port, expected in ((29_002, "29002"), (8090, "8090"), (29_003, "29003"), (0, "8090")):
         assert resources_of_up(QUICKSTART, copy.parent, port)[0] == copy, "from then on, whatever the port"
@@ -82,7 +82,7 @@ def test_only_the_edited_file_is_left_behind(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b"\xff"])
-def test_a_record_that_cannot_be_read_overwrites_nothing(copy: Path, record: bytes) -> None:
+def test_record_that_cannot_be_read_overwrites_nothing(copy: Path, record: bytes) -> None:
     (copy / ".written.json").write_bytes(record)
     (copy / "channel.yaml").write_text(_MINE)
     resources_of_up(QUICKSTART, copy.parent, 29_005)
@@ -104,7 +104,7 @@ def test_files_that_the_example_gained_come_along(tmp_path: Path) -> None:
     assert (tmp_path / "copy" / "team" / "MINE.YML").exists(), "nothing is removed"
 
 
-def test_a_home_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_home_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PenstockError, match=r"cannot be written to .*--home DIR"):
         resources_of_up(QUICKSTART, tmp_path / "file" / "home", 29_001)
@@ -114,7 +114,7 @@ _contents = st.dictionaries(st.sampled_from("abc"), st.sampled_from([b"", b"x", 
 
 
 @given(st.lists(st.tuples(_contents, st.dictionaries(st.sampled_from("abc"), st.none() | st.binary(max_size=1)))))
-def test_an_edit_is_never_overwritten(rounds: list[tuple[dict[str, bytes], dict[str, bytes | None]]]) -> None:
+def test_edit_is_never_overwritten(rounds: list[tuple[dict[str, bytes], dict[str, bytes | None]]]) -> None:
     """A start, then what the user does to the files, then the next start ..."""
     there: dict[str, bytes] = {}
     record: dict[str, str] = {}
@@ -144,7 +144,7 @@ _REPOSITORY = Path(__file__).parents[4]
 _QUICKSTART = _REPOSITORY / "examples" / "quickstart"
 
 
-def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
+def test_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
     resources = resources_in(_QUICKSTART)
     assert subscriptions_by_channel(resources) == {"default/quickstart": 2}
     channel = next(resource for resource in resources if isinstance(resource, KafkaChannel))

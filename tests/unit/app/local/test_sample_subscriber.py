@@ -13,7 +13,7 @@ def test_every_tenth_event_is_rejected_at_each_attempt() -> None:
     assert not refusals.refuses("/s", "19")
 
 
-def test_the_sample_subscriber_prints_one_safe_line() -> None:
+def test_sample_subscriber_prints_one_safe_line() -> None:
     attributes = attributes_of(
         {"Ce-Id": "a%20b", "ce-type": "t", "CE-Source": "/s", "Content-Type": "x/y", "Host": "h"}
     )

@@ -74,15 +74,15 @@ def full_page() -> str:
     return generate_latest(metrics.registry).decode()
 
 
-def test_the_whole_page_keeps_the_rules() -> None:
+def test_whole_page_keeps_the_rules() -> None:
     assert problems(full_page(), EXEMPT, LABELS) == []
 
 
-def test_an_empty_page_keeps_them_too() -> None:
+def test_empty_page_keeps_them_too() -> None:
     assert problems(generate_latest(Metrics().registry).decode(), EXEMPT, LABELS) == []
 
 
-def test_the_reference_lists_every_metric_with_its_type_and_labels_and_no_other() -> None:
+def test_reference_lists_every_metric_with_its_type_and_labels_and_no_other() -> None:
     rows = re.findall(r"^\| `((?:penstock|eventing)_\w+)` \| (\w+) \|([^|]*)\|", REFERENCE.read_text(), re.MULTILINE)
     reported = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     page = full_page()
@@ -124,7 +124,7 @@ def _page(name: str, kind: str = "gauge", text: str = "It is.", sample: str = ""
         (_page("lag", sample='lag{topic="http://x/"} 1'), "unbounded"),
     ],
 )
-def test_the_rules(page: str, complaint: str) -> None:
+def test_rules(page: str, complaint: str) -> None:
     found = problems(page, (), {"topic": 2})
 
     assert bool(found) == bool(complaint)

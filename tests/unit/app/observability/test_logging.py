@@ -46,7 +46,7 @@ def _json(**settings: Any) -> tuple[io.StringIO, dict[str, Any]]:
     return stream, configure_logging(Settings(log_format="json", **settings), worker="w-1", stream=stream)
 
 
-def test_a_thread_that_fails_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_fails_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     stream, _ = _json()
@@ -68,7 +68,7 @@ class _FailsToEnd:
         raise KeyError("missing")
 
 
-def test_an_exception_without_a_caller_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_without_a_caller_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     stream, _ = _json()
@@ -81,7 +81,7 @@ def test_an_exception_without_a_caller_is_one_record(monkeypatch: pytest.MonkeyP
     assert line["exception"].endswith("KeyError: 'missing'")
 
 
-def test_a_line_is_json_with_what_every_line_has() -> None:
+def test_line_is_json_with_what_every_line_has() -> None:
     stream, _ = _json()
 
     structlog.get_logger("some.module").info("event stored", topic="t", body_bytes=3)
@@ -197,7 +197,7 @@ def test_auto_is_pretty_on_a_terminal_and_json_elsewhere() -> None:
     assert _lines(pipe)
 
 
-def test_the_reader_of_logs_may_go_away() -> None:
+def test_reader_of_logs_may_go_away() -> None:
     stream, _ = _json()
     stream.close()
 

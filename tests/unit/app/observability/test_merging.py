@@ -85,7 +85,7 @@ def test_all_sums_begin_again_with_the_process_that_adds_up() -> None:
     assert totals.sums({COUNTED: 1.0}) == {COUNTED: 3.0}, "its subscription was removed and made again"
 
 
-def test_a_series_that_no_process_has_any_more_is_gone() -> None:
+def test_series_that_no_process_has_any_more_is_gone() -> None:
     totals = Totals(began_at=10.0)
     totals.take(2, 11.0, {COUNTED: 5.0})
     totals.take(2, 12.0, {})
@@ -94,7 +94,7 @@ def test_a_series_that_no_process_has_any_more_is_gone() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 5)), max_size=20))
-def test_a_sum_never_falls(steps: list[tuple[bool, int, int]]) -> None:
+def test_sum_never_falls(steps: list[tuple[bool, int, int]]) -> None:
     totals, own, other, began_at, last = Totals(0.0), 0.0, 0.0, 1.0, 0.0
     for dies, more_own, more_other in steps:
         if dies:

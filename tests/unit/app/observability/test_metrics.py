@@ -46,7 +46,7 @@ def test_consumed_and_produced_have_the_names_users_know() -> None:
     assert 'eventing_kafka_produced_msg_count{partition="1",producer="penstock-producer",topic="t"} 0.0' in lines
 
 
-def test_a_partition_that_moves_away_keeps_its_count_and_an_unused_one_disappears() -> None:
+def test_partition_that_moves_away_keeps_its_count_and_an_unused_one_disappears() -> None:
     metrics = Metrics()
     metrics.assigned("c", "t", [0, 1])
     metrics.consumed("c", "t", 0, 5)
@@ -83,7 +83,7 @@ def test_attempts_are_counted_by_class_of_answer(status: int, code: str) -> None
     assert _value(metrics, "penstock_delivery_seconds_count", subscription="ns/s") == 1
 
 
-def test_the_other_counters() -> None:
+def test_other_counters() -> None:
     metrics = Metrics()
 
     metrics.request(202)
@@ -179,7 +179,7 @@ def test_what_is_gone_leaves_no_rows() -> None:
     assert len(list(metrics.collect())) == before
 
 
-def test_the_build_is_what_runs() -> None:
+def test_build_is_what_runs() -> None:
     page = generate_latest(Metrics().registry).decode()
     (line,) = [line for line in page.splitlines() if line.startswith("penstock_build_info{")]
     assert f'version="{importlib.metadata.version("penstock")}"' in line

@@ -20,7 +20,7 @@ from app.observability.span_export import ExportConfig, Exporter
         ("https://h/otlp/v1/traces", "https://h/otlp/v1/traces"),
     ],
 )
-def test_the_path_is_added_where_it_is_missing(endpoint: str, url: str) -> None:
+def test_path_is_added_where_it_is_missing(endpoint: str, url: str) -> None:
     assert ExportConfig(endpoint).url == url
 
 

@@ -16,7 +16,7 @@ def _stored(value: bytes | None, time_ms: int = 1_500) -> StoredRecord:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
-def test_a_record_is_an_event_and_is_read_again(who: str, what: str) -> None:
+def test_record_is_an_event_and_is_read_again(who: str, what: str) -> None:
     headers, value = encode("penstock", AuditRecord(1.5, who, "redrive", what))
     assert to_request(b"POST / HTTP/1.1", headers, value)  # raises if it is not a CloudEvent
     assert decode(_stored(value)) == AuditRecord(1.5, who, "redrive", what)

@@ -49,7 +49,7 @@ CONTRACT = Contract(
         ("ns/broker:main", "m"),
     ],
 )
-def test_a_channel_or_a_broker(wish: str, uid: str) -> None:
+def test_channel_or_a_broker(wish: str, uid: str) -> None:
     assert choose_channel(CONTRACT, wish).uid == uid
 
 
@@ -70,13 +70,13 @@ def test_subscriptions_and_triggers(wish: str, channel: str, uids: list[str]) ->
     assert not wish or has_subscription(CONTRACT, wish)
 
 
-def test_a_name_that_a_channel_and_a_broker_have() -> None:
+def test_name_that_a_channel_and_a_broker_have() -> None:
     with pytest.raises(UsageError, match="A channel and a broker have the name ns/orders") as raised:
         choose_channel(CONTRACT, "ns/orders")
     assert raised.value.hint == "Write KafkaChannel/ns/orders or Broker/ns/orders."
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(PenstockError, match=r"known: ns/orders, ns/main"):
         choose_channel(CONTRACT, "ns/none")
     with pytest.raises(PenstockError, match=r"known: ns/bill, ns/all\."):
@@ -87,7 +87,7 @@ def _problem(kind: str, namespace: str) -> ResourceProblem:
     return ResourceProblem(kind, namespace, "x", "False", "SpecInvalid", "")
 
 
-def test_a_namespace_has_its_own_resources_and_problems_and_those_of_files() -> None:
+def test_namespace_has_its_own_resources_and_problems_and_those_of_files() -> None:
     other = Channel("o", 1, "other", "orders", "t-o", "t-o.dlq", 1)
     problems = (_problem("File", ""), _problem("Broker", "ns"), _problem("Trigger", "rejected"))
     contract = Contract((*CONTRACT.channels, other), CONTRACT.subscriptions, (), ControllerReport(1.0, problems))

@@ -35,7 +35,7 @@ def test_each_handler_is_a_trigger_of_the_broker(tmp_path: Path) -> None:
     assert found.problems == ()
 
 
-def test_a_broker_that_is_there_is_not_written() -> None:
+def test_broker_that_is_there_is_not_written() -> None:
     kinds = [
         document["kind"] for document in yaml.safe_load_all(resources(_HANDLERS, "a/b", "http://h", own_broker=False))
     ]

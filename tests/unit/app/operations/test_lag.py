@@ -66,7 +66,7 @@ def test_seconds_behind(committed: int, oldest_ms: int | None, seconds: float | 
     assert lag_of(_position(committed, 0, 9), oldest_ms, NOW_S).seconds == seconds
 
 
-def test_the_furthest_behind_comes_first() -> None:
+def test_furthest_behind_comes_first() -> None:
     found = [Lag(_position(0, 0, 9), events, seconds) for events, seconds in ((0, 0.0), (3, None), (3, 2.0), (7, 1.0))]
     assert [(lag.events, lag.seconds) for lag in by_lag(found)] == [(7, 1.0), (3, 2.0), (3, None), (0, 0.0)]
 
@@ -89,12 +89,12 @@ def test_when(text: str, unix_s: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["30000d", "9" * 400 + "d", "0001-01-01T00:00:00Z"])
-def test_a_time_before_those_of_kafka_is_the_first_of_them(text: str) -> None:
+def test_time_before_those_of_kafka_is_the_first_of_them(text: str) -> None:
     assert read_time(text, "--since", NOW_S) == 0
 
 
 @pytest.mark.parametrize("text", ["", "10", "yesterday", "2027-01-15", "2027-01-15T08:00:00", "-5m", "P1Y", "m"])
-def test_an_invalid_time_is_rejected(text: str) -> None:
+def test_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="--since"):
         read_time(text, "--since", NOW_S)
 

@@ -19,7 +19,7 @@ DIGEST = f"sha256:{'0a' * 32}"
         (f"localhost:5000/penstock:7@{DIGEST}", "localhost:5000/penstock"),
     ],
 )
-def test_an_image_by_its_digest_takes_the_place_of_the_overlays(by: str, name: str) -> None:
+def test_image_by_its_digest_takes_the_place_of_the_overlays(by: str, name: str) -> None:
     assert replaced("registry.example.com/penstock", by) == {
         "name": "registry.example.com/penstock",
         "newName": name,
@@ -30,7 +30,7 @@ def test_an_image_by_its_digest_takes_the_place_of_the_overlays(by: str, name: s
 @pytest.mark.parametrize(
     "by", ["", "ghcr.io/example/penstock:0.1.0", f"penstock@{DIGEST}", f"ghcr.io/example/penstock@{DIGEST[:-1]}"]
 )
-def test_an_image_without_registry_or_digest_is_refused(by: str) -> None:
+def test_image_without_registry_or_digest_is_refused(by: str) -> None:
     with pytest.raises(UsageError) as refused:
         replaced("registry.example.com/penstock", by)
     assert repr(by) in refused.value.what

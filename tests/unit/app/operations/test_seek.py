@@ -76,7 +76,7 @@ def _over(**fields: Any) -> Seek:
     return replace(SEEK, **{"phase": SeekPhase.REFUSED, **fields})
 
 
-def test_a_seek_that_was_completed_until_it_was_withdrawn_is_reported_as_such() -> None:
+def test_seek_that_was_completed_until_it_was_withdrawn_is_reported_as_such() -> None:
     done = _over(phase=SeekPhase.DONE, moves=(Move(0, 5, 9),))
     at = _Controller(before=replace(SEEK, phase=SeekPhase.STARTING), after=done)
     said: list[str] = []
@@ -86,14 +86,14 @@ def test_a_seek_that_was_completed_until_it_was_withdrawn_is_reported_as_such() 
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), PenstockError("a newer Penstock wrote it")])
-def test_a_request_is_withdrawn_when_the_command_ends_early(problem: BaseException) -> None:
+def test_request_is_withdrawn_when_the_command_ends_early(problem: BaseException) -> None:
     at = _Controller(before=problem)
     with pytest.raises(type(problem)):
         seek_by_controller(at, RECORD, "latest", 60.0, lambda _: None)
     assert at.withdrawn == at.asked
 
 
-def test_a_request_that_could_not_be_withdrawn_may_still_be_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_that_could_not_be_withdrawn_may_still_be_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error must not say that nothing happened: to seek again would move the offsets twice."""
 
     def away(self: _Controller, id_: str) -> None:

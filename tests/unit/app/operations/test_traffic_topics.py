@@ -64,7 +64,7 @@ def test_other_errors_are_raised_at_once() -> None:
         bounds_of(KafkaError.TOPIC_AUTHORIZATION_FAILED, 0)
 
 
-def test_the_bounds_of_a_time_range() -> None:
+def test_bounds_of_a_time_range() -> None:
     "From the first record of then or later; where there is none, the end."
     topics = KafkaTopics({}, 5.0, 880.0)
     topics._admin = Answers(0)  # type: ignore[assignment]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.operations.unknown_name import known_names, meant
 
 
-def test_a_similar_name_is_the_hint() -> None:
+def test_similar_name_is_the_hint() -> None:
     assert meant("ns/ordres", ["ns/bills", "ns/orders"], "Write one.") == "Did you mean ns/orders?"
     assert meant("ns/ordres", ["other/things"], "Write one.") == "Write one."
     assert meant("x", [], "Write one.") == "Write one."

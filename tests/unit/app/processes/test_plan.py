@@ -34,7 +34,7 @@ def states(plan: Plan) -> list[State]:
 
 @pytest.mark.parametrize("state", HAS_PROCESS)
 @pytest.mark.parametrize("event", [Event.DIED, Event.LEFT])
-def test_an_end_is_followed_in_every_state_that_has_a_process(state: State, event: Event) -> None:
+def test_end_is_followed_in_every_state_that_has_a_process(state: State, event: Event) -> None:
     after, action = TRANSITIONS[state, event]
     stops = state is State.STOPPING
     assert action is (Action.NONE if stops else Action.PAUSE if event is Event.DIED else Action.FORK)
@@ -42,7 +42,7 @@ def test_an_end_is_followed_in_every_state_that_has_a_process(state: State, even
 
 
 @pytest.mark.parametrize("state", [state for state in State if state not in (State.STOPPING, State.GONE)])
-def test_a_stop_ends_every_state(state: State) -> None:
+def test_stop_ends_every_state(state: State) -> None:
     assert TRANSITIONS[state, Event.STOP][0] is (State.GONE if state is State.PAUSED else State.STOPPING)
 
 
@@ -65,7 +65,7 @@ def test_what_dies_starts_again_after_pauses_that_grow() -> None:
     assert plan.next_at() == now + LONGEST_WAIT_S + 2  # it worked for long, so the pauses begin again
 
 
-def test_the_first_one_leaves_so_the_supervisor_executes_itself() -> None:
+def test_first_one_leaves_so_the_supervisor_executes_itself() -> None:
     plan = serving(2)
     assert done(plan.ended(0, ExitCode.LEFT, 5.0)) == [(0, Action.RENEW)]
     assert done(plan.due(5.0)) == [(0, Action.FORK)], "when that is not possible, it forks with the code that it has"
@@ -113,13 +113,13 @@ def test_processes_that_are_too_many_hand_over_when_all_others_are_new() -> None
     assert plan.code == 0
 
 
-def test_a_process_that_is_too_many_and_dies_gets_no_other() -> None:
+def test_process_that_is_too_many_and_dies_gets_no_other() -> None:
     plan = Plan(1, old=[1])
     assert done(plan.ended(1, KILLED, 1.0)) == []
     assert states(plan) == [State.PAUSED, State.GONE]
 
 
-def test_a_second_change_replaces_what_the_first_one_has_replaced() -> None:
+def test_second_change_replaces_what_the_first_one_has_replaced() -> None:
     plan = Plan(2, old=[1])
     assert done(plan.due(0.0)) == [(0, Action.FORK)]
     plan.started(0, 1.0)
@@ -140,7 +140,7 @@ def test_a_second_change_replaces_what_the_first_one_has_replaced() -> None:
         (0, True, False),
     ],
 )
-def test_an_exit_code_that_asks_for_people_ends_all(code: int, has_served: bool, ends: bool) -> None:
+def test_exit_code_that_asks_for_people_ends_all(code: int, has_served: bool, ends: bool) -> None:
     plan = Plan(2)
     done(plan.due(0.0))
     if has_served:
@@ -152,7 +152,7 @@ def test_an_exit_code_that_asks_for_people_ends_all(code: int, has_served: bool,
 
 
 @pytest.mark.parametrize(("codes", "code"), [((0, 0), 0), ((0, 70), 70), ((1, 70), 1), ((KILLED, 0), 1)])
-def test_the_exit_code_of_a_stop_is_that_of_the_first_process_that_failed(codes: tuple[int, int], code: int) -> None:
+def test_exit_code_of_a_stop_is_that_of_the_first_process_that_failed(codes: tuple[int, int], code: int) -> None:
     plan = serving(2)
     assert done(plan.stop(5.0)) == [(0, Action.STOP), (1, Action.STOP)]
     for number, ended in enumerate(codes):

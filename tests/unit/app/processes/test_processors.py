@@ -35,11 +35,11 @@ def _limited(root: Path, group: str, limits: dict[str, str]) -> Path:
         (256, "/", {}, 99),
     ],
 )
-def test_the_smaller_of_processors_and_quota(
+def test_smaller_of_processors_and_quota(
     tmp_path: Path, allowed: int, group: str, limits: dict[str, str], count: int
 ) -> None:
     assert processors(allowed, _limited(tmp_path, group, limits)) == count
 
 
-def test_a_system_without_cgroups(tmp_path: Path) -> None:
+def test_system_without_cgroups(tmp_path: Path) -> None:
     assert processors(4, tmp_path) == 4

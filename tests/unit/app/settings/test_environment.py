@@ -29,7 +29,7 @@ def test_our_own_spark_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("pids", [{}, {0: 7}, {1: 8, 3: 9}])
-def test_the_next_program_of_a_supervisor_takes_its_children_once(
+def test_next_program_of_a_supervisor_takes_its_children_once(
     pids: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LISTEN_CHILDREN", raising=False)
@@ -39,7 +39,7 @@ def test_the_next_program_of_a_supervisor_takes_its_children_once(
     assert take_children() is None
 
 
-def test_a_process_does_not_take_the_children_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_does_not_take_the_children_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LISTEN_CHILDREN", f"{os.getppid()} 0:7 /tmp/a")
     assert take_children() is None
     assert "LISTEN_CHILDREN" not in os.environ

@@ -32,7 +32,7 @@ def test_need_names_what_is_missing_and_the_extra() -> None:
     ("module", "extra"),
     [("pyspark.sql", "analytics"), ("opentelemetry", "otel"), ("json", None), ("", None), ("numpyish", None)],
 )
-def test_a_failed_import_is_an_error_of_its_extra(module: str, extra: str | None) -> None:
+def test_failed_import_is_an_error_of_its_extra(module: str, extra: str | None) -> None:
     found = error_of(ModuleNotFoundError(f"No module named {module!r}", name=module), "This command")
     if extra is None:
         assert found is None
@@ -43,11 +43,11 @@ def test_a_failed_import_is_an_error_of_its_extra(module: str, extra: str | None
         )
 
 
-def test_the_base_lists_nothing_of_an_extra() -> None:
+def test_base_lists_nothing_of_an_extra() -> None:
     base = _names(_PROJECT["dependencies"])
     for extra in MODULES:
         assert not base & _names(_PROJECT["optional-dependencies"][extra])
 
 
-def test_the_named_parts_belong_to_analytics() -> None:
+def test_named_parts_belong_to_analytics() -> None:
     assert set(MODULES[REPORT]) | set(SPARK_MODULES) <= set(MODULES[ANALYTICS])

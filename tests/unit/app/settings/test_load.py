@@ -57,7 +57,7 @@ def test_every_setting_is_used() -> None:
     assert [name for name in Settings.model_fields if f"settings.{name}" not in code] == []
 
 
-def test_the_nearer_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearer_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "penstock.env"
     file.write_text(
         "# ours\nPENSTOCK_HEADERS_MAX=16\nPENSTOCK_DRAIN_S=1\nPENSTOCK_KAFKA=file:1\nPENSTOCK_HTTP_PORT=2\n"
@@ -77,7 +77,7 @@ def test_the_nearer_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sources["PENSTOCK_LOG_LEVEL"] == "default"
 
 
-def test_the_plain_port_counts_when_ours_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_port_counts_when_ours_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORT", "9000")
     plain = load_settings()
     monkeypatch.setenv("PENSTOCK_HTTP_PORT", "9001")
@@ -110,7 +110,7 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
     ("text", "folder"),
     [("file:some/dir", "some/dir"), ("some/dir", "some/dir"), ("/dir", "/dir"), ("./a:b", "a:b"), ("cluster:", None)],
 )
-def test_a_path_without_a_scheme_is_a_directory(text: str, folder: str | None) -> None:
+def test_path_without_a_scheme_is_a_directory(text: str, folder: str | None) -> None:
     assert load_settings({"resources": text}).resources_dir == (None if folder is None else Path(folder))
 
 
@@ -155,7 +155,7 @@ def test_a_path_without_a_scheme_is_a_directory(text: str, folder: str | None) -
         ("TRACE_RATIO", "1.5", "less than or equal to 1", "ratio"),
     ],
 )
-def test_an_invalid_value_is_rejected_with_name_value_reason_and_hint(
+def test_invalid_value_is_rejected_with_name_value_reason_and_hint(
     name: str, text: str, reason: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"PENSTOCK_{name}", text)
@@ -176,7 +176,7 @@ def test_every_whole_number_has_a_largest_value() -> None:
     assert [name for name, phrase in limits.items() if " to " not in phrase] == []
 
 
-def test_the_largest_values_are_taken_by_the_clients_too() -> None:
+def test_largest_values_are_taken_by_the_clients_too() -> None:
     names = ("fetch_bytes", "event_bytes_max", "ingress_bytes_max", "gc_threshold")
     settings = load_settings({name: str(_most(name)) for name in names})
     nowhere = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -193,7 +193,7 @@ def test_the_largest_values_are_taken_by_the_clients_too() -> None:
     gc.set_threshold(*before)
 
 
-def test_the_largest_head_fits_a_record_beside_the_largest_body() -> None:
+def test_largest_head_fits_a_record_beside_the_largest_body() -> None:
     """So does a key of 64 KiB, which is in the record twice; what is larger yet is answered 413."""
     event_bytes = load_settings().event_bytes_max
     config = ControllerConfig(kafka={}, resources_dir=Path(), state_dir=Path(), event_bytes_max=event_bytes)
@@ -278,7 +278,7 @@ def test_contradicting_values_are_rejected(values: dict[str, str], reported: str
         load_settings(values)
 
 
-def test_an_unknown_variable_is_warned_about_with_the_nearest_name(
+def test_unknown_variable_is_warned_about_with_the_nearest_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "penstock.env"
@@ -303,12 +303,12 @@ def test_several_processes_of_a_controller_are_warned_about(role: str, processes
     assert all("PENSTOCK_PROCESSES=2 has no effect" in warning for warning in warnings)
 
 
-def test_an_unknown_override_is_an_error() -> None:
+def test_unknown_override_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"http_prot is not a setting .did you mean PENSTOCK_HTTP_PORT"):
         load_settings({"http_prot": "1"})
 
 
-def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CONFIG", str(tmp_path / "none.env"))
 
     with pytest.raises(UsageError, match="does not exist"):
@@ -322,7 +322,7 @@ def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypat
         ("\n= 7\nPENSTOCK_DRAIN_S\n", "Lines 2, 3 of the settings file "),
     ],
 )
-def test_a_line_that_cannot_be_read_is_an_error(
+def test_line_that_cannot_be_read_is_an_error(
     text: str, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker must not go on with the default of what it says."""
@@ -347,18 +347,18 @@ def test_secrets_are_masked() -> None:
     assert is_secret(WithSecret.model_fields["password"])
 
 
-def test_the_reference_page_is_what_the_settings_say() -> None:
+def test_reference_page_is_what_the_settings_say() -> None:
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page()
 
 
-def test_a_settings_value_made_in_a_test_does_not_see_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_value_made_in_a_test_does_not_see_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_HEADERS_MAX", "17")
 
     assert Settings().headers_max == 512
     assert load_settings().headers_max == 17
 
 
-def test_the_names_of_the_how_to_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_the_how_to_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parents[4] / "docs/how-to/use-your-own-kafka.md").read_text()
     for name, value in re.findall(r"^export (PENSTOCK_\w+)='?([^'\n]+)'?$", text, re.MULTILINE):
         monkeypatch.setenv(name, value)

@@ -17,5 +17,5 @@ from app.worker.controller_config import controller_config
         ({"session_timeout_s": "6", "group_protocol": "consumer"}, 49.0),
     ],
 )
-def test_a_worker_is_gone_when_its_session_is_over(settings: dict[str, str], silent_s: float) -> None:
+def test_worker_is_gone_when_its_session_is_over(settings: dict[str, str], silent_s: float) -> None:
     assert controller_config(load_settings(settings), {}).silent_s == silent_s

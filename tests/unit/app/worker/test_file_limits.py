@@ -23,11 +23,11 @@ ENDLESS = resource.RLIM_INFINITY
         (1024, 1024, 19_096, 1024),
     ],
 )
-def test_the_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted: int, set_to: int) -> None:
+def test_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted: int, set_to: int) -> None:
     assert file_limits.raised(soft, hard, wanted) == set_to
 
 
-def test_a_low_limit_is_logged_with_a_hint() -> None:
+def test_low_limit_is_logged_with_a_hint() -> None:
     assert file_limits.shortage(15_200, 15_000) == file_limits.shortage(ENDLESS, 15_000) == ""
     reported = file_limits.shortage(1024, 15_000)
     assert "1024" in reported

@@ -60,7 +60,7 @@ def test_what_people_started_ends_while_the_producer_still_sends(monkeypatch: py
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["stop", "restart"])
-def test_the_watchdog_leaves_time_for_all_drains(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+def test_watchdog_leaves_time_for_all_drains(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
     """At a restart, ingress drains when the deliveries have drained."""
     lifecycle = _with_parts(monkeypatch, again)
     limits: list[float] = []

@@ -67,7 +67,7 @@ def _read(table: StatusTable) -> WorkerStatus:
     return status
 
 
-def test_a_change_costs_what_has_changed_and_readers_have_all() -> None:
+def test_change_costs_what_has_changed_and_readers_have_all() -> None:
     supervisor, produce, unsupported, publisher = _publisher()
     table = StatusTable("t", {}, crashed=lambda _: None)
     publisher.publish_all()

@@ -59,7 +59,7 @@ class _Topic(MemoryProduce):
 
 
 @pytest.mark.asyncio
-async def test_a_new_leader_copies_and_then_claims_and_then_removes_the_old_records() -> None:
+async def test_new_leader_copies_and_then_claims_and_then_removes_the_old_records() -> None:
     topic = _Topic()
     first = topic.leader("a")
     assert not first.holds
@@ -142,7 +142,7 @@ async def test_without_all_that_the_last_leader_recorded_nothing_begins() -> Non
 
 
 @pytest.mark.asyncio
-async def test_a_claim_that_is_not_read_back_is_none() -> None:
+async def test_claim_that_is_not_read_back_is_none() -> None:
     topic = _Topic()
     store = topic.leader("a")
     topic.unread = True

@@ -35,11 +35,11 @@ THEIRS = LeaseView("other", LEASE_S, 3, "", "7")
         (LeaseView("other", 60, 3, "", "7"), 59.0, Move.WAIT),
     ],
 )
-def test_the_next_move(lease: LeaseView | None, unchanged_s: float, expected: Move) -> None:
+def test_next_move(lease: LeaseView | None, unchanged_s: float, expected: Move) -> None:
     assert next_move(lease, "me", unchanged_s) is expected
 
 
-def test_a_lease_that_is_written_can_be_read() -> None:
+def test_lease_that_is_written_can_be_read() -> None:
     first = lease_object("ns", "penstock-controller", "me", 1_700_000_000.25, None, taken=True)
     assert "resourceVersion" not in first["metadata"]
     assert first["spec"]["acquireTime"] == first["spec"]["renewTime"] == "2023-11-14T22:13:20.250000Z"

@@ -29,7 +29,7 @@ from tests.unit.controller.worlds import (
 # -- a broker and a channel of one name
 
 
-def test_a_broker_and_a_channel_of_one_name_do_not_mix() -> None:
+def test_broker_and_a_channel_of_one_name_do_not_mix() -> None:
     kafka = kafka_with_ingress()
     objects = (
         *(broker("orders", hosts=("b.example",)), channel("orders", hosts=("c.example",))),
@@ -56,7 +56,7 @@ def test_a_broker_and_a_channel_of_one_name_do_not_mix() -> None:
     assert set(kafka.topics) == {f"knative-messaging-kafka.default.orders{end}" for end in ("", ".dlq")}
 
 
-def test_a_trigger_does_not_read_a_channel_nor_a_subscription_a_broker() -> None:
+def test_trigger_does_not_read_a_channel_nor_a_subscription_a_broker() -> None:
     kafka = kafka_with_ingress()
     kafka.settle(channel("orders"), broker("main"), trigger("t", "orders"), subscription("s", "main"))
     assert not kafka.world.subscriptions
@@ -65,7 +65,7 @@ def test_a_trigger_does_not_read_a_channel_nor_a_subscription_a_broker() -> None
     assert condition(found["s"]) == (FALSE, "ChannelNotFound")
 
 
-def test_a_trigger_with_the_uid_of_an_entry_of_a_channel_is_served_once() -> None:
+def test_trigger_with_the_uid_of_an_entry_of_a_channel_is_served_once() -> None:
     entry = Subscriber("t-billing", "core", 3, Destination(uri="http://a/"))
     kafka = settled_kafka(channel(subscribers=(entry,)), broker(), trigger())
     assert kafka.world.subscriptions["t-billing"].kind == "Trigger"
@@ -82,7 +82,7 @@ MAIN = Ref("eventing.knative.dev/v1", "Broker", "", "main")
 
 
 @pytest.mark.parametrize("uri", ["", "/x"])
-def test_a_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
+def test_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
     target = Destination(uri, MAIN)
     sink = DeliveryRules(dead_letter_sink=target)
     kafka = settled_kafka(
@@ -104,7 +104,7 @@ def test_a_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
         ((channel("main"),), (FALSE, "SubscriberNotResolved"), "there is no"),
     ],
 )
-def test_a_ref_to_a_broker_that_has_no_address(
+def test_ref_to_a_broker_that_has_no_address(
     others: tuple[AnyObject, ...], found: tuple[ConditionStatus, str], words: str
 ) -> None:
     kafka = kafka_with_ingress()
@@ -116,7 +116,7 @@ def test_a_ref_to_a_broker_that_has_no_address(
 
 
 @pytest.mark.parametrize(("uri", "address"), [("", "http://theirs/ns/main"), ("/x", "http://theirs/x")])
-def test_a_ref_to_a_broker_of_another_class_is_the_address_in_its_status(uri: str, address: str) -> None:
+def test_ref_to_a_broker_of_another_class_is_the_address_in_its_status(uri: str, address: str) -> None:
     theirs = broker(class_="Other", address=Addressable("http://theirs/ns/main", "pem"))
     referring = subscription(subscriber=Destination(uri, MAIN), reply=Destination(uri, MAIN))
     kafka = kafka_with_ingress()
@@ -129,7 +129,7 @@ def test_a_ref_to_a_broker_of_another_class_is_the_address_in_its_status(uri: st
     )
 
 
-def test_a_ref_waits_for_the_address_of_a_broker_of_another_class() -> None:
+def test_ref_waits_for_the_address_of_a_broker_of_another_class() -> None:
     objects = channel(), broker(class_="Other")
     referring = subscription(subscriber=Destination(ref=MAIN))
     status = kafka_with_ingress().status(referring, *objects, cluster=ClusterView())

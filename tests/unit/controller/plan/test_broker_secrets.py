@@ -50,7 +50,7 @@ def secrets_of(kafka: Kafka) -> list[str]:
     return [kafka.world.channels["b-main"].secret, kafka.world.subscriptions["t-billing"].secret]
 
 
-def test_the_reference_is_published_for_the_broker_and_its_triggers() -> None:
+def test_reference_is_published_for_the_broker_and_its_triggers() -> None:
     kafka = kafka_with_secrets()
     kafka.settle(BROKER, secret(), trigger())
     assert secrets_of(kafka) == ["default/shop", "default/shop"]
@@ -70,7 +70,7 @@ def test_without_the_setting_it_is_not_used_and_the_status_says_so() -> None:
     )
 
 
-def test_a_new_broker_is_published_with_a_secret_that_is_not_there_yet() -> None:
+def test_new_broker_is_published_with_a_secret_that_is_not_there_yet() -> None:
     """So that its events are never written by another user."""
     kafka = kafka_with_secrets()
     kafka.world = replace(kafka.world, secrets=MISSING)
@@ -86,7 +86,7 @@ def test_a_new_broker_is_published_with_a_secret_that_is_not_there_yet() -> None
     [("till", "the Secret default/till"), ("", "the installation's Secret")],
     ids=["another", "none"],
 )
-def test_a_published_broker_keeps_its_secret_until_the_next_can_be_used(former: str, kept: str) -> None:
+def test_published_broker_keeps_its_secret_until_the_next_can_be_used(former: str, kept: str) -> None:
     kafka = kafka_with_secrets()
     kafka.settle(BROKER, secret(former), trigger())
     before = secrets_of(kafka)
@@ -106,7 +106,7 @@ def test_a_published_broker_keeps_its_secret_until_the_next_can_be_used(former: 
     [((trigger(generation=2, subscriber=NOWHERE),), ()), ((), ("t-billing",))],
     ids=["its subscriber is not there any more", "its file cannot be read"],
 )
-def test_a_trigger_that_is_served_as_it_was_gets_the_secret_of_the_others(
+def test_trigger_that_is_served_as_it_was_gets_the_secret_of_the_others(
     triggers: tuple[Object[Trigger], ...], retained: tuple[str, ...]
 ) -> None:
     """They have one consumer group: with two kinds of members in it, each Trigger would get a part of the events."""
@@ -120,7 +120,7 @@ def test_a_trigger_that_is_served_as_it_was_gets_the_secret_of_the_others(
     assert "t-billing" not in kafka.world.subscriptions, "deleted"
 
 
-def test_a_broker_goes_back_to_the_credentials_of_the_installation() -> None:
+def test_broker_goes_back_to_the_credentials_of_the_installation() -> None:
     kafka = kafka_with_secrets()
     kafka.settle(BROKER, secret(), trigger())
     kafka.settle(BROKER, secret(""), trigger())
@@ -151,7 +151,7 @@ def test_without_kafka_what_workers_said_last_still_counts() -> None:
 
 
 @pytest.mark.parametrize("name", ["../till", "a/b", "UP", ".", "x" * 254])
-def test_a_name_that_is_not_valid(name: str) -> None:
+def test_name_that_is_not_valid(name: str) -> None:
     kafka = kafka_with_secrets()
     kafka.settle(BROKER, secret(name))
     assert kafka.world.channels == {}
@@ -160,7 +160,7 @@ def test_a_name_that_is_not_valid(name: str) -> None:
     assert "write the name of a Secret of the same namespace" in message(status)
 
 
-def test_a_secret_of_another_namespace_and_an_external_topic() -> None:
+def test_secret_of_another_namespace_and_an_external_topic() -> None:
     """Who may create a Broker in one namespace must not read a topic with the rights of another."""
     kafka = kafka_with_secrets()
     kafka.topics[THEIRS] = ObservedTopic(1, 1)

@@ -43,7 +43,7 @@ from tests.unit.controller.worlds import (
 # -- topics
 
 
-def test_a_new_broker_and_trigger_in_the_right_order() -> None:
+def test_new_broker_and_trigger_in_the_right_order() -> None:
     kafka = kafka_with_ingress()
     done = kafka.settle(broker(), trigger(filter=Exact((("type", "a"),))))
     assert names_of(done) == ["CreateTopic", "CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
@@ -66,7 +66,7 @@ def test_a_new_broker_and_trigger_in_the_right_order() -> None:
     assert kafka.decide(broker(), trigger(filter=Exact((("type", "a"),)))) == []
 
 
-def test_the_config_map_says_how_the_topic_is() -> None:
+def test_config_map_says_how_the_topic_is() -> None:
     kafka = kafka_with_ingress()
     settings = config_map(
         partitions="3", replication__factor="2", config__retention__ms="60000", config__segment__ms="1000"
@@ -87,7 +87,7 @@ def test_the_config_map_says_how_the_topic_is() -> None:
     assert kafka.world.channels["b-main"].config_map == "default/config"
 
 
-def test_a_changed_config_map_is_applied_to_the_topic() -> None:
+def test_changed_config_map_is_applied_to_the_topic() -> None:
     kafka = kafka_with_ingress()
     configured = broker(config=CONFIG_REF)
     kafka.settle(configured, config_map(partitions="2", config__retention__ms="5"), trigger())
@@ -108,7 +108,7 @@ def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     )
 
 
-def test_a_difference_names_the_field_that_people_write() -> None:
+def test_difference_names_the_field_that_people_write() -> None:
     kafka = kafka_with_ingress()
     kafka.settle(broker(), channel())
     for name, topic in list(kafka.topics.items()):
@@ -153,7 +153,7 @@ def test_what_is_removed_from_the_config_map_has_its_default_again() -> None:
     assert kafka.decide(configured, less) == []
 
 
-def test_a_config_that_could_not_be_reset_is_tried_again() -> None:
+def test_config_that_could_not_be_reset_is_tried_again() -> None:
     """The record names it until Kafka has reset it, also for the next leader."""
     kafka = kafka_with_ingress()
     configured = broker(config=CONFIG_REF)
@@ -170,7 +170,7 @@ def test_a_config_that_could_not_be_reset_is_tried_again() -> None:
     ("wish", "shown", "same"),
     [("0.50", "0.5", True), (" 100 ", "100", True), ("TRUE", "true", True), ("lz4", "gzip", False), ("1", "2", False)],
 )
-def test_a_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: str, shown: str, same: bool) -> None:
+def test_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: str, shown: str, same: bool) -> None:
     kafka = kafka_with_ingress()
     objects = broker(config=CONFIG_REF), config_map(config__any=wish)
     kafka.settle(*objects)
@@ -206,7 +206,7 @@ def test_without_its_config_map_a_broker_gets_no_topic(
 
 
 @pytest.mark.parametrize(("others", "reason"), [((), "ConfigMapNotFound"), ((BAD,), "ConfigMapInvalid")])
-def test_a_published_broker_that_loses_its_config_map_is_still_served(
+def test_published_broker_that_loses_its_config_map_is_still_served(
     others: tuple[Object[ConfigMap], ...], reason: str
 ) -> None:
     kafka = kafka_with_ingress()
@@ -237,7 +237,7 @@ def test_another_kafka_in_the_config_map_is_reported() -> None:
 # -- external topics
 
 
-def test_an_external_topic_is_used_as_it_is_and_stays() -> None:
+def test_external_topic_is_used_as_it_is_and_stays() -> None:
     theirs = ObservedTopic(5, 3, {"retention.ms": "1", "cleanup.policy": "compact"}, "their-id")
     kafka = kafka_with_ingress(**{THEIRS: theirs})
     external = broker(external_topic=THEIRS, config=CONFIG_REF)
@@ -254,7 +254,7 @@ def test_an_external_topic_is_used_as_it_is_and_stays() -> None:
     assert kafka.topics == {THEIRS: theirs}
 
 
-def test_an_external_topic_with_more_partitions_is_followed() -> None:
+def test_external_topic_with_more_partitions_is_followed() -> None:
     kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1)})
     external = broker(external_topic=THEIRS)
     kafka.settle(external, trigger())
@@ -265,7 +265,7 @@ def test_an_external_topic_with_more_partitions_is_followed() -> None:
     assert kafka.world.subscriptions["t-billing"].partitions == 3
 
 
-def test_an_external_topic_that_is_missing_is_not_created() -> None:
+def test_external_topic_that_is_missing_is_not_created() -> None:
     kafka = kafka_with_ingress()
     external = broker(external_topic=THEIRS)
     assert kafka.settle(external, trigger()) == []
@@ -299,7 +299,7 @@ def test_two_brokers_never_share_an_external_topic() -> None:
         ("__consumer_offsets", "TopicNameReserved"),
     ],
 )
-def test_an_external_topic_cannot_be_one_of_ours(topic: str, reason: str) -> None:
+def test_external_topic_cannot_be_one_of_ours(topic: str, reason: str) -> None:
     kafka = kafka_with_ingress()
     kafka.settle(channel())
     external = broker(external_topic=topic)
@@ -374,7 +374,7 @@ def test_brokers_of_other_classes_and_their_triggers_are_left_alone(class_: str,
         assert statuses[name].body == {}
 
 
-def test_a_broker_that_gets_our_class_is_served_with_its_triggers() -> None:
+def test_broker_that_gets_our_class_is_served_with_its_triggers() -> None:
     kafka = kafka_with_ingress()
     kafka.settle(broker(class_="Other"), trigger())
     kafka.settle(broker(generation=2), trigger())

@@ -28,7 +28,7 @@ ROWS = {
 @pytest.mark.parametrize(
     ("kind", "row"), [pytest.param(kind, row, id=f"{kind}, {row.name}") for kind, rows in ROWS.items() for row in rows]
 )
-def test_the_conditions_of_an_object(kind: str, row: Row) -> None:
+def test_conditions_of_an_object(kind: str, row: Row) -> None:
     status = row.status()
     assert status.kind == kind
     assert said(row) == row.text

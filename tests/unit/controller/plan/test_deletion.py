@@ -44,7 +44,7 @@ def settled(*, keep: bool = False) -> Kafka:
     return kafka
 
 
-def test_the_order_of_a_removal() -> None:
+def test_order_of_a_removal() -> None:
     kafka = settled()
     assert names_of(kafka.decide()) == ["Remember", "Remember"], "noted before anything is gone"
     done = kafka.settle()
@@ -56,14 +56,14 @@ def test_the_order_of_a_removal() -> None:
     assert not kafka.groups
 
 
-def test_a_removed_subscription_leaves_its_channel_alone() -> None:
+def test_removed_subscription_leaves_its_channel_alone() -> None:
     kafka = settled()
     done = kafka.settle(channel())
     assert names_of(done) == ["Remember", "Retract", "DeleteGroup", "Forget"]
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
-def test_a_topic_is_not_deleted_while_a_worker_reads_it() -> None:
+def test_topic_is_not_deleted_while_a_worker_reads_it() -> None:
     kafka = settled()
     served = serving(*kafka.world.subscriptions.values())
     assert names_of(kafka.settle(workers=served)) == ["Remember", "Remember", "Retract", "Retract"]
@@ -77,7 +77,7 @@ def test_a_topic_is_not_deleted_while_a_worker_reads_it() -> None:
     assert not kafka.topics
 
 
-def test_a_group_with_members_is_waited_for() -> None:
+def test_group_with_members_is_waited_for() -> None:
     """Of another program: workers do not join it."""
     kafka = settled()
     kafka.groups["kafka.s-billing"] = GroupState.LIVE
@@ -87,7 +87,7 @@ def test_a_group_with_members_is_waited_for() -> None:
     assert not kafka.world.removals
 
 
-def test_a_removal_whose_group_cannot_be_observed_waits_and_others_do_not() -> None:
+def test_removal_whose_group_cannot_be_observed_waits_and_others_do_not() -> None:
     kafka = settled()
     kafka.unknown["kafka.s-billing"] = "away"
     kafka.settle(channel("other"))
@@ -99,7 +99,7 @@ def test_a_removal_whose_group_cannot_be_observed_waits_and_others_do_not() -> N
     assert not kafka.groups
 
 
-def test_a_start_is_not_committed_while_the_group_cannot_be_observed() -> None:
+def test_start_is_not_committed_while_the_group_cannot_be_observed() -> None:
     kafka = Kafka(unknown={"kafka.s-billing": "away"})
     assert names_of(kafka.settle(channel(), subscription())) == ["CreateTopic", "CreateTopic", "PublishChannel"]
     status = kafka.statuses(channel(), subscription())["billing"]
@@ -108,7 +108,7 @@ def test_a_start_is_not_committed_while_the_group_cannot_be_observed() -> None:
     assert names_of(kafka.settle(channel(), subscription())) == ["CommitStart", "PublishSubscription"]
 
 
-def test_a_group_is_not_deleted_while_a_worker_serves_the_subscription() -> None:
+def test_group_is_not_deleted_while_a_worker_serves_the_subscription() -> None:
     """It may be one without members, which the worker's last commit would create again."""
     kafka = settled()
     served = serving(*kafka.world.subscriptions.values())
@@ -117,14 +117,14 @@ def test_a_group_is_not_deleted_while_a_worker_serves_the_subscription() -> None
     assert names_of(left) == ["DeleteGroup", "Forget"]
 
 
-def test_a_kept_topic_outlives_its_channel() -> None:
+def test_kept_topic_outlives_its_channel() -> None:
     kafka = settled(keep=True)
     kafka.settle()
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
     assert not kafka.world.channels
 
 
-def test_a_subscription_of_a_deleted_channel_is_removed_and_starts_again_with_the_next() -> None:
+def test_subscription_of_a_deleted_channel_is_removed_and_starts_again_with_the_next() -> None:
     kafka = settled()
     kafka.settle(subscription())
     assert not kafka.world.subscriptions
@@ -134,7 +134,7 @@ def test_a_subscription_of_a_deleted_channel_is_removed_and_starts_again_with_th
     assert names_of(done)[-2:] == ["CommitStart", "PublishSubscription"]
 
 
-def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
+def test_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
     kafka = settled()
     kafka.world = replace(kafka.world, workers=serving(*kafka.world.subscriptions.values()))
     again = channel(uid="c-again")
@@ -165,7 +165,7 @@ class Returning(Kafka):
             self.topics[action.topic] = ObservedTopic(1, 1)
 
 
-def test_a_topic_that_comes_back_while_it_is_removed_is_deleted_again() -> None:
+def test_topic_that_comes_back_while_it_is_removed_is_deleted_again() -> None:
     kafka = Returning(2)
     kafka.settle(channel())
     done = kafka.settle()
@@ -182,7 +182,7 @@ def test_after_a_crash_between_note_and_retraction() -> None:
     assert kafka.decide(channel()) == [Retract("s-billing")]
 
 
-def test_a_removal_that_is_recorded_only_is_cancelled_when_the_resource_is_in_a_file_again() -> None:
+def test_removal_that_is_recorded_only_is_cancelled_when_the_resource_is_in_a_file_again() -> None:
     kafka = settled()
     for action in kafka.decide():
         kafka.act(action)
@@ -194,7 +194,7 @@ def test_a_removal_that_is_recorded_only_is_cancelled_when_the_resource_is_in_a_
     assert set(kafka.world.subscriptions) == {"s-billing"}
 
 
-def test_a_removal_that_is_recorded_only_waits_while_its_file_cannot_be_read() -> None:
+def test_removal_that_is_recorded_only_waits_while_its_file_cannot_be_read() -> None:
     kafka = settled()
     for action in kafka.decide(channel()):
         kafka.act(action)
@@ -219,7 +219,7 @@ def test_two_records_of_one_topic_never_take_it_from_the_living() -> None:
     assert list(kafka.world.channels) == ["c-orders"]
 
 
-def test_a_removal_that_never_succeeds_is_given_up_loudly() -> None:
+def test_removal_that_never_succeeds_is_given_up_loudly() -> None:
     kafka = settled()
     kafka.groups["kafka.s-billing"] = GroupState.LIVE
     kafka.settle(channel())
@@ -250,7 +250,7 @@ def test_topics_of_a_channel_that_goes_before_it_is_published() -> None:
     assert kafka.world.creations == {}
 
 
-def test_the_group_of_a_subscription_that_goes_before_it_is_published() -> None:
+def test_group_of_a_subscription_that_goes_before_it_is_published() -> None:
     kafka = created(CreateTopic, PublishChannel, CommitStart)
     assert kafka.groups == {"kafka.s-billing": GroupState.EMPTY}
     assert names_of(kafka.settle(channel())) == ["Remember", "DeleteGroup", "Forget"]
@@ -258,7 +258,7 @@ def test_the_group_of_a_subscription_that_goes_before_it_is_published() -> None:
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
-def test_a_creation_is_recorded_before_it_begins_and_forgotten_once_it_is_published() -> None:
+def test_creation_is_recorded_before_it_begins_and_forgotten_once_it_is_published() -> None:
     kafka = Kafka()
     first = reconcile(kafka.look(channel()), CONFIG)[0]
     assert isinstance(first, RecordCreations)
@@ -277,7 +277,7 @@ def test_what_was_there_before_a_channel_that_is_never_published_stays() -> None
     assert set(kafka.topics) == {TOPIC}
 
 
-def test_a_topic_that_is_to_be_kept_stays_although_its_channel_was_never_published() -> None:
+def test_topic_that_is_to_be_kept_stays_although_its_channel_was_never_published() -> None:
     kafka = Kafka()
     kept = channel(keep_topic=True)
     kafka.record(kept)
@@ -295,7 +295,7 @@ def test_topics_stay_that_are_to_be_kept_since_they_were_created() -> None:
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
-def test_a_topic_that_is_external_since_it_was_created_stays_and_its_dlq_topic_goes() -> None:
+def test_topic_that_is_external_since_it_was_created_stays_and_its_dlq_topic_goes() -> None:
     kafka = kafka_with_ingress()
     kafka.record(broker())
     for action in kafka.decide(broker()):
@@ -307,18 +307,18 @@ def test_a_topic_that_is_external_since_it_was_created_stays_and_its_dlq_topic_g
     assert set(kafka.topics) == {BROKER_TOPIC}
 
 
-def test_a_creation_is_continued_by_the_next_leader() -> None:
+def test_creation_is_continued_by_the_next_leader() -> None:
     kafka = created(CreateTopic)
     assert names_of(kafka.settle(channel(), subscription())) == ["PublishChannel", "CommitStart", "PublishSubscription"]
 
 
-def test_a_creation_whose_file_cannot_be_read_waits() -> None:
+def test_creation_whose_file_cannot_be_read_waits() -> None:
     kafka = created(CreateTopic)
     assert kafka.decide(retained=frozenset({"c-orders"})) == []
     assert list(kafka.world.creations) == ["c-orders"]
 
 
-def test_a_creation_of_an_object_that_has_vanished_is_given_up_and_its_topics_stay() -> None:
+def test_creation_of_an_object_that_has_vanished_is_given_up_and_its_topics_stay() -> None:
     """However old the creation is."""
     kafka = created(CreateTopic)
     (removal,) = kafka.world.creations.values()
@@ -332,7 +332,7 @@ def test_a_creation_of_an_object_that_has_vanished_is_given_up_and_its_topics_st
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
-def test_a_creation_is_as_old_as_its_first_record() -> None:
+def test_creation_is_as_old_as_its_first_record() -> None:
     kafka = created(CreateTopic)
     (before,) = kafka.world.creations.values()
     del kafka.topics[f"{TOPIC}.dlq"]
@@ -340,7 +340,7 @@ def test_a_creation_is_as_old_as_its_first_record() -> None:
     assert list(kafka.world.creations.values()) == [before]
 
 
-def test_the_next_channel_of_the_name_gets_the_topic_of_one_that_was_never_published() -> None:
+def test_next_channel_of_the_name_gets_the_topic_of_one_that_was_never_published() -> None:
     kafka = created(CreateTopic)
     kafka.settle(channel(uid="c-next"))
     assert list(kafka.world.channels) == ["c-next"]

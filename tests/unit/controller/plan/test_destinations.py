@@ -66,7 +66,7 @@ def test_core_gets_the_whole_dead_letter_sink_of_a_channel() -> None:
         assert statuses["billing"].body["physicalSubscription"]["deadLetterSinkUri"] == "http://sink/"
 
 
-def test_a_ref_to_a_channel_stands_for_the_address_that_its_status_publishes() -> None:
+def test_ref_to_a_channel_stands_for_the_address_that_its_status_publishes() -> None:
     """By path where an ingress is named, as the names of a cluster mean nothing elsewhere."""
     objects = channel(), channel("stock"), sub(reply=Destination(ref=STOCK))
     by_path = "http://127.0.0.1:8080/channels/default/stock"
@@ -104,7 +104,7 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
         (Destination(ref=SERVICE, uri="x" * 8_190), "at most 8192"),
     ],
 )
-def test_an_unknown_destination_is_not_served_and_has_a_hint(target: Destination, reported: str, reason: str) -> None:
+def test_unknown_destination_is_not_served_and_has_a_hint(target: Destination, reported: str, reason: str) -> None:
     kafka = Kafka()
     objects = channel(), _with(target, reason)
     kafka.settle(*objects)
@@ -114,7 +114,7 @@ def test_an_unknown_destination_is_not_served_and_has_a_hint(target: Destination
     assert reported in message(status)
 
 
-def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
+def test_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
     for target, truth in (
         (Destination(ref=KNATIVE_SERVICE), ConditionStatus.FALSE),
         (Destination(ref=STOCK), ConditionStatus.UNKNOWN),
@@ -125,7 +125,7 @@ def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
+def test_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
     kafka = Kafka()
     referring = _with(Destination(ref=STOCK), reason)
     kafka.settle(channel())
@@ -145,7 +145,7 @@ def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
     )
 
 
-def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
+def test_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
     stock = Object("c-stock", 1, "h1", KafkaChannel("shop", "stock"))
     kafka = Kafka()
     referring = sub(reply=Destination(ref=replace(STOCK, namespace="shop")))
@@ -157,7 +157,7 @@ def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
     assert reply.uri == "http://stock-kn-channel.shop.svc.cluster.local"
 
 
-def test_a_channel_that_is_being_removed_is_not_there() -> None:
+def test_channel_that_is_being_removed_is_not_there() -> None:
     kafka = Kafka()
     kafka.settle(channel(), channel("stock"))
     referring = sub(reply=Destination(ref=STOCK))
@@ -167,7 +167,7 @@ def test_a_channel_that_is_being_removed_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("given", [5, 3, 0])
-def test_a_lowered_generation_of_an_entry_is_never_below_the_published_one(given: int) -> None:
+def test_lowered_generation_of_an_entry_is_never_below_the_published_one(given: int) -> None:
     """Readers of the contract pass over an older generation; the change would never arrive."""
 
     def with_entry(generation: int, uri: str) -> Object[KafkaChannel]:

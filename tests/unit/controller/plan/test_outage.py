@@ -57,13 +57,13 @@ def test_conditions_of_another_generation_are_not_those_of_this_one(kind: str) -
     assert set(said(decide(kind, {})).values()) == {AWAY}, "a new object"
 
 
-def test_a_broker_without_a_secret_of_its_own_says_nothing_of_one() -> None:
+def test_broker_without_a_secret_of_its_own_says_nothing_of_one() -> None:
     status = live("Broker")
     status["conditions"] = [condition for condition in status["conditions"] if condition["type"] != "KafkaSecretReady"]
     assert said(decide("Broker", status)).keys() == {"Ready", *_PARTS["Broker"]} - {"KafkaSecretReady"}
 
 
-def test_a_false_condition_that_says_nothing_of_kafka_decides() -> None:
+def test_false_condition_that_says_nothing_of_kafka_decides() -> None:
     status = live("KafkaChannel")
     status["conditions"][-1] |= {"status": "False", "reason": "DeadLetterSinkNotResolved", "message": "there is none"}
     assert said(decide("KafkaChannel", status))["Ready"] == ("False", "DeadLetterSinkNotResolved")
@@ -80,7 +80,7 @@ def test_addresses_and_names_stay_and_subscribers_are_not_ready() -> None:
     assert row == {"uid": "s1", "observedGeneration": 2}
 
 
-def test_the_steps_of_a_reset_offset_that_were_made_stay() -> None:
+def test_steps_of_a_reset_offset_that_were_made_stay() -> None:
     status = live("ResetOffset", topic="t", group="g")
     for condition in status["conditions"]:
         if condition["type"] in ("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"):

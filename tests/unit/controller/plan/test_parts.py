@@ -208,13 +208,13 @@ def _uids(world: World) -> set[str]:
 
 @settings(max_examples=settings().max_examples * 3)
 @given(st.lists(STEPS, max_size=20))
-def test_a_part_is_decided_as_in_the_whole(steps: list[tuple[str, int]]) -> None:
+def test_part_is_decided_as_in_the_whole(steps: list[tuple[str, int]]) -> None:
     run = Run()
     for what, number in steps:
         run.check(what, number)
 
 
-def test_a_change_of_a_trigger_touches_no_other() -> None:
+def test_change_of_a_trigger_touches_no_other() -> None:
     run = Run()
     for number, found in enumerate(OBJECTS):
         if found in (broker("main", config=CONFIG_REF), config_map(partitions="2"), trigger("one")):

@@ -28,7 +28,7 @@ from tests.unit.controller.worlds import subscription as sub
 REF = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
 
 
-def test_a_new_channel_and_subscription_in_the_right_order() -> None:
+def test_new_channel_and_subscription_in_the_right_order() -> None:
     kafka = Kafka()
     done = kafka.settle(channel(partitions=2), sub())
     assert names_of(done) == ["CreateTopic", "CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
@@ -49,7 +49,7 @@ def test_limits_and_retention_of_topics() -> None:
     assert dict(second.configs)["retention.ms"] == str(30 * 86_400_000)
 
 
-def test_a_kafka_that_refuses_room_for_large_events_serves_the_topic_all_the_same() -> None:
+def test_kafka_that_refuses_room_for_large_events_serves_the_topic_all_the_same() -> None:
     kafka = Kafka()
     kafka.settle(channel())
     small = {**kafka.topics[TOPIC].configs, "max.message.bytes": "1048588"}
@@ -78,7 +78,7 @@ def test_nothing_is_published_before_every_partition_has_its_start() -> None:
     assert names_of(kafka.decide(channel(partitions=3), sub())) == ["PublishSubscription"]
 
 
-def test_a_recreated_topic_is_reported_until_the_subscription_is_recreated() -> None:
+def test_recreated_topic_is_reported_until_the_subscription_is_recreated() -> None:
     kafka = Kafka()
     kafka.settle(channel(), sub())
     began_with = kafka.world.subscriptions["s-billing"].topic_id
@@ -95,7 +95,7 @@ def test_a_recreated_topic_is_reported_until_the_subscription_is_recreated() -> 
     assert condition(status, "AddedToChannel") == (ConditionStatus.TRUE, "")
 
 
-def test_a_subscription_published_without_a_topic_id_gets_it_later() -> None:
+def test_subscription_published_without_a_topic_id_gets_it_later() -> None:
     kafka = Kafka()
     kafka.settle(channel(), sub())
     known = kafka.world.subscriptions["s-billing"]
@@ -130,7 +130,7 @@ def test_fewer_partitions_are_rejected_with_a_reason() -> None:
     assert message(status) == message(status, "TopicReady")
 
 
-def test_an_existing_topic_is_adopted_and_its_differences_reported() -> None:
+def test_existing_topic_is_adopted_and_its_differences_reported() -> None:
     kafka = Kafka({TOPIC: ObservedTopic(7, 2, {"retention.ms": "1"})})
     done = kafka.settle(channel(partitions=3, replication=1))
     assert names_of(done) == ["AlterTopicConfig", "MakeRoom", "CreateTopic", "PublishChannel"]
@@ -147,7 +147,7 @@ def test_retention_is_kept_in_step() -> None:
     assert kafka.decide(channel(retention_s=5.0))[0] == AlterTopicConfig(TOPIC, (("retention.ms", "5000"),))
 
 
-def test_a_published_channel_keeps_its_recorded_topic() -> None:
+def test_published_channel_keeps_its_recorded_topic() -> None:
     kafka = Kafka()
     kafka.settle(channel())
     record = replace(kafka.world.channels["c-orders"], topic="old.orders", dlq_topic="old.orders.dlq")
@@ -180,13 +180,13 @@ def test_who_has_a_topic_keeps_it() -> None:
     assert list(kafka.world.channels) == ["c-a.dlq"]
 
 
-def test_a_name_that_is_too_long() -> None:
+def test_name_that_is_too_long() -> None:
     long = channel("x" * 230)
     assert Kafka().decide(long) == []
     assert condition(Kafka().statuses(long)["x" * 230]) == (ConditionStatus.FALSE, "TopicNameTooLong")
 
 
-def test_a_host_that_two_claim_belongs_to_neither_until_one_gives_it_up() -> None:
+def test_host_that_two_claim_belongs_to_neither_until_one_gives_it_up() -> None:
     kafka = Kafka()
     first, second = channel("one", hosts=("shop.example",)), channel("two", hosts=("shop.example", "two.example"))
     kafka.settle(first)
@@ -210,7 +210,7 @@ def hosts_of(kafka: Kafka, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("domain", ["", ".cluster.local", ".other.domain"])
-def test_the_address_of_a_channel_is_that_channels_whoever_claims_it(domain: str) -> None:
+def test_address_of_a_channel_is_that_channels_whoever_claims_it(domain: str) -> None:
     kafka = Kafka()
     thief = channel("one", hosts=(f"two-kn-channel.default.svc{domain}",))
     kafka.settle(thief)
@@ -245,7 +245,7 @@ def test_without_its_channel_a_subscription_is_not_published() -> None:
     assert "default/orders" in message(status)
 
 
-def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
+def test_edit_that_cannot_be_served_leaves_the_old_state() -> None:
     kafka = Kafka()
     kafka.settle(channel(), channel("stock"), sub())
     before = kafka.world.subscriptions["s-billing"]
@@ -272,7 +272,7 @@ CHANNELS = DeliveryRules(retry=5, timeout_s=7.0, dead_letter_sink=Destination(ur
         (SINK, CHANNELS, DeliverySpec(dead_letter_sink=Addressable("http://own-sink/"))),
     ],
 )
-def test_the_delivery_of_the_subscription_takes_precedence(
+def test_delivery_of_the_subscription_takes_precedence(
     own: DeliveryRules | None, channels: DeliveryRules | None, expected: DeliverySpec
 ) -> None:
     kafka = Kafka()
@@ -331,7 +331,7 @@ def test_failures_are_reported_at_their_object() -> None:
     assert condition(unwritten, "ContractPublished") == (ConditionStatus.FALSE, "ContractNotWritten")
 
 
-def test_a_held_channel_keeps_its_subscriptions() -> None:
+def test_held_channel_keeps_its_subscriptions() -> None:
     kafka = Kafka()
     kafka.settle(channel(), sub())
     before = kafka.world
@@ -342,7 +342,7 @@ def test_a_held_channel_keeps_its_subscriptions() -> None:
     assert kafka.settle(retained=frozenset({"c-orders", "s-billing"})) == []
 
 
-def test_a_settled_world_stays_as_it_is() -> None:
+def test_settled_world_stays_as_it_is() -> None:
     kafka = Kafka()
     objects = channel(partitions=2, delivery=CHANNELS), channel("stock"), sub(), sub("audit", "stock", delivery=OWN)
     kafka.settle(*objects)

@@ -48,7 +48,7 @@ from tests.unit.controller.worlds import (
         (WorkerState.STOPPED, WorkerState.SECRET_INVALID, 1, False),
     ],
 )
-def test_a_trigger_waits_for_a_frozen_worker_that_kafka_still_takes_for_a_member(
+def test_trigger_waits_for_a_frozen_worker_that_kafka_still_takes_for_a_member(
     mine: WorkerState, other: WorkerState | None, members: int | None, moves: bool
 ) -> None:
     objects: list[AnyObject] = [broker(), trigger(), *([trigger("other")] if other is not None else [])]
@@ -81,7 +81,7 @@ def test_is_given_up_when_a_worker_does_not_stop_and_started_again() -> None:
 
 
 @pytest.mark.parametrize(("moving", "reason"), [(False, "NotStopped"), (True, "OffsetsNotMoved")])
-def test_a_group_that_cannot_be_observed_is_waited_for_and_given_up(moving: bool, reason: str) -> None:
+def test_group_that_cannot_be_observed_is_waited_for_and_given_up(moving: bool, reason: str) -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka))
     for _ in range(2 + moving):  # recorded, stopped, offsets found
@@ -102,7 +102,7 @@ def test_a_group_that_cannot_be_observed_is_waited_for_and_given_up(moving: bool
     assert not kafka.world.subscriptions[UID].stopped
 
 
-def test_a_seek_whose_group_cannot_be_observed_can_be_withdrawn() -> None:
+def test_seek_whose_group_cannot_be_observed_can_be_withdrawn() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -139,7 +139,7 @@ def test_is_given_up_when_somebody_else_keeps_committing() -> None:
     assert not kafka.world.subscriptions[UID].stopped
 
 
-def test_the_time_without_a_leader_does_not_count() -> None:
+def test_time_without_a_leader_does_not_count() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)

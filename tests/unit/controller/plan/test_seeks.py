@@ -40,7 +40,7 @@ from tests.unit.controller.worlds import (
 )
 
 
-def test_a_reset_stops_moves_and_starts() -> None:
+def test_reset_stops_moves_and_starts() -> None:
     kafka, wish = served(), reset(to="earliest")
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     assert names_of(kafka.settle(*OBJECTS, wish)) == ["RememberSeek", "PublishSubscription"]
@@ -142,7 +142,7 @@ def test_one_at_a_time_for_each_subscription() -> None:
     assert [(move.old, move.new) for move in kafka.world.seeks["r-later"].moves] == [(0, 9), (0, 9)]
 
 
-def test_a_worker_that_stopped_for_an_earlier_seek_has_not_stopped_for_this_one() -> None:
+def test_worker_that_stopped_for_an_earlier_seek_has_not_stopped_for_this_one() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, reason="r-earlier"))
     kafka.settle(*OBJECTS, wish)
@@ -205,7 +205,7 @@ def test_completed_although_it_is_withdrawn_while_offsets_are_moved() -> None:
     assert kafka.offsets[GROUP] == {0: 0, 1: 0}
 
 
-def test_a_late_commit_of_a_worker_is_moved_again_before_the_start() -> None:
+def test_late_commit_of_a_worker_is_moved_again_before_the_start() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -222,7 +222,7 @@ def test_a_late_commit_of_a_worker_is_moved_again_before_the_start() -> None:
     assert again == move
 
 
-def test_a_subscription_that_is_deleted_meanwhile() -> None:
+def test_subscription_that_is_deleted_meanwhile() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -230,7 +230,7 @@ def test_a_subscription_that_is_deleted_meanwhile() -> None:
     assert (phase(kafka), kafka.world.seeks["r-again"].reason) == (SeekPhase.REFUSED, "Deleted")
 
 
-def test_a_change_of_the_spec_does_not_start_it() -> None:
+def test_change_of_the_spec_does_not_start_it() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -240,7 +240,7 @@ def test_a_change_of_the_spec_does_not_start_it() -> None:
     assert (record.generation, record.concurrency, record.stopped, record.seek) == (2, 7, True, "r-again")
 
 
-def test_a_change_of_the_spec_and_a_seek_at_once() -> None:
+def test_change_of_the_spec_and_a_seek_at_once() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.act(RememberSeek(_recorded(kafka)))
@@ -262,7 +262,7 @@ def _recorded(kafka: Kafka) -> Seek:
     return Seek("r-again", "default/again", *ref, "earliest", SeekPhase.STOPPING, NOW, UID, record.topic, GROUP)
 
 
-def test_a_changed_spec_of_a_reset_changes_nothing() -> None:
+def test_changed_spec_of_a_reset_changes_nothing() -> None:
     kafka, wish = served(), reset()
     kafka.settle(*OBJECTS, wish)
     changed = reset(to="latest", generation=2)
@@ -279,14 +279,14 @@ def test_one_that_is_over_is_not_repeated_with_another_kafka() -> None:
     assert condition(kafka.status(over, *OBJECTS)) == (TRUE, "OffsetsMoved"), "while it is recorded, it is shown"
 
 
-def test_a_deleted_reset_is_forgotten() -> None:
+def test_deleted_reset_is_forgotten() -> None:
     kafka, wish = served(), reset()
     kafka.settle(*OBJECTS, wish)
     assert kafka.decide(*OBJECTS, complete=False) == []
     assert kafka.settle(*OBJECTS) == [ForgetSeek("r-again")]
 
 
-def test_a_subscription_without_its_seek_is_started_again() -> None:
+def test_subscription_without_its_seek_is_started_again() -> None:
     kafka = served()
     record = replace(kafka.world.subscriptions[UID], stopped=True, seek="r-lost")
     kafka.world = replace(kafka.world, subscriptions={UID: record})
@@ -297,7 +297,7 @@ def test_a_subscription_without_its_seek_is_started_again() -> None:
     ("to", "expected"),
     [("+2", {0: 7, 1: 9}), ("-6", {0: 0, 1: 1}), ("+100", {0: 9, 1: 9}), ("latest", {0: 9, 1: 9})],
 )
-def test_a_request_of_a_command(to: str, expected: dict[int, int]) -> None:
+def test_request_of_a_command(to: str, expected: dict[int, int]) -> None:
     kafka = served()
     request = SeekRequest("q", "Subscription", "default", "billing", to, NOW)
     kafka.settle(*OBJECTS, seek_requests=(request,))
@@ -308,7 +308,7 @@ def test_a_request_of_a_command(to: str, expected: dict[int, int]) -> None:
     assert kafka.settle(*OBJECTS) == [ForgetSeek("q")]
 
 
-def test_a_request_that_makes_no_sense_is_refused() -> None:
+def test_request_that_makes_no_sense_is_refused() -> None:
     kafka = served()
     kafka.settle(*OBJECTS, seek_requests=(SeekRequest("q", "Subscription", "default", "billing", "soon", NOW),))
     assert (phase(kafka, "q"), kafka.world.seeks["q"].reason) == (SeekPhase.REFUSED, "PositionInvalid")

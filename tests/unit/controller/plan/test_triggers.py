@@ -43,7 +43,7 @@ from tests.unit.controller.worlds import (
 # -- triggers and their broker
 
 
-def test_a_trigger_before_its_broker() -> None:
+def test_trigger_before_its_broker() -> None:
     kafka = kafka_with_ingress()
     assert kafka.settle(trigger()) == []
     status = kafka.status(trigger())
@@ -56,7 +56,7 @@ def test_a_trigger_before_its_broker() -> None:
     assert condition(ready) == (TRUE, "")
 
 
-def test_the_triggers_of_a_deleted_broker_are_removed_with_their_groups_before_its_topics() -> None:
+def test_triggers_of_a_deleted_broker_are_removed_with_their_groups_before_its_topics() -> None:
     kafka = settled_kafka()
     done = kafka.settle(trigger())
     assert names_of(done) == [
@@ -70,7 +70,7 @@ def test_the_triggers_of_a_deleted_broker_are_removed_with_their_groups_before_i
     assert names_of(again)[-2:] == ["CommitStart", "PublishSubscription"]
 
 
-def test_a_broker_that_was_replaced_gets_its_triggers_again() -> None:
+def test_broker_that_was_replaced_gets_its_triggers_again() -> None:
     kafka = settled_kafka()
     other = broker(uid="b-again")
     replaced = kafka.status(trigger(), other)
@@ -79,7 +79,7 @@ def test_a_broker_that_was_replaced_gets_its_triggers_again() -> None:
     assert kafka.world.subscriptions["t-billing"].channel_uid == "b-again"
 
 
-def test_the_broker_of_a_published_trigger_cannot_be_changed() -> None:
+def test_broker_of_a_published_trigger_cannot_be_changed() -> None:
     kafka = settled_kafka(broker(), broker("other"), trigger())
     before = kafka.world.subscriptions["t-billing"]
     moved = trigger(to="other", generation=2)
@@ -90,7 +90,7 @@ def test_the_broker_of_a_published_trigger_cannot_be_changed() -> None:
     assert "spec.broker cannot be changed from 'main' to 'other'" in message(status)
 
 
-def test_a_retained_broker_keeps_its_triggers() -> None:
+def test_retained_broker_keeps_its_triggers() -> None:
     kafka = settled_kafka()
     before = kafka.world
     assert kafka.settle(trigger(generation=2), retained=frozenset({"b-main"})) == []
@@ -100,14 +100,14 @@ def test_a_retained_broker_keeps_its_triggers() -> None:
 
 
 @pytest.mark.parametrize("start", [Start.LATEST, Start.EARLIEST, StartTime(5, "1970-01-01T00:00:00.005Z")])
-def test_the_start_of_a_trigger(start: Start | StartTime) -> None:
+def test_start_of_a_trigger(start: Start | StartTime) -> None:
     kafka = kafka_with_ingress()
     settings = config_map(partitions="2")
     done = kafka.settle(broker(config=CONFIG_REF), settings, trigger(start=start))
     assert CommitStart("kafka.t-billing", BROKER_TOPIC, (0, 1), start) in done
 
 
-def test_a_changed_filter_is_published_and_nothing_else_happens() -> None:
+def test_changed_filter_is_published_and_nothing_else_happens() -> None:
     kafka = settled_kafka()
     changed = trigger(generation=2, filter=Cesql("a = 'b'"))
     (done,) = kafka.settle(broker(), changed)
@@ -125,7 +125,7 @@ ORDERED, KEYS, ANY = DeliveryOrder.ORDERED, DeliveryOrder.KEY_ORDERED, DeliveryO
     ("own", "brokers", "order"),
     [(None, None, KEYS), (None, ORDERED, ORDERED), (ANY, ORDERED, ANY), (ANY, None, ANY), (KEYS, ORDERED, KEYS)],
 )
-def test_the_order_of_the_trigger_then_of_the_broker(
+def test_order_of_the_trigger_then_of_the_broker(
     own: DeliveryOrder | None, brokers: DeliveryOrder | None, order: DeliveryOrder
 ) -> None:
     kafka = settled_kafka(broker(order=brokers), trigger(order=own))
@@ -133,12 +133,12 @@ def test_the_order_of_the_trigger_then_of_the_broker(
 
 
 @pytest.mark.parametrize(("own", "brokers", "most"), [(None, None, 100), (None, 7, 7), (3, 7, 3), (3, None, 3)])
-def test_the_concurrency_of_the_trigger_then_of_the_broker(own: int | None, brokers: int | None, most: int) -> None:
+def test_concurrency_of_the_trigger_then_of_the_broker(own: int | None, brokers: int | None, most: int) -> None:
     kafka = settled_kafka(broker(concurrency=brokers), trigger(concurrency=own))
     assert kafka.world.subscriptions["t-billing"].concurrency == most
 
 
-def test_a_change_of_the_broker_reaches_its_triggers() -> None:
+def test_change_of_the_broker_reaches_its_triggers() -> None:
     kafka = settled_kafka()
     done = kafka.settle(broker(generation=2, order=ORDERED), trigger())
     assert names_of(done) == ["PublishChannel", "PublishSubscription"]
@@ -165,7 +165,7 @@ BROKERS = DeliveryRules(retry=5, timeout_s=7.0, dead_letter_sink=Destination(uri
         (ONCE, BROKERS, DeliverySpec(retry=0, timeout_s=7.0, dead_letter_sink=BROKER_SINK)),
     ],
 )
-def test_the_delivery_of_a_trigger_comes_before_that_of_its_broker_field_by_field(
+def test_delivery_of_a_trigger_comes_before_that_of_its_broker_field_by_field(
     own: DeliveryRules | None, brokers: DeliveryRules | None, expected: DeliverySpec
 ) -> None:
     kafka = settled_kafka(broker(delivery=brokers), trigger(delivery=own))
@@ -175,7 +175,7 @@ def test_the_delivery_of_a_trigger_comes_before_that_of_its_broker_field_by_fiel
     assert body["deadLetterSinkUri"] == (sink.uri if sink else "")
 
 
-def test_the_contract_says_where_each_field_comes_from() -> None:
+def test_contract_says_where_each_field_comes_from() -> None:
     kafka = settled_kafka(broker(delivery=BROKERS), trigger(delivery=OWN))
     record = kafka.world.subscriptions["t-billing"]
     assert (record.delivery_own, record.delivery_inherited) == (("retry",), ("timeout", "deadLetterSink"))
@@ -184,7 +184,7 @@ def test_the_contract_says_where_each_field_comes_from() -> None:
     assert (record.delivery_own, record.delivery_inherited) == (("concurrency",), ("order",))
 
 
-def test_a_trigger_with_a_sink_of_its_own_does_not_need_that_of_its_broker() -> None:
+def test_trigger_with_a_sink_of_its_own_does_not_need_that_of_its_broker() -> None:
     lost = DeliveryRules(dead_letter_sink=NOWHERE)
     kafka = settled_kafka(broker(delivery=lost), trigger(delivery=SINK))
     assert kafka.world.subscriptions["t-billing"].delivery.dead_letter_sink == Addressable("http://own-sink/")
@@ -199,7 +199,7 @@ def test_a_trigger_with_a_sink_of_its_own_does_not_need_that_of_its_broker() -> 
 # -- statuses
 
 
-def test_the_conditions_of_a_broker() -> None:
+def test_conditions_of_a_broker() -> None:
     kafka = settled_kafka()
     status = kafka.status(broker(), trigger())
     parts = ["Ready", "TopicReady", "ContractPublished", "Addressable", "DeadLetterSinkResolved"]
@@ -226,7 +226,7 @@ def test_the_conditions_of_a_broker() -> None:
     assert condition(taken, "Addressable") == (FALSE, "HostTaken")
 
 
-def test_a_trigger_that_is_ready_says_where_its_events_go() -> None:
+def test_trigger_that_is_ready_says_where_its_events_go() -> None:
     kafka = settled_kafka()
     status = kafka.status(trigger(), broker(), workers=serving(kafka.world.subscriptions["t-billing"]))
     parts = ["Ready", "BrokerReady", "SubscriberResolved", "DeadLetterSinkResolved", "Subscribed", "DependencyReady"]
@@ -274,7 +274,7 @@ def test_what_keeps_a_trigger_from_being_served(
     assert "subscriberUri" not in status.body
 
 
-def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
+def test_edit_that_cannot_be_served_leaves_the_old_state() -> None:
     kafka = settled_kafka()
     before = kafka.world.subscriptions["t-billing"]
     edited = trigger(generation=2, subscriber=NOWHERE)
@@ -286,7 +286,7 @@ def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
     assert "generation 1 is still served" in message(status, "Subscribed")
 
 
-def test_a_broker_that_is_not_published_yet() -> None:
+def test_broker_that_is_not_published_yet() -> None:
     kafka = kafka_with_ingress()
     kafka.topics.update({BROKER_TOPIC: ObservedTopic(10, 1), BROKER_DLQ: ObservedTopic(10, 1)})
     status = kafka.status(trigger(), broker())
@@ -306,14 +306,14 @@ def test_subscribed_is_what_workers_say() -> None:
     assert condition(unwritten, "Subscribed") == (FALSE, "ContractNotWritten")
 
 
-def test_the_start_of_a_trigger_is_committed_before_it_is_published() -> None:
+def test_start_of_a_trigger_is_committed_before_it_is_published() -> None:
     kafka = settled_kafka(broker())
     assert condition(kafka.status(trigger(), broker()), "Subscribed") == (UNKNOWN, "StartBeingCommitted")
     failed = kafka.status(trigger(), broker(), failures={"group kafka.t-billing": "no right"})
     assert condition(failed, "Subscribed") == (FALSE, "StartNotCommitted")
 
 
-def test_a_topic_that_was_deleted_and_created_again_is_reported() -> None:
+def test_topic_that_was_deleted_and_created_again_is_reported() -> None:
     kafka = settled_kafka()
     del kafka.topics[BROKER_TOPIC]
     kafka.settle(broker(), trigger())
@@ -322,7 +322,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_reported() -> None:
     assert "delete the Trigger and add it again" in message(status, "Subscribed")
 
 
-def test_a_dependency_is_not_known_without_a_cluster_and_events_are_delivered_all_the_same() -> None:
+def test_dependency_is_not_known_without_a_cluster_and_events_are_delivered_all_the_same() -> None:
     dependent = trigger(dependency="PingSource shop/tick")
     kafka = settled_kafka(broker(), dependent)
     record = kafka.world.subscriptions["t-billing"]

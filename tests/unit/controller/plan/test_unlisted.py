@@ -34,7 +34,7 @@ def test_nothing_is_deleted_and_what_comes_back_continues() -> None:
     assert (kafka.world.channels, kafka.world.subscriptions) == (before.channels, before.subscriptions)
 
 
-def test_a_subscription_whose_channel_is_in_no_file_waits_for_it() -> None:
+def test_subscription_whose_channel_is_in_no_file_waits_for_it() -> None:
     kafka = served()
     kafka.settle(subscription())
     assert kafka.world.subscriptions["s-billing"].unlisted
@@ -45,7 +45,7 @@ def test_a_subscription_whose_channel_is_in_no_file_waits_for_it() -> None:
     assert not kafka.world.subscriptions["s-billing"].unlisted
 
 
-def test_the_status_says_how_to_go_on() -> None:
+def test_status_says_how_to_go_on() -> None:
     kafka = served()
     for _ in range(2):  # when it is noticed, and afterwards
         status = kafka.statuses()
@@ -58,7 +58,7 @@ def test_the_status_says_how_to_go_on() -> None:
     assert kafka.statuses(retained=frozenset({"c-orders", "s-billing"})) == {}, "while it is not known, all stays"
 
 
-def test_a_request_removes_it_with_its_group_and_topics() -> None:
+def test_request_removes_it_with_its_group_and_topics() -> None:
     kafka = served()
     kafka.settle()
     done = kafka.settle(asked=frozenset({"c-orders", "s-billing"}))
@@ -70,7 +70,7 @@ def test_a_request_removes_it_with_its_group_and_topics() -> None:
     assert not kafka.groups
 
 
-def test_a_request_for_one_that_is_in_a_file_again_removes_nothing() -> None:
+def test_request_for_one_that_is_in_a_file_again_removes_nothing() -> None:
     kafka = served()
     kafka.settle()
     kafka.settle(channel(), subscription(), asked=frozenset({"c-orders", "s-billing"}))
@@ -98,7 +98,7 @@ def test_what_was_created_for_a_channel_whose_file_went_before_it_was_published_
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
-def test_a_broker_and_its_topics_stay_too() -> None:
+def test_broker_and_its_topics_stay_too() -> None:
     kafka = from_files()
     kafka.settle(broker())
     topics = set(kafka.topics)

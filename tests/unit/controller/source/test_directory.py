@@ -26,7 +26,7 @@ def test_yaml_yml_and_json_in_folders_but_nothing_hidden(tmp_path: Path) -> None
     assert snapshot.problems == ()
 
 
-def test_a_change_is_seen_at_once_and_what_is_missing_counts_at_the_second_scan(tmp_path: Path) -> None:
+def test_change_is_seen_at_once_and_what_is_missing_counts_at_the_second_scan(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
     write(tmp_path, "a.yaml", "one", "two")
     directory.scan()
@@ -40,7 +40,7 @@ def test_a_change_is_seen_at_once_and_what_is_missing_counts_at_the_second_scan(
     assert found(directory.scan()) == {}
 
 
-def test_a_scan_in_the_middle_of_saving_does_not_count(tmp_path: Path) -> None:
+def test_scan_in_the_middle_of_saving_does_not_count(tmp_path: Path) -> None:
     """Editors truncate, or rename."""
     directory = Directory(tmp_path)
     write(tmp_path, "a.yaml", "one")
@@ -67,7 +67,7 @@ def test_a_scan_in_the_middle_of_saving_does_not_count(tmp_path: Path) -> None:
         (TEXT.format(name="one", partitions=1) + "---\n" + TEXT.format(name="one", partitions=2), 8, "metadata.name"),
     ],
 )
-def test_a_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
+def test_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
     tmp_path: Path, text: str, line: int, field: str
 ) -> None:
     directory = Directory(tmp_path)
@@ -87,7 +87,7 @@ def test_a_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
     assert (found(fixed), fixed.problems) == ({"one": 2, "two": 2, "three": 1}, ())
 
 
-def test_a_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) -> None:
+def test_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     (tmp_path / "b.yaml").write_text(TEXT.format(name="two", partitions=1) + "---\nkind: KafkaChannel\n")
     assert found(Directory(tmp_path).scan()) == {"one": 1}
@@ -104,7 +104,7 @@ def test_unsupported_kinds_are_reported_and_ignored(tmp_path: Path) -> None:
     assert not problem.suspected_typo
 
 
-def test_a_suspected_typo_differs_from_a_foreign_kind(tmp_path: Path) -> None:
+def test_suspected_typo_differs_from_a_foreign_kind(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel"))
     write(tmp_path, "b.yaml", "two")
     write(tmp_path, "c.yaml", "two")
@@ -147,7 +147,7 @@ def test_complete_only_when_surely_everything_was_seen(tmp_path: Path) -> None:
     assert directory.scan().complete, "an empty file has no objects"
 
 
-def test_a_directory_that_goes_away_is_a_problem_and_changes_nothing(tmp_path: Path) -> None:
+def test_directory_that_goes_away_is_a_problem_and_changes_nothing(tmp_path: Path) -> None:
     root = tmp_path / "resources"
     write(root, "a.yaml", "one")
     directory = Directory(root)
@@ -160,7 +160,7 @@ def test_a_directory_that_goes_away_is_a_problem_and_changes_nothing(tmp_path: P
     assert "cannot be read" in snapshot.problems[0].what
 
 
-def test_a_missing_directory_is_a_sentence_at_start(tmp_path: Path) -> None:
+def test_missing_directory_is_a_sentence_at_start(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"does not exist\. Create it"):
         Directory(tmp_path / "nowhere").check()
     (tmp_path / "file").write_text("")
@@ -168,7 +168,7 @@ def test_a_missing_directory_is_a_sentence_at_start(tmp_path: Path) -> None:
         Directory(tmp_path / "file").check()
 
 
-def test_an_old_file_is_not_read_again(tmp_path: Path) -> None:
+def test_old_file_is_not_read_again(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     old = 1_000_000_000
     os.utime(tmp_path / "a.yaml", (old, old))

@@ -45,7 +45,7 @@ def test_while_a_typo_may_hide_a_resource_the_directory_is_not_known(tmp_path: P
     assert directory.scan().complete
 
 
-def test_a_misspelt_kind_gets_a_suggestion(tmp_path: Path) -> None:
+def test_misspelt_kind_gets_a_suggestion(tmp_path: Path) -> None:
     text = TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel")
     (tmp_path / "a.yaml").write_text(text)
     (problem,) = Directory(tmp_path).scan().problems
@@ -63,7 +63,7 @@ ANCHORS = b"".join(b"k%d: &a%d x\n" % (number, number) for number in range(30_00
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"# nothing here\n", b"---\n---\n", b"\xef\xbb\xbf", b"~\n"])
-def test_a_file_without_a_document_is_not_a_problem(tmp_path: Path, content: bytes) -> None:
+def test_file_without_a_document_is_not_a_problem(tmp_path: Path, content: bytes) -> None:
     directory = Directory(tmp_path)
     (tmp_path / "a.yaml").write_bytes(content)
     write(tmp_path, "b.yaml", "three")
@@ -72,7 +72,7 @@ def test_a_file_without_a_document_is_not_a_problem(tmp_path: Path, content: byt
     assert (found(snapshot), snapshot.problems, snapshot.complete) == ({"three": 1}, (), True)
 
 
-def test_a_file_with_too_many_anchors_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
+def test_file_with_too_many_anchors_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
     write(tmp_path, "a.yaml", "one")
     directory.scan()
@@ -133,7 +133,7 @@ def test_what_is_in_a_folder_that_cannot_be_read_stays(mode: int) -> None:
         assert found(directory.scan()) == {"three": 1}
 
 
-def test_a_folder_that_vanishes_while_it_is_read_needs_no_other_permissions(tmp_path: Path) -> None:
+def test_folder_that_vanishes_while_it_is_read_needs_no_other_permissions(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     over = threading.Event()
 
@@ -155,7 +155,7 @@ def test_a_folder_that_vanishes_while_it_is_read_needs_no_other_permissions(tmp_
     }
 
 
-def test_a_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
+def test_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
     with folder_without_privileges() as root:
         directory = Directory(root)
         write(root, "a.yaml", "one")
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
         assert snapshot.problems[0].hint == "fix its permissions"
 
 
-def test_a_link_to_a_folder_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
+def test_link_to_a_folder_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
     root = tmp_path / "resources"
     write(root, "team/a.yaml", "one")
     directory = Directory(root)
@@ -191,7 +191,7 @@ def test_links_to_files_are_followed_and_broken_ones_reported(tmp_path: Path) ->
     assert [(problem.file, problem.hint) for problem in snapshot.problems] == [("b.yaml", "fix or remove the link")]
 
 
-def test_an_irregular_file_is_not_opened(tmp_path: Path) -> None:
+def test_irregular_file_is_not_opened(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     os.mkfifo(tmp_path / "b.yaml")  # opening it would wait for a writer
     (tmp_path / "c.yaml").symlink_to("/dev/zero")
@@ -220,7 +220,7 @@ def test_over_the_limit_of_files_nothing_changes(tmp_path: Path, monkeypatch: py
     assert found(directory.scan()) == {"a": 1, "l": 1, "m": 1}
 
 
-def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
+def test_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/\xff.yaml", "w") as file:
         file.write("kind: [")
     os.mkdir(os.fsencode(tmp_path) + b"/\xfe")
@@ -230,7 +230,7 @@ def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
     assert all(file.encode() for file in files)
 
 
-def test_a_file_that_is_removed_after_its_folder_was_listed_is_not_a_problem(
+def test_file_that_is_removed_after_its_folder_was_listed_is_not_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "a.yaml", "one")

@@ -54,7 +54,7 @@ async def test_nothing_is_unlisted_while_a_file_has_a_problem(tmp_path: Path) ->
 
 
 @pytest.mark.asyncio
-async def test_a_creation_whose_file_is_gone_has_vanished_since_then(tmp_path: Path) -> None:
+async def test_creation_whose_file_is_gone_has_vanished_since_then(tmp_path: Path) -> None:
     source = FileSource(tmp_path)
     source.begin(LeaderState())
     write(tmp_path, "a.yaml", "one")

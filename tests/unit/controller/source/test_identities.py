@@ -38,7 +38,7 @@ def who(objects: tuple[AnyObject, ...]) -> list[tuple[str, int]]:
     return [(object_.uid, object_.generation) for object_ in objects]
 
 
-def test_a_new_object_gets_a_uid_and_a_change_a_generation() -> None:
+def test_new_object_gets_a_uid_and_a_change_a_generation() -> None:
     identities = made()
     assert who(identities.assign(snapshot(written("a")), (), ())) == [("new-1", 1)]
     assert who(identities.assign(snapshot(written("a")), (), ())) == [("new-1", 1)]
@@ -58,7 +58,7 @@ def test_both_are_recovered_from_the_contract() -> None:
     assert who(made().assign(snapshot(written("a", "h2")), published, ())) == [("u", 5)]
 
 
-def test_a_resource_that_comes_back_has_a_new_uid() -> None:
+def test_resource_that_comes_back_has_a_new_uid() -> None:
     identities = made()
     identities.assign(snapshot(written("a")), (), ())
     identities.assign(snapshot(), (), ())
@@ -111,7 +111,7 @@ def test_another_leaders_record_counts_more_than_memory() -> None:
     assert who(identities.assign(snapshot(written("a")), (), ())) == [("new-2", 1)]
 
 
-def test_an_entry_of_a_channel_does_not_share_its_identity() -> None:
+def test_entry_of_a_channel_does_not_share_its_identity() -> None:
     entry = Subscriber("e", "a", 1, Destination(uri="http://h/"))
     published = [record("a", "e", 1, "h1")]
     assert who(made().assign(snapshot(written("a", "h1", entry)), published, ())) == [("new-1", 1)]
@@ -120,7 +120,7 @@ def test_an_entry_of_a_channel_does_not_share_its_identity() -> None:
 OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
 
 
-def test_a_resource_that_was_in_no_file_for_a_while_continues_as_what_it_was() -> None:
+def test_resource_that_was_in_no_file_for_a_while_continues_as_what_it_was() -> None:
     unlisted = [replace(OTHERS[0], unlisted=True)]
     for identities in (made(), made()):  # also after a restart
         assert who(identities.assign(snapshot(), unlisted, ())) == []
@@ -128,7 +128,7 @@ def test_a_resource_that_was_in_no_file_for_a_while_continues_as_what_it_was() -
         assert who(identities.assign(snapshot(written("a", "h2")), unlisted, ())) == [("ua", 2)]
 
 
-def test_a_channel_goes_only_with_all_that_read_it() -> None:
+def test_channel_goes_only_with_all_that_read_it() -> None:
     reader = records.Subscription(
         "us", 1, "default", "s", "ua", "a", "t", "t.dlq", 1, "g", Addressable("http://h/"), None, DeliverySpec()
     )

@@ -135,7 +135,7 @@ def test_as_many_anchors_as_a_file_may_have_are_read() -> None:
     assert len(read_documents(text)[0].value) == 2 * ANCHORS_MAX, "an alias is no anchor"
 
 
-def test_a_file_with_too_many_values_is_rejected_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_too_many_values_is_rejected_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 500  # the limit that counts takes seconds to reach
     monkeypatch.setattr(yaml_reader, "NODES_MAX", limit)
     text = b"a: [" + b"x, " * limit + b"]\nb: ["

@@ -28,7 +28,7 @@ def said(root: Path, name: str = "orders") -> dict[str, Any]:
     return found
 
 
-def test_the_shape_of_a_status(tmp_path: Path) -> None:
+def test_shape_of_a_status(tmp_path: Path) -> None:
     assert StatusFiles(tmp_path).write(status(true("TopicReady"), address={"url": "http://h"}), 0.0)
     assert said(tmp_path) == {
         "apiVersion": "messaging.knative.dev/v1beta1",
@@ -55,7 +55,7 @@ def test_only_what_is_new_is_written_and_times_of_transitions_stay(tmp_path: Pat
     assert sorted(path.name for path in (tmp_path / "KafkaChannel").iterdir()) == ["default.orders.json"]
 
 
-def test_a_transition_is_logged_once(tmp_path: Path) -> None:
+def test_transition_is_logged_once(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     with capture_logs() as lines:
         for _ in range(3):
@@ -76,7 +76,7 @@ def test_a_transition_is_logged_once(tmp_path: Path) -> None:
         ("Trigger", "eventing.knative.dev/v1"),
     ],
 )
-def test_a_status_of_each_kind_is_written_and_goes_with_its_object(tmp_path: Path, kind: str, api_version: str) -> None:
+def test_status_of_each_kind_is_written_and_goes_with_its_object(tmp_path: Path, kind: str, api_version: str) -> None:
     files = StatusFiles(tmp_path)
     files.write(status(true("A"), kind=kind), 0.0)
     path = tmp_path / kind / "default.orders.json"
@@ -95,7 +95,7 @@ def test_files_go_with_their_objects(tmp_path: Path) -> None:
     assert files.write(two, 0.0)
 
 
-def test_a_removed_or_damaged_file_is_written_again(tmp_path: Path) -> None:
+def test_removed_or_damaged_file_is_written_again(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     files.write(status(true("A")), 0.0)
     path = tmp_path / "KafkaChannel" / "default.orders.json"
@@ -125,7 +125,7 @@ def test_problems(tmp_path: Path) -> None:
     assert not files.write_problems([])
 
 
-def test_a_new_leader_compares_with_the_files_as_they_are_now(tmp_path: Path) -> None:
+def test_new_leader_compares_with_the_files_as_they_are_now(tmp_path: Path) -> None:
     """Two processes may have one state directory."""
     first, second = StatusFiles(tmp_path), StatusFiles(tmp_path)
     first.write(status(true("A")), 0.0)
@@ -147,7 +147,7 @@ def test_names_of_any_length(tmp_path: Path) -> None:
     assert len(list((tmp_path / "KafkaChannel").iterdir())) == len(statuses) - 1
 
 
-def test_a_status_that_cannot_be_written_holds_up_no_other(tmp_path: Path) -> None:
+def test_status_that_cannot_be_written_holds_up_no_other(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     (tmp_path / "Subscription").write_text("in the way", "utf-8")
     statuses = [status(true("A"), kind="Subscription", name="billing"), status(true("A"))]
@@ -161,7 +161,7 @@ def test_a_status_that_cannot_be_written_holds_up_no_other(tmp_path: Path) -> No
     assert (tmp_path / "Subscription" / "default.billing.json").exists()
 
 
-def test_an_unusable_state_directory_is_rejected(tmp_path: Path) -> None:
+def test_unusable_state_directory_is_rejected(tmp_path: Path) -> None:
     StatusFiles(tmp_path / "a" / "b").check()
     (tmp_path / "file").write_text("", "utf-8")
     for root in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -170,7 +170,7 @@ def test_an_unusable_state_directory_is_rejected(tmp_path: Path) -> None:
         assert "PENSTOCK_STATE_DIR" in refused.value.hint
 
 
-def test_a_rejection_is_logged_whether_or_not_the_channel_is_ready(tmp_path: Path) -> None:
+def test_rejection_is_logged_whether_or_not_the_channel_is_ready(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     differs = true("TopicReady", "TopicDiffers", "Kafka cannot lower them")
     served, waits = true("SubscribersReady"), unknown("SubscribersReady", "SubscriberNotServed", "by nobody")

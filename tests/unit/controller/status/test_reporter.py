@@ -120,7 +120,7 @@ def test_of_a_file_and_the_worst_first() -> None:
     ]
 
 
-def test_a_note_is_not_a_rejection() -> None:
+def test_note_is_not_a_rejection() -> None:
     (found,) = resource_problems([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
     assert (found.kind, found.name, found.ready) == ("File", ".", "True")
     assert found.message == "what was served before stays; name it anew"
@@ -163,7 +163,7 @@ class _Topic:
         self.table.apply([Record(worker.encode(), encode_status(WorkerStatus(worker, moment, "all")))])
 
 
-def test_a_problem_is_logged_once_and_again_when_it_changes() -> None:
+def test_problem_is_logged_once_and_again_when_it_changes() -> None:
     topic = _Topic()
     topic.table.loaded = False
     topic.teller.report([], [])
@@ -181,7 +181,7 @@ def test_a_problem_is_logged_once_and_again_when_it_changes() -> None:
     assert [problem.kind for problem in topic.table.report.problems] == ["File"]
 
 
-def test_a_silent_worker_is_forgotten_whatever_its_clock_says() -> None:
+def test_silent_worker_is_forgotten_whatever_its_clock_says() -> None:
     topic = _Topic()
     topic.hear("killed", 1e9)
     topic.hear("alive", 5.0)
@@ -197,7 +197,7 @@ def test_a_silent_worker_is_forgotten_whatever_its_clock_says() -> None:
     assert topic.read() == []
 
 
-def test_a_worker_is_silent_when_its_record_does_not_change_whatever_its_clock_says() -> None:
+def test_worker_is_silent_when_its_record_does_not_change_whatever_its_clock_says() -> None:
     topic = _Topic()
     topic.hear("killed", 1e9)
     topic.hear("alive", 5.0)
@@ -209,7 +209,7 @@ def test_a_worker_is_silent_when_its_record_does_not_change_whatever_its_clock_s
     assert topic.teller.silent(FRESH_S) == frozenset(), "it was only away"
 
 
-def test_a_worker_is_silent_only_after_its_session() -> None:
+def test_worker_is_silent_only_after_its_session() -> None:
     topic = _Topic()
     teller = StatusReporter(topic.produce, topic.table, "status", silent_s=48.0)
     topic.hear("frozen", 5.0)
@@ -217,7 +217,7 @@ def test_a_worker_is_silent_only_after_its_session() -> None:
     assert teller.silent(48.0) == {"frozen"}
 
 
-def test_a_seek_is_not_begun_when_its_command_has_given_up() -> None:
+def test_seek_is_not_begun_when_its_command_has_given_up() -> None:
     topic = _Topic()
     ref = ("Subscription", "ns", "billing")
     old, new, begun = (

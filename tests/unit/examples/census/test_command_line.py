@@ -66,7 +66,7 @@ def test_generated_files_are_not_replaced_without_force(tmp_path: Path, capsys: 
     assert path.read_bytes() != content
 
 
-def test_the_readme_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
@@ -77,6 +77,6 @@ def test_the_readme_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert [flag for flag in sorted(flags) if flag not in readme] == []
 
 
-def test_the_example_stays_small() -> None:
+def test_example_stays_small() -> None:
     """kafka-scale has 1,103 lines of Go."""
     assert sum(len(path.read_text().splitlines()) for path in CENSUS.rglob("*.py")) <= 1_300

@@ -75,7 +75,7 @@ def test_no_line_is_lost_or_repeated(lines: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(("lines", "sizes"), [(0, []), (1, [1]), (10, [10]), (11, [10, 1]), (29, [10, 10, 9])])
-def test_the_last_short_chunk_is_kept(lines: int, sizes: list[int]) -> None:
+def test_last_short_chunk_is_kept(lines: int, sizes: list[int]) -> None:
     assert [len(chunk) for _, chunk in cut((b"x" for _ in range(lines)), FILE)] == sizes
 
 
@@ -111,7 +111,7 @@ def test_counting_a_chunk() -> None:
         (f"{FILE}/0".encode(), b"\n" * 10),
     ],
 )
-def test_a_record_that_is_not_a_chunk_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_record_that_is_not_a_chunk_is_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(ValueError, match=r"."):
         count(key, value)
 

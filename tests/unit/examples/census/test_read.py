@@ -51,7 +51,7 @@ def test_which_files_are_meant() -> None:
             plan("2018", "jan", [], template)
 
 
-def test_a_complete_file(good: Path) -> None:
+def test_complete_file(good: Path) -> None:
     keys, row = read(good)
 
     assert row == FileRow(good.as_uri(), 4, 35)
@@ -68,7 +68,7 @@ def test_a_complete_file(good: Path) -> None:
         ("empty", "empty"), ("missing", "No such file"), ("folder", "directory"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_not_complete_gives_nothing(good: Path, tmp_path: Path, name: str, says: str) -> None:
+def test_file_that_is_not_complete_gives_nothing(good: Path, tmp_path: Path, name: str, says: str) -> None:
     content = good.read_bytes()
     bent = bytearray(content)
     bent[len(bent) // 2] ^= 0xFF
@@ -99,7 +99,7 @@ def test_files_of_one_name_or_of_one_content_are_two(good: Path, tmp_path: Path)
     assert len({key for path in (good, renamed, other) for key in read(path)[0]}) == 12
 
 
-def test_a_file_without_lines(tmp_path: Path) -> None:
+def test_file_without_lines(tmp_path: Path) -> None:
     path = tmp_path / "none.gz"
     path.write_bytes(gzip.compress(b""))
     assert read(path) == ([], FileRow(path.as_uri()))

@@ -34,7 +34,7 @@ def test_totals_by_year_and_code() -> None:
     assert page["files"] == {B: {"chunks": 1, "chunks_in_all": None}, A: {"chunks": 2, "chunks_in_all": 2}}
 
 
-def test_the_page_has_the_keys_of_kafka_scale() -> None:
+def test_page_has_the_keys_of_kafka_scale() -> None:
     page = by_code(totals_of([(f"{A}/0/last", "1,1,12,short")]))
 
     assert page.keys() == {"2019"}

@@ -34,7 +34,7 @@ ROWS = [(section, *row[:2], row[2] if len(row) > 2 else None) for section, rows 
 
 
 @pytest.mark.parametrize(("section", "text", "value", "error"), ROWS, ids=[f"{row[0]}: {row[1]}" for row in ROWS])
-def test_an_expression_has_the_value_and_the_error_of_the_specification(
+def test_expression_has_the_value_and_the_error_of_the_specification(
     section: str, text: str, value: Any, error: str | None
 ) -> None:
     found, errors = compile(text).evaluate(EVENT)
@@ -47,20 +47,20 @@ def test_an_expression_has_the_value_and_the_error_of_the_specification(
 
 
 @pytest.mark.parametrize("text", [row[1] for row in ROWS])
-def test_the_reference_evaluator_agrees(text: str) -> None:
+def test_reference_evaluator_agrees(text: str) -> None:
     value, errors = compile(text).evaluate(EVENT)
     assert evaluate(parse(text), EVENT) == (value, [error.kind.value for error in errors])
 
 
 @pytest.mark.parametrize(("text", "position", "reason"), NOT_VALID, ids=[row[0][:20] or "empty" for row in NOT_VALID])
-def test_a_text_that_is_not_an_expression_is_rejected_with_its_place(text: str, position: int, reason: str) -> None:
+def test_text_that_is_not_an_expression_is_rejected_with_its_place(text: str, position: int, reason: str) -> None:
     with pytest.raises(CesqlSyntaxError) as found:
         compile(text)
     assert reason in str(found.value)
     assert found.value.position == position
 
 
-def test_an_expression_that_is_too_deep_or_too_long_is_rejected() -> None:
+def test_expression_that_is_too_deep_or_too_long_is_rejected() -> None:
     deep = "NOT " * DEPTH_MAX + "a"
     with pytest.raises(CesqlSyntaxError, match="nested deeper"):
         compile(deep)
@@ -71,7 +71,7 @@ def test_an_expression_that_is_too_deep_or_too_long_is_rejected() -> None:
     assert compile("(" * 3000 + "1" + ")" * 3000).evaluate({}) == (1, [])
 
 
-def test_a_long_chain_is_not_deep() -> None:
+def test_long_chain_is_not_deep() -> None:
     chain = " OR ".join(f"a = {n}" for n in range(1000))
     assert compile(chain).matches({"a": "999"})
     assert not compile(chain).matches({"a": "1000"})

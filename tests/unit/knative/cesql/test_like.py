@@ -21,13 +21,13 @@ def _trying_everything(pattern: str, text: str) -> bool:
 
 
 @given(_PARTS, _TEXTS)
-def test_a_pattern_fits_the_texts_that_it_should(parts: list[str], text: str) -> None:
+def test_pattern_fits_the_texts_that_it_should(parts: list[str], text: str) -> None:
     pattern = "%".join(parts)
     assert bool(compile_pattern(pattern)(text)) is _trying_everything(pattern, text)
 
 
 @given(_PARTS, st.lists(st.text(alphabet="ab", max_size=10), min_size=4, max_size=4))
-def test_a_text_that_was_made_from_a_pattern_fits(parts: list[str], between: list[str]) -> None:
+def test_text_that_was_made_from_a_pattern_fits(parts: list[str], between: list[str]) -> None:
     text = parts[0] + "".join(gap + part for gap, part in zip(between, parts[1:], strict=False))
     assert compile_pattern("%".join(parts))(text.replace("_", "a"))
 

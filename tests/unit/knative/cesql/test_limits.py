@@ -69,7 +69,7 @@ ALLOWED: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("text", "attribute", "zero"), EXCEEDED, ids=range(len(EXCEEDED)))
-def test_an_evaluation_that_would_handle_too_much_ends_with_an_error(text: str, attribute: str, zero: Any) -> None:
+def test_evaluation_that_would_handle_too_much_ends_with_an_error(text: str, attribute: str, zero: Any) -> None:
     expression, event = compile(text), {"a": attribute, "b": attribute[:-1] + "x"}
     tracemalloc.start()
     value, errors = expression.evaluate(event)
@@ -96,13 +96,13 @@ def test_what_exceeds_a_limit_is_not_skipped_by_operators_around_it() -> None:
 
 
 @pytest.mark.parametrize("pattern", [PATTERN, "%a%a%aa%ab%", "a%" * 20, "%" + "a%" * 100 + "b"])
-def test_a_pattern_handles_each_character_once(pattern: str) -> None:
+def test_pattern_handles_each_character_once(pattern: str) -> None:
     metered = Metered({"a": LONG})
     compile(f"a LIKE '{pattern}'").metered(metered)
     assert metered.left == BUDGET - TEXT_MAX
 
 
-def test_an_explanation_obeys_the_limits() -> None:
+def test_explanation_obeys_the_limits() -> None:
     (step,) = compile("LOWER(a) = 'x' OR TRUE").explain({"a": TOO_LONG})
     assert (step.value, step.decides, [error.kind for error in step.errors]) == (False, True, [ErrorKind.GENERIC])
     steps = list(compile("FALSE AND LOWER(a) = 'x'").explain({"a": TOO_LONG}))

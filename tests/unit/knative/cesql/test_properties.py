@@ -112,7 +112,7 @@ def test_any_text_is_an_expression_or_a_syntax_error_within_the_text(text: str) 
 
 
 @given(EXPRESSIONS, EVENTS)
-def test_the_compiled_expression_agrees_with_the_reference(text: str, event: dict[str, Any]) -> None:
+def test_compiled_expression_agrees_with_the_reference(text: str, event: dict[str, Any]) -> None:
     try:
         node = parse(text)
     except CesqlSyntaxError:  # such as a sign that follows a value

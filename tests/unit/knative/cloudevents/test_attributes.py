@@ -239,7 +239,7 @@ def test_no_uri_references(uri: str) -> None:
         ("1a:b", "is not a URI-reference (RFC 3986)"),
     ],
 )
-def test_an_invalid_uri_has_a_reason(uri: str, reason: str) -> None:
+def test_invalid_uri_has_a_reason(uri: str, reason: str) -> None:
     for version, schema in ((b"1.0", "dataschema"), (b"0.3", "schemaurl")):
         for name in ("source", schema):
             with pytest.raises(BadEvent) as refused:
@@ -255,7 +255,7 @@ def test_uri_references_are_those_of_the_grammar_read_part_by_part(uri: str) -> 
     assert is_uri_reference(uri.encode()) is by_parts(uri)
 
 
-def test_the_table_of_uris_stays_bounded() -> None:
+def test_table_of_uris_stays_bounded() -> None:
     for number in range(memo.ENTRIES_MAX + 10):
         assert is_uri_reference(b"/more/%d" % number)
     assert is_uri_reference(b"/" + b"a" * 10_000)

@@ -27,13 +27,13 @@ _HEADERS = b"ce-id: 1\nCE-Source:  /shop \nce-type: order.created\nce-specversio
     ],
     ids=["json", "json with data", "headers", "body", "request", "answer", "encoded", "structured"],
 )
-def test_an_event_in_a_file(content: bytes, further: dict[str, str]) -> None:
+def test_event_in_a_file(content: bytes, further: dict[str, str]) -> None:
     headers, _, value = read_event(content, "event.txt")
     attributes = attributes_of(headers, value) or {}
     assert attributes.items() >= {**_EVENT, **{name: text for name, text in further.items() if text}}.items()
 
 
-def test_the_key_is_that_of_the_record() -> None:
+def test_key_is_that_of_the_record() -> None:
     assert read_event(_HEADERS + b"ce-subject: 7\n", "x")[1] == b"7"
     assert read_event(_HEADERS + b"ce-subject: 7\nce-partitionkey: k\n", "x")[1] == b"k"
     assert read_event(_HEADERS, "x")[1] is None

@@ -115,11 +115,11 @@ def test_optional_attributes_are_not_empty(name: bytes) -> None:
     assert "empty" in error.reason
 
 
-def test_an_empty_extension_is_kept() -> None:
+def test_empty_extension_is_kept() -> None:
     assert record((b"ce-note", b""))["ce_note"] == b""
 
 
-def test_an_empty_content_type_is_rejected() -> None:
+def test_empty_content_type_is_rejected() -> None:
     assert refused([*REQUIRED, (b"content-type", b"")]).attribute == "datacontenttype"
 
 
@@ -186,7 +186,7 @@ def test_values_that_are_no_text(wire: bytes) -> None:
     assert refused([(b"ce-id", wire), *without(b"ce-id")]).attribute == "id"
 
 
-def test_a_repeated_attribute_is_rejected() -> None:
+def test_repeated_attribute_is_rejected() -> None:
     for name in (b"id", b"subject", b"note"):
         pairs = [*without(b"ce-" + name), (b"ce-" + name, b"a"), (b"CE-" + name.upper(), b"a")]
         error = refused(pairs)
@@ -247,12 +247,12 @@ def test_plain_headers_that_pass_through() -> None:
     }
 
 
-def test_a_plain_header_in_parts_is_one_list() -> None:
+def test_plain_header_in_parts_is_one_list() -> None:
     assert record((b"tracestate", b"a=1"), (b"Tracestate", b"b=2, c=3"))["tracestate"] == b"a=1, b=2, c=3"
 
 
 @pytest.mark.parametrize("name", [b"tracestate", b"x-request-id", b"Knative-Foo"])
-def test_a_tab_in_a_plain_header_is_white_space(name: bytes) -> None:
+def test_tab_in_a_plain_header_is_white_space(name: bytes) -> None:
     for pairs, body in (([*REQUIRED, (b"x", b"y")], b""), (STRUCTURED, ENVELOPE)):
         for read in (to_record, record_of_lines):
             headers, _, _ = read([*pairs, (name, b"a=1,\tb=2\t")], body)
@@ -312,7 +312,7 @@ def test_other_formats_and_batches(media_type: bytes) -> None:
     assert ("batch" in str(error)) == (b"batch" in media_type)
 
 
-def test_the_envelope_wins_over_headers() -> None:
+def test_envelope_wins_over_headers() -> None:
     spoilt = [
         (b"ce-id", b"other"),
         (b"ce-id", b"twice"),
@@ -352,7 +352,7 @@ def test_replies(pairs: list[tuple[bytes, bytes]], body: bytes, expected: bool) 
     assert reply is None or dict(reply[0])["ce_id"] == b"1"
 
 
-def test_an_empty_reply_has_data_only_when_it_says_of_which_type() -> None:
+def test_empty_reply_has_data_only_when_it_says_of_which_type() -> None:
     untyped, typed = read_reply(REQUIRED, b""), read_reply([*REQUIRED, (b"content-type", b"text/plain")], b"")
     assert untyped is not None
     assert typed is not None

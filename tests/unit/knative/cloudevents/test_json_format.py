@@ -68,7 +68,7 @@ def test_white_space_around_everything() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["text/plain", "application/xml; x=y/json", "application/jsonx", "json"])
-def test_a_string_of_another_type_is_its_text(data: str, value: bytes, kind: str) -> None:
+def test_string_of_another_type_is_its_text(data: str, value: bytes, kind: str) -> None:
     event, got = read(envelope(data=data, datacontenttype=json.dumps(kind)))
     assert got == value
     assert event["content-type"] == kind.encode()

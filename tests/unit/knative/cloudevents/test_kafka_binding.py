@@ -60,7 +60,7 @@ def without(name: str) -> list[tuple[str, bytes | None]]:
     return [header for header in REQUIRED if header[0] != name]
 
 
-def test_the_whole_request() -> None:
+def test_whole_request() -> None:
     headers = [*REQUIRED, ("content-type", b"text/plain; charset=utf-8"), ("other", b"stays behind")]
     assert to_request(PREFIX, headers, b"hi") == (
         b"POST /x HTTP/1.1\r\nhost: h\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\nce-specversion: 1.0"
@@ -157,13 +157,13 @@ def test_null_and_doubled_headers() -> None:
         [("Content-Type", b"a/b")],
     ],
 )
-def test_a_header_twice_is_unreadable_in_a_structured_record_too(twice: list[tuple[str, bytes | None]]) -> None:
+def test_header_twice_is_unreadable_in_a_structured_record_too(twice: list[tuple[str, bytes | None]]) -> None:
     headers: list[tuple[str, bytes | None]] = [("content-type", b"application/cloudevents+json"), *twice]
     assert "appears twice" in unreadable(headers, ENVELOPE)
 
 
 @pytest.mark.parametrize("kind", [None, b"", b"  "])
-def test_an_empty_content_type_is_none(kind: bytes | None) -> None:
+def test_empty_content_type_is_none(kind: bytes | None) -> None:
     assert b"content-type" not in sent([*REQUIRED, ("content-type", kind)])
 
 
@@ -239,7 +239,7 @@ def test_structured_records_that_cannot_be_read(kind: bytes, value: bytes | None
 
 
 @pytest.mark.parametrize("headers", [REQUIRED, STRUCTURED])
-def test_a_header_without_a_name(headers: list[tuple[str, bytes | None]]) -> None:
+def test_header_without_a_name(headers: list[tuple[str, bytes | None]]) -> None:
     nameless: Any = (None, b"x")
     assert unreadable([*headers, nameless], ENVELOPE) == "a header has no name"
 
@@ -268,7 +268,7 @@ def test_dead_letter_headers() -> None:
     assert original_headers(first) == first[:6]
 
 
-def test_a_dead_letter_keeps_how_many_replies_led_to_the_event() -> None:
+def test_dead_letter_keeps_how_many_replies_led_to_the_event() -> None:
     """Otherwise a redrive would begin a loop of replies again."""
     reply = [*REQUIRED, (REPLY_DEPTH, b"64")]
     dead = dead_letter_headers(reply, destination="d", code=508, data=b"", plain=[("penstock-reason", "loop")])

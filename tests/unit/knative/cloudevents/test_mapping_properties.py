@@ -119,7 +119,7 @@ def test_what_goes_in_comes_out(
 @bounded
 @given(st.from_regex(r"[a-z/:?#]{0,3}(?:%[0-9A-Fa-f]{2}|%25|[a-z/?]){1,8}", fullmatch=True))
 @example("/100%25")
-def test_a_uri_leaves_as_it_came(uri: str) -> None:
+def test_uri_leaves_as_it_came(uri: str) -> None:
     fields = [(b"ce-id", b"1"), (b"ce-source", uri.encode()), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
     assume(is_uri_reference(uri.encode()))
     headers, _, value = to_record(fields, None)
@@ -289,7 +289,7 @@ def attributes_of(event: BaseCloudEvent) -> dict[str, Any]:
 
 @examples(60)
 @given(sdk_attributes, st.text(min_size=1, max_size=20))
-def test_the_cloudevents_sdk_reads_what_we_send(event: dict[str, str], data: str) -> None:
+def test_cloudevents_sdk_reads_what_we_send(event: dict[str, str], data: str) -> None:
     """An oracle for attributes and text data; the SDK parses JSON and times, so these are not compared."""
     pairs = [(f"ce-{name}".encode(), percent(value)) for name, value in event.items()]
     body = data.encode("utf-8", "replace")
@@ -303,7 +303,7 @@ def test_the_cloudevents_sdk_reads_what_we_send(event: dict[str, str], data: str
 
 @examples(60)
 @given(sdk_attributes, json_values)
-def test_the_cloudevents_sdk_agrees_on_envelopes(event: dict[str, str], data: Any) -> None:
+def test_cloudevents_sdk_agrees_on_envelopes(event: dict[str, str], data: Any) -> None:
     envelope = json.dumps({**event, "datacontenttype": "application/json", "data": data}).encode()
     pairs = [(b"content-type", b"application/cloudevents+json")]
     headers, _, value = to_record(pairs, envelope)

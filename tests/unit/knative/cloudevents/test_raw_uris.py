@@ -52,7 +52,7 @@ def _sent(headers: Headers, value: bytes | None = None) -> dict[bytes, bytes]:
         (b"/a", b"/a", False),
     ],
 )
-def test_a_uri_is_the_same_with_and_without_header_encoding(wire: bytes, uri: bytes, is_raw: bool) -> None:
+def test_uri_is_the_same_with_and_without_header_encoding(wire: bytes, uri: bytes, is_raw: bool) -> None:
     for name in ("source", "dataschema"):
         pairs = [*without(f"ce-{name}".encode()), (f"CE-{name}".encode(), wire)]
         for read in (to_record, record_of_lines):
@@ -69,7 +69,7 @@ def test_each_uri_attribute_has_a_form_of_its_own() -> None:
     assert (headers["ce_dataschema"], headers[RAW_URIS]) == (b"/%C3%A4", b"source,dataschema")
 
 
-def test_the_schema_of_version_0_3_is_a_uri_too() -> None:
+def test_schema_of_version_0_3_is_a_uri_too() -> None:
     schema = (b"ce-schemaurl", b"/a%20b")
     old = [*without(b"ce-specversion"), (b"ce-specversion", b"0.3"), schema]
     headers = dict(to_record(old, None)[0])
@@ -81,14 +81,14 @@ def test_senders_cannot_say_in_which_form_a_uri_came() -> None:
     assert RAW_URIS not in record((RAW_URIS.encode(), b"source"))
 
 
-def test_a_reply_may_have_an_escaped_source() -> None:
+def test_reply_may_have_an_escaped_source() -> None:
     reply = read_reply([*without(b"ce-source"), (b"ce-source", b"https://files.example/a%20b")], b"")
     assert reply is not None
     assert dict(reply[0])["ce_source"] == b"https://files.example/a%20b"
 
 
 @pytest.mark.parametrize("wire", [b"https://x/a%20b", b"urn:x:%C3%A4", b"/100%25", b"/a%2520b", b"/a%2Fb"])
-def test_a_uri_leaves_in_the_form_in_which_it_came(wire: bytes) -> None:
+def test_uri_leaves_in_the_form_in_which_it_came(wire: bytes) -> None:
     pairs = [(b"ce-id", b"%25"), (b"ce-source", wire), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
     headers, _, value = to_record([*pairs, (b"ce-dataschema", wire)], b"{}")
     out = _sent(headers, value)
@@ -99,13 +99,13 @@ def test_a_uri_leaves_in_the_form_in_which_it_came(wire: bytes) -> None:
     assert original_headers(dead) == headers
 
 
-def test_the_json_format_has_the_uri_itself() -> None:
+def test_json_format_has_the_uri_itself() -> None:
     pairs = [(b"ce-id", b"1"), (b"ce-source", b"/a%20b"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
     request = Parsed(to_json_request(PREFIX, *to_record(pairs, None)[::2]))
     assert json.loads(request.body) == {"id": "1", "source": "/a%20b", "type": "t", "specversion": "1.0"}
 
 
-def test_a_record_of_another_producer_is_encoded_by_the_letter() -> None:
+def test_record_of_another_producer_is_encoded_by_the_letter() -> None:
     assert _sent([*_RECORD, ("ce_source", b"/a%20b")])[b"ce-source"] == b"/a%2520b"
 
 
@@ -115,6 +115,6 @@ def test_what_is_not_a_uri_is_encoded_whatever_the_record_says(value: bytes) -> 
     assert pairs[b"ce-source"] == encode_value(value)
 
 
-def test_a_raw_uri_cannot_break_out_of_its_line() -> None:
+def test_raw_uri_cannot_break_out_of_its_line() -> None:
     with pytest.raises(Unreadable):
         _sent([*_RECORD, ("ce_source", b"/a%20\r\nevil: 1"), (RAW_URIS, b"source")])

@@ -26,7 +26,7 @@ EVENT = [("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce_specvers
         (b"cc" + GOOD[2:] + b"-what-the-future-brings", 1),
     ],
 )
-def test_a_good_traceparent_is_read(value: bytes, flags: int) -> None:
+def test_good_traceparent_is_read(value: bytes, flags: int) -> None:
     assert parent_in_request([(b"traceparent", value)]) == Parent(TRACE, SPAN, flags)
     assert parent_in_record([("traceparent", value)]) == Parent(TRACE, SPAN, flags)
     assert trace_id([*EVENT, ("traceparent", value)]) == TRACE
@@ -55,7 +55,7 @@ def test_a_good_traceparent_is_read(value: bytes, flags: int) -> None:
         b"\xff\xfe",
     ],
 )
-def test_a_malformed_traceparent_is_ignored(value: bytes) -> None:
+def test_malformed_traceparent_is_ignored(value: bytes) -> None:
     state = [("tracestate", b"a=1")]
 
     assert parent_in_request([(b"traceparent", value), (b"tracestate", b"a=1")]) is None
@@ -86,7 +86,7 @@ def test_another_context_takes_the_place_of_all_that_were_there() -> None:
     assert with_context(EVENT, b"new", b"a=2") == [*EVENT, ("traceparent", b"new"), ("tracestate", b"a=2")]
 
 
-def test_an_attempt_sends_its_own_context_and_no_other() -> None:
+def test_attempt_sends_its_own_context_and_no_other() -> None:
     headers, _, value = to_record([*((b"ce-" + n[3:].encode(), v) for n, v in EVENT), (b"traceparent", GOOD)], b"")
     other = GOOD.replace(SPAN.encode(), b"1" * 16)
 

@@ -34,12 +34,12 @@ CHANNELS = (
         ("http://main.example/other", None),
     ],
 )
-def test_an_address_leads_to_its_channel(uri: str, name: str | None) -> None:
+def test_address_leads_to_its_channel(uri: str, name: str | None) -> None:
     found = Addresses(CHANNELS).channel_at(uri)
     assert (found and found.name) == name
 
 
-def test_a_topic_belongs_to_one_channel() -> None:
+def test_topic_belongs_to_one_channel() -> None:
     addresses = Addresses(CHANNELS)
     assert addresses.channel_of_topic("t1") is CHANNELS[0]
     assert addresses.channel_of_topic("t1.dlq") is None

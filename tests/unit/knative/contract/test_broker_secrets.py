@@ -45,7 +45,7 @@ def test_records_with_a_secret_need_the_feature() -> None:
         assert "kafka-secret" in needs(replace(entry, secret="shop/kafka"))
 
 
-def test_a_worker_reports_the_secrets_that_it_cannot_use() -> None:
+def test_worker_reports_the_secrets_that_it_cannot_use() -> None:
     status = WorkerStatus("w", 1.0, "all", secrets={"shop/kafka": SecretProblem(INVALID, "wrong")})
     assert status_of(record_of_worker(status)) == status
     assert "kafka_secrets" not in record_of_worker(replace(status, secrets={}))

@@ -122,12 +122,12 @@ PROBLEM = ResourceProblem("File", "", "orders.yaml:4", "False", "Bad", 'it is "b
 
 
 @pytest.mark.parametrize(("entry", "stored"), STORED)
-def test_the_bytes_of_an_entry(entry: Entry, stored: str) -> None:
+def test_bytes_of_an_entry(entry: Entry, stored: str) -> None:
     assert encode_entry(entry).decode() == stored
     assert decode_entry(stored.encode()) == entry
 
 
-def test_a_stopped_subscription_needs_a_reader_that_stops_it() -> None:
+def test_stopped_subscription_needs_a_reader_that_stops_it() -> None:
     stopped = replace(SUBSCRIPTION, seek="r", stopped=True)
     record = record_of(stopped)
     assert (record["schema"], record["needs"]) == (2, ["stopped"])
@@ -162,7 +162,7 @@ OLDER += [
 
 
 @pytest.mark.parametrize(("entry", "stored"), OLDER)
-def test_an_older_entry_is_read(entry: Entry, stored: str) -> None:
+def test_older_entry_is_read(entry: Entry, stored: str) -> None:
     assert decode_entry(stored.encode()) == entry
 
 
@@ -187,14 +187,14 @@ def test_every_filter_comes_back(filter_: Filter) -> None:
 @pytest.mark.parametrize(
     "text", ["{", "[]", "1", '{"exact":{},"all":[]}', '{"regex":{}}', '{"all":[{}]}', '{"not":[]}']
 )
-def test_a_filter_that_is_not_known_makes_the_record_unreadable(text: str) -> None:
+def test_filter_that_is_not_known_makes_the_record_unreadable(text: str) -> None:
     """A worker that does not know a filter must not deliver all events instead."""
     record = record_of(TRIGGER)
     with pytest.raises((KeyError, TypeError, ValueError)):
         entry_of({**record, "subscription": {**record["subscription"], "filter": text}})
 
 
-def test_a_label_is_a_kind_and_a_name() -> None:
+def test_label_is_a_kind_and_a_name() -> None:
     assert kind_and_name("ns/trigger:all", "Subscription") == ("Trigger", "ns/all")
     assert kind_and_name("ns/all", "Subscription") == ("Subscription", "ns/all")
     assert kind_and_name("broker:main", "KafkaChannel") == ("Broker", "main")
@@ -219,7 +219,7 @@ def test_resources_of_one_name_have_labels_of_their_own(entry: Entry, unique_nam
     ("name", "uid"),
     [("both", "c"), ("broker:both", "b"), ("main", "m"), ("broker:main", "m"), ("ch", "c1"), ("no", "")],
 )
-def test_a_channel_or_broker_by_name(name: str, uid: str) -> None:
+def test_channel_or_broker_by_name(name: str, uid: str) -> None:
     def of(uid: str, name: str, kind: str) -> Channel:
         return Channel(uid, 1, "ns", name, "t", "t.dlq", 1, kind=kind)
 
@@ -229,7 +229,7 @@ def test_a_channel_or_broker_by_name(name: str, uid: str) -> None:
     assert named_channel(known, "other", name) is None
 
 
-def test_the_bytes_of_statuses() -> None:
+def test_bytes_of_statuses() -> None:
     idle = {"u2": SubscriptionStats()}
     assert encode_status(WorkerStatus("w-1", 1000.5, "all", SERVED, {"u1": STATS, **idle})).decode() == (
         '{"schema":1,"worker":"w-1","time":1000.5,"role":"all","subscriptions":{"u1":{"generation":3,'
@@ -253,7 +253,7 @@ def test_the_bytes_of_statuses() -> None:
     assert decode_status(stored) == reported
 
 
-def test_the_bytes_of_a_report() -> None:
+def test_bytes_of_a_report() -> None:
     report = ControllerReport(1000.0, (PROBLEM,), 2, ("f1",))
     stored = encode_report(report)
     assert stored.decode() == (
@@ -276,7 +276,7 @@ def test_the_bytes_of_a_report() -> None:
     assert decode_status(encode_report(with_types)) == with_types
 
 
-def test_the_bytes_of_a_request() -> None:
+def test_bytes_of_a_request() -> None:
     key, stored = encode_request(RemovalRequest("f1", 12.5))
     assert (key, stored) == (REQUEST_KEY + b"f1", b'{"schema":1,"remove":{"uid":"f1","time":12.5}}')
     assert decode_status(stored) == RemovalRequest("f1", 12.5)
@@ -293,7 +293,7 @@ FIRST = {
 
 
 @pytest.mark.parametrize("entry", [BROKER, TRIGGER])
-def test_a_field_that_is_missing_has_its_default_unless_every_version_has_it(entry: Entry) -> None:
+def test_field_that_is_missing_has_its_default_unless_every_version_has_it(entry: Entry) -> None:
     record = record_of(entry)
     what = str(record["what"])
     for field in fields(entry):
@@ -308,7 +308,7 @@ def test_a_field_that_is_missing_has_its_default_unless_every_version_has_it(ent
 @pytest.mark.parametrize(
     "record", [{"schema": 3, "what": "channel"}, {"schema": 1, "what": "broker"}, {"schema": 1, "what": "channel2"}]
 )
-def test_a_record_that_only_newer_versions_read(record: dict[str, object]) -> None:
+def test_record_that_only_newer_versions_read(record: dict[str, object]) -> None:
     with pytest.raises(UnknownSchema):
         entry_of(record)
 
@@ -317,7 +317,7 @@ def _needing(entry: Entry, *features: str) -> dict[str, Any]:
     return {**record_of(entry), "schema": 2, "needs": list(features)}
 
 
-def test_a_subscription_that_needs_unknown_features_is_known_by_name_only() -> None:
+def test_subscription_that_needs_unknown_features_is_known_by_name_only() -> None:
     """Also if other fields have values that this version cannot read."""
     record = _needing(TRIGGER, "filter", "tuned", "exact-once")
     record["subscription"].update(order="by-colour", filter='{"regex":{}}', kind="Trigger")
@@ -329,7 +329,7 @@ def test_a_subscription_that_needs_unknown_features_is_known_by_name_only() -> N
     )
 
 
-def test_a_channel_that_needs_unknown_features_is_of_an_unknown_schema() -> None:
+def test_channel_that_needs_unknown_features_is_of_an_unknown_schema() -> None:
     with pytest.raises(UnknownSchema, match="needs tiered, which") as raised:
         entry_of(_needing(CHANNEL, "tiered"))
     assert not isinstance(raised.value, UnsupportedFeatures)
@@ -352,7 +352,7 @@ def _plain(value: object) -> bool:
     )
 
 
-def test_a_record_is_plain_values_under_the_names_of_the_fields() -> None:
+def test_record_is_plain_values_under_the_names_of_the_fields() -> None:
     for what, kind in KINDS.items():
         entry = EXAMPLES[what]
         record = record_of(entry)

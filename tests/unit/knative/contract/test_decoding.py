@@ -98,6 +98,6 @@ def test_bytes_that_are_no_json_give_an_error(record: tuple[Callable[[bytes], ob
 @pytest.mark.parametrize(
     "value", [b'{"v":1,"by":"\\ud800","n":1}', b'{"v":1,"by":"w","n":1' + b"0" * 30 + b"}", b"[" * 9999]
 )
-def test_a_delta_that_could_not_be_stored_again(value: bytes) -> None:
+def test_delta_that_could_not_be_stored_again(value: bytes) -> None:
     with pytest.raises(BadDeltaError):
         decode(value)

@@ -7,7 +7,7 @@ import pytest
 from knative.contract import kafka_names
 
 
-def test_a_channel_has_the_topic_of_its_template() -> None:
+def test_channel_has_the_topic_of_its_template() -> None:
     assert (
         kafka_names.channel_topic(kafka_names.CHANNEL_TOPIC_TEMPLATE, "ns", "orders")
         == "knative-messaging-kafka.ns.orders"

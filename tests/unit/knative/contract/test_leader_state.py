@@ -57,7 +57,7 @@ states = st.builds(
 )
 
 
-def test_the_form_of_the_rows() -> None:
+def test_form_of_the_rows() -> None:
     """Other versions read them."""
     removal = {
         "uid": "u",
@@ -101,12 +101,12 @@ def test_the_form_of_the_rows() -> None:
 
 
 @given(states)
-def test_a_state_survives_its_rows(state: LeaderState) -> None:
+def test_state_survives_its_rows(state: LeaderState) -> None:
     assert state_of({key: leader_row_of(record_of_leader(row)) for key, row in rows_of(state).items()}) == state
 
 
 @given(states, states)
-def test_a_difference_turns_one_state_into_the_other(before: LeaderState, after: LeaderState) -> None:
+def test_difference_turns_one_state_into_the_other(before: LeaderState, after: LeaderState) -> None:
     rows: dict[str, Row] = dict(rows_of(before))
     changes = difference(before, after)
     for key, row in changes.items():
@@ -119,12 +119,12 @@ def test_a_difference_turns_one_state_into_the_other(before: LeaderState, after:
 
 
 @pytest.mark.parametrize("record", [{}, {"schema": 2, "leader": {}}, {"schema": 1}, {"schema": 1, "leader": []}])
-def test_a_record_that_is_not_valid_is_rejected(record: object) -> None:
+def test_record_that_is_not_valid_is_rejected(record: object) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         leader_row_of(record)
 
 
-def test_the_form_of_a_request() -> None:
+def test_form_of_a_request() -> None:
     request = SeekRequest("q", "Trigger", "default", "billing", "-3", 4.5)
     row = {"id": "q", "kind": "Trigger", "namespace": "default", "name": "billing", "to": "-3", "time": 4.5}
     assert record_of_request(request) == {"schema": 1, "seek": row}
@@ -133,7 +133,7 @@ def test_the_form_of_a_request() -> None:
         status_of({"schema": 1, "seek": {}})
 
 
-def test_a_row_of_an_unknown_kind_is_rejected() -> None:
+def test_row_of_an_unknown_kind_is_rejected() -> None:
     with pytest.raises(ValueError, match="known kinds"):
         state_of({"x/y": {"x": "y"}})
 
@@ -146,12 +146,12 @@ def test_a_row_of_an_unknown_kind_is_rejected() -> None:
         ("/leader/7-ab/identity/k/ns/n", (Term(7, "ab"), "identity/k/ns/n")),
     ],
 )
-def test_a_key(key: str, parts: tuple[Term, str]) -> None:
+def test_key(key: str, parts: tuple[Term, str]) -> None:
     assert split_key(key) == parts
 
 
 @pytest.mark.parametrize("key", ["/leader/", "/leader/x-y", "/leader/7", "/controller", "worker-1", "/leader/-1-a"])
-def test_a_key_that_is_no_leaders(key: str) -> None:
+def test_key_that_is_no_leaders(key: str) -> None:
     with pytest.raises(ValueError, match="not the key"):
         split_key(key)
 
@@ -203,7 +203,7 @@ def test_what_lost_is_swept_and_what_may_win_is_not() -> None:
     assert (log.current, log.outdated(mine), log.next_number) == (mine, [], 4)
 
 
-def test_a_record_of_a_newer_version_stops_a_new_leader_unless_its_term_is_over() -> None:
+def test_record_of_a_newer_version_stops_a_new_leader_unless_its_term_is_over() -> None:
     log = _log(("/leader/2-b", CLAIM))
     log.unreadable("/leader/1-a/removal/f", "newer")
     log.unreadable("/leader/x", "newer")
@@ -217,7 +217,7 @@ def test_a_record_of_a_newer_version_stops_a_new_leader_unless_its_term_is_over(
         assert log.state() == LeaderState()
 
 
-def test_a_row_that_is_not_valid_stops_a_new_leader() -> None:
+def test_row_that_is_not_valid_stops_a_new_leader() -> None:
     log = _log(("/leader/2-b", CLAIM), ("/leader/2-b/removal/u", {"removal": {"uid": "u"}}))
     with pytest.raises(DecodeError, match=r"removal\.kind is missing"):
         log.state()
@@ -275,7 +275,7 @@ class _Leader:
 
 
 @given(st.data())
-def test_the_next_leader_has_what_the_last_one_recorded(data: st.DataObject) -> None:
+def test_next_leader_has_what_the_last_one_recorded(data: st.DataObject) -> None:
     """Leaders are stopped between any two records, and one record of each arrives at any later time. The topic is
     compacted at any time, up to any record."""
     topic = _Topic()

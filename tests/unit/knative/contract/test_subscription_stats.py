@@ -63,7 +63,7 @@ def test_it_comes_back_from_a_status_record_as_it_was(stats: SubscriptionStats) 
     assert back.stats.get("u1", SubscriptionStats()) == stats
 
 
-def test_a_subscription_at_rest_adds_nothing_to_a_record() -> None:
+def test_subscription_at_rest_adds_nothing_to_a_record() -> None:
     assert stats_row(SubscriptionStats()) is None
     assert encode_status(worker("a", 0, SubscriptionStats(), 0)) == encode_status(worker("a", 0, None, 0))
 
@@ -138,13 +138,13 @@ def test_lag_in_seconds(reported: list[SubscriptionStats | None], lag_s: float |
     assert merged(*(worker(str(number), 0, stats, 0) for number, stats in enumerate(reported))).lag_s == lag_s
 
 
-def test_the_heads_stay_bounded() -> None:
+def test_heads_stay_bounded() -> None:
     many = SubscriptionStats(heads=tuple(FailingDelivery(0, number, 1) for number in range(FAILING_MAX)))
 
     assert len(merged(worker("a", 0, many, 0), worker("b", 0, many, 1)).heads) == FAILING_MAX
 
 
-def test_a_row_as_the_api_writes_it() -> None:
+def test_row_as_the_api_writes_it() -> None:
     assert to_wide_row(merged(worker("a", 0, BUSY, 0, 1))) == {
         "namespace": "ns",
         "name": "sub",
@@ -185,7 +185,7 @@ def test_a_row_as_the_api_writes_it() -> None:
     }
 
 
-def test_a_row_of_an_unserved_subscription() -> None:
+def test_row_of_an_unserved_subscription() -> None:
     row = to_wide_row(merged())
 
     unknown = ("nextAttempt", "lastError", "asOf")

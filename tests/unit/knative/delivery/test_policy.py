@@ -66,7 +66,7 @@ def test_no_durations(text: str) -> None:
 
 
 @given(st.integers(0, 10**5), st.integers(0, 59), st.integers(0, 59_999))
-def test_the_parts_of_a_duration_add_up(hours: int, minutes: int, milliseconds: int) -> None:
+def test_parts_of_a_duration_add_up(hours: int, minutes: int, milliseconds: int) -> None:
     text = f"PT{hours}H{minutes}M{milliseconds / 1000:.3f}S"
     assert parse_duration_s(text) == pytest.approx(hours * 3600 + minutes * 60 + milliseconds / 1000)
 

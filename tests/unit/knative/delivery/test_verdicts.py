@@ -48,20 +48,20 @@ def test_delivered(status: int, pairs: list[tuple[bytes, bytes]] | None, body: b
 
 
 @pytest.mark.parametrize("status", [200, 201, 203, 204, 206, 299])
-def test_an_event_in_the_answer_is_a_reply(status: int) -> None:
+def test_event_in_the_answer_is_a_reply(status: int) -> None:
     verdict = decide(status, [(b"content-type", b"text/plain"), *EVENT], b"\x00hi")
     assert isinstance(verdict, Reply)
     assert dict(verdict.headers)["ce_id"] == b"1"
     assert verdict.value == b"\x00hi"
 
 
-def test_a_structured_event_in_the_answer_is_a_reply() -> None:
+def test_structured_event_in_the_answer_is_a_reply() -> None:
     verdict = decide(200, STRUCTURED, JSON_EVENT)
     assert isinstance(verdict, Reply)
     assert dict(verdict.headers)["ce_type"] == b"t"
 
 
-def test_an_event_without_data_is_a_reply() -> None:
+def test_event_without_data_is_a_reply() -> None:
     verdict = decide(200, [(b"CE-" + name[3:].upper(), value) for name, value in EVENT], b"")
     assert isinstance(verdict, Reply)
     assert verdict.value is None
@@ -80,7 +80,7 @@ def test_an_event_without_data_is_a_reply() -> None:
         ([*EVENT, (b"content-encoding", b"gzip")], b"\x1f\x8b", "content-encoding"),
     ],
 )
-def test_a_claim_that_does_not_hold_is_retried(pairs: list[tuple[bytes, bytes]], body: bytes, named: str) -> None:
+def test_claim_that_does_not_hold_is_retried(pairs: list[tuple[bytes, bytes]], body: bytes, named: str) -> None:
     verdict = decide(200, pairs, body)
     assert isinstance(verdict, RetryableFailure)
     assert verdict.code == 200
@@ -95,7 +95,7 @@ def test_retried(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 99, 600, 700, 999])
-def test_a_code_in_no_table_is_retried(status: int) -> None:
+def test_code_in_no_table_is_retried(status: int) -> None:
     assert isinstance(decide(status, None, b""), RetryableFailure)
 
 
@@ -107,7 +107,7 @@ def test_final(status: int) -> None:
     assert decide(status, EVENT, b"why") == FinalFailure(status, f"the answer was {status}", b"why")
 
 
-def test_a_failure_keeps_only_the_start_of_the_body() -> None:
+def test_failure_keeps_only_the_start_of_the_body() -> None:
     for status in (400, 500):
         verdict = decide(status, None, b"x" * 1_000_000)
         assert isinstance(verdict, RetryableFailure | FinalFailure)

@@ -97,13 +97,13 @@ ROWS: list[tuple[dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("written", "passes"), ROWS, ids=[str(row[0]) for row in ROWS])
-def test_a_filter_passes_what_its_dialect_says(written: dict[str, Any], passes: bool) -> None:
+def test_filter_passes_what_its_dialect_says(written: dict[str, Any], passes: bool) -> None:
     assert _passes(from_json(written), EVENT) is passes
     assert to_json(from_json(written)) == written
 
 
 @pytest.mark.parametrize(("written", "passes"), ROWS, ids=[str(row[0]) for row in ROWS])
-def test_the_first_part_of_an_explanation_is_the_result(written: dict[str, Any], passes: bool) -> None:
+def test_first_part_of_an_explanation_is_the_result(written: dict[str, Any], passes: bool) -> None:
     filter_ = from_json(written)
     parts = list(explain(filter_, EVENT))
     top = [part.passes for part in parts if part.depth == 0]
@@ -211,7 +211,7 @@ def test_attributes_come_from_the_envelope_of_a_structured_record() -> None:
         ([("content-type", b"application/cloudevents+json")], None),
     ],
 )
-def test_a_record_that_is_not_an_event_has_no_attributes(
+def test_record_that_is_not_an_event_has_no_attributes(
     headers: list[tuple[str, bytes | None]], value: bytes | None
 ) -> None:
     assert attributes_of(headers, value) is None
@@ -253,7 +253,7 @@ _LIMITS: list[tuple[dict[str, Any], str, bool, int]] = [
 
 
 @pytest.mark.parametrize(("written", "attribute", "passes", "count"), _LIMITS, ids=range(len(_LIMITS)))
-def test_an_event_for_which_a_filter_exceeds_its_limits_does_not_pass(
+def test_event_for_which_a_filter_exceeds_its_limits_does_not_pass(
     written: dict[str, Any], attribute: str, passes: bool, count: int
 ) -> None:
     reasons: list[str] = []
@@ -280,7 +280,7 @@ def test_an_event_for_which_a_filter_exceeds_its_limits_does_not_pass(
     ],
     ids=str,
 )
-def test_the_more_a_filter_may_handle_the_sooner_others_have_their_turn(
+def test_more_a_filter_may_handle_the_sooner_others_have_their_turn(
     written: dict[str, Any], least: int, most: int
 ) -> None:
     compiled = compile_filter(from_json(written))
@@ -288,7 +288,7 @@ def test_the_more_a_filter_may_handle_the_sooner_others_have_their_turn(
     assert least <= compiled.at_once <= most
 
 
-def test_an_explanation_shows_long_values_only_in_part() -> None:
+def test_explanation_shows_long_values_only_in_part() -> None:
     long = "a" * 120_000
     parts = [
         *explain(from_json({"exact": {"a": "x"}}), {"a": long}),

@@ -118,6 +118,6 @@ def test_memory_is_compared_with_the_limits_of_the_manifests() -> None:
     assert limits == {True: {dict(numbers)["="]}, False: {dict(numbers)["!="]}}
 
 
-def test_a_metric_that_does_not_exist_is_found() -> None:
+def test_metric_that_does_not_exist_is_found() -> None:
     assert _unknown("rate(penstock_settled_total[5m]) / penstock_produce_seconds") == {"penstock_produce_seconds"}
     assert _unknown("sum(penstock_nothing)") == {"penstock_nothing"}

@@ -165,7 +165,7 @@ def test_overlays_set_valid_settings_and_the_version(subtests: pytest.Subtests) 
             assert set(tags.values()) == {version}
 
 
-def test_the_image_comes_first_and_has_a_registry(subtests: pytest.Subtests) -> None:
+def test_image_comes_first_and_has_a_registry(subtests: pytest.Subtests) -> None:
     """A name without one would be looked for in a public registry, where anybody may have put it."""
     for overlay in sorted(OVERLAYS.iterdir()):
         with subtests.test(overlay.name):

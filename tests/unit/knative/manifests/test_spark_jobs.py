@@ -22,7 +22,7 @@ CRON_JOBS = _jobs("spark-jobs", "CronJob")
 APPLICATIONS = _jobs("spark-operator-jobs", "ScheduledSparkApplication")
 
 
-def test_the_jobs_are_the_same() -> None:
+def test_jobs_are_the_same() -> None:
     assert CRON_JOBS.keys() == APPLICATIONS.keys()
 
 

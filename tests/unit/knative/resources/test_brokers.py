@@ -51,12 +51,12 @@ def config_map(data: object, **more: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @pytest.mark.parametrize("spec", [None, {}])
-def test_a_broker_needs_a_name_and_its_class(version: str, spec: object) -> None:
+def test_broker_needs_a_name_and_its_class(version: str, spec: object) -> None:
     value = broker(spec, apiVersion=f"eventing.knative.dev/{version}", status={"x": 1})
     assert kinds.parse(value) == Broker("shop", "main", "Kafka")
 
 
-def test_a_broker_with_everything() -> None:
+def test_broker_with_everything() -> None:
     spec = {
         "config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "other"},
         "delivery": {
@@ -94,14 +94,14 @@ def test_a_broker_with_everything() -> None:
     )
 
 
-def test_a_config_ref_has_defaults() -> None:
+def test_config_ref_has_defaults() -> None:
     found = kinds.parse(broker({"config": {"name": "c"}}))
     assert isinstance(found, Broker)
     assert found.config == ("shop", "c")
 
 
 @pytest.mark.parametrize("class_", [None, "", "MTChannelBasedBroker", "kafka", "KafkaNamespaced"])
-def test_a_broker_of_another_class_is_not_checked(class_: str | None) -> None:
+def test_broker_of_another_class_is_not_checked(class_: str | None) -> None:
     spec = {"config": {"kind": "RabbitmqCluster", "name": 3}, "delivery": {"retry": "many"}, "more": 1}
     annotations: dict[str, object] = {EXTERNAL: "no topic!", ORDER: "sorted", "penstock.dev/hosts": "a:80"}
     if class_ is not None:
@@ -112,7 +112,7 @@ def test_a_broker_of_another_class_is_not_checked(class_: str | None) -> None:
     assert isinstance(kinds.parse(broker([], annotations)), Broker)
 
 
-def test_a_broker_whose_class_was_changed_still_has_what_its_triggers_need() -> None:
+def test_broker_whose_class_was_changed_still_has_what_its_triggers_need() -> None:
     annotations = {CLASS: "Other", ORDER: "ordered", "penstock.dev/concurrency": "3"}
     found = kinds.parse(broker({"config": {"name": "c"}, "delivery": {"retry": 4}}, annotations))
     assert isinstance(found, Broker)
@@ -124,13 +124,13 @@ def test_a_broker_whose_class_was_changed_still_has_what_its_triggers_need() -> 
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_trigger_needs_a_broker_and_a_subscriber(version: str) -> None:
+def test_trigger_needs_a_broker_and_a_subscriber(version: str) -> None:
     found = kinds.parse({**trigger(), "apiVersion": f"eventing.knative.dev/{version}"})
     assert found == Trigger("shop", "main", "main", Destination(uri="http://h/"))
     assert (found.filter, found.start, found.order, found.concurrency) == (ALL_EVENTS, Start.LATEST, None, None)
 
 
-def test_a_trigger_with_everything() -> None:
+def test_trigger_with_everything() -> None:
     annotations = {
         ORDER: "ordered",
         "penstock.dev/concurrency": "1",
@@ -159,7 +159,7 @@ def test_a_trigger_with_everything() -> None:
     )
 
 
-def test_the_filter_of_attributes_counts_without_filters() -> None:
+def test_filter_of_attributes_counts_without_filters() -> None:
     found = kinds.parse(trigger(filter={"attributes": {"type": ""}}))
     assert isinstance(found, Trigger)
     assert found.filter == Attributes((("type", ""),))
@@ -177,7 +177,7 @@ def test_the_filter_of_attributes_counts_without_filters() -> None:
         ("0001-01-01T00:00:00+23:59", 0),
     ],
 )
-def test_a_start_by_time(text: str, unix_ms: int) -> None:
+def test_start_by_time(text: str, unix_ms: int) -> None:
     found = kinds.parse(trigger({"penstock.dev/start": text}))
     assert isinstance(found, Trigger)
     assert found.start == StartTime(unix_ms, text)
@@ -186,7 +186,7 @@ def test_a_start_by_time(text: str, unix_ms: int) -> None:
 # -- ConfigMap
 
 
-def test_a_config_map_of_any_use_is_read() -> None:
+def test_config_map_of_any_use_is_read() -> None:
     value = config_map({"a": "", "b": "x"}, binaryData={"c": "AA=="}, immutable=True)
     assert kinds.parse(value) == ConfigMap("default", "c", {"a": "", "b": "x"})
     assert kinds.parse({**value, "data": None}) == ConfigMap("default", "c", {})
@@ -206,7 +206,7 @@ def test_a_config_map_of_any_use_is_read() -> None:
         ),
     ],
 )
-def test_the_topic_that_a_config_map_asks_for(data: dict[str, str], config: BrokerConfig) -> None:
+def test_topic_that_a_config_map_asks_for(data: dict[str, str], config: BrokerConfig) -> None:
     assert broker_config(ConfigMap("default", "c", data)) == config
 
 
@@ -224,7 +224,7 @@ def test_the_topic_that_a_config_map_asks_for(data: dict[str, str], config: Brok
         ({"default.topic.config.cleanup.policy": "compact,delete"}, "loses events"),
     ],
 )
-def test_a_config_map_that_cannot_be_used(data: dict[str, str], words: str) -> None:
+def test_config_map_that_cannot_be_used(data: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         broker_config(ConfigMap("default", "c", data))
 
@@ -298,5 +298,5 @@ def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("annotation", [CLASS, EXTERNAL, ORDER, "penstock.dev/concurrency"])
-def test_a_change_of_these_annotations_is_a_new_generation(annotation: str) -> None:
+def test_change_of_these_annotations_is_a_new_generation(annotation: str) -> None:
     assert spec_hash(broker(annotations={annotation: "a"})) != spec_hash(broker(annotations={annotation: "b"}))

@@ -12,7 +12,7 @@ def test_ready_is_the_worst_of_its_parts_in_order() -> None:
     assert (ready([waits, broken]).status, ready([waits, broken]).message) == (ConditionStatus.FALSE, "mend it")
 
 
-def test_a_transition_is_a_change_of_status_only() -> None:
+def test_transition_is_a_change_of_status_only() -> None:
     first = with_transitions([true("A"), false("B", "X", "x")], [], "t1")
     second = with_transitions([true("A", "Other"), true("B")], first, "t2")
     assert [condition.last_transition for condition in second] == ["t1", "t2"]
@@ -22,7 +22,7 @@ def test_empty_fields_are_left_out() -> None:
     assert true("A").as_dict() == {"type": "A", "status": "True"}
 
 
-def test_a_note_is_shown_where_all_is_well_and_nowhere_else() -> None:
+def test_note_is_shown_where_all_is_well_and_nowhere_else() -> None:
     note, broken = true("A", "Odd", "but it works"), false("B", "Broken", "mend it")
     assert with_note(ready([note]), [true("C"), note]) == true("Ready", "Odd", "but it works")
     assert with_note(ready([true("C")]), [true("C")]) == true("Ready")

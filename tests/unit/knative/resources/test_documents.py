@@ -11,7 +11,7 @@ from tests.support.kube.documents import Case, read_cases
 CASES = read_cases()
 
 
-def test_the_table_is_long_and_each_name_is_there_once() -> None:
+def test_table_is_long_and_each_name_is_there_once() -> None:
     assert len(CASES) >= 100
     assert len({str(case) for case in CASES}) == len(CASES)
 

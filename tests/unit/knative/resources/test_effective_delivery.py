@@ -47,7 +47,7 @@ def test_one_delivery_alone_applies_whole(by_field: bool) -> None:
         (DeliveryRules(), SHARED_SPEC, SHARED_SINK, ()),
     ],
 )
-def test_a_trigger_inherits_each_field_that_it_has_not(
+def test_trigger_inherits_each_field_that_it_has_not(
     own: DeliveryRules, spec: DeliverySpec, sink: Destination, names: tuple[str, ...]
 ) -> None:
     found = effective_delivery(own, SHARED, SETTINGS, by_field=True)
@@ -64,7 +64,7 @@ def test_a_trigger_inherits_each_field_that_it_has_not(
         (DeliveryRules(), DeliverySpec(), SHARED_SINK, ("deadLetterSink",)),
     ],
 )
-def test_a_subscription_inherits_only_the_dead_letter_sink(
+def test_subscription_inherits_only_the_dead_letter_sink(
     own: DeliveryRules, spec: DeliverySpec, sink: Destination, inherited: tuple[str, ...]
 ) -> None:
     found = effective_delivery(own, SHARED, SETTINGS, by_field=False)

@@ -49,13 +49,13 @@ def read_subscription(value: dict[str, Any]) -> Subscription:
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1"])
 @pytest.mark.parametrize("spec", [None, {}])
-def test_a_channel_needs_a_name_and_nothing_else(version: str, spec: object) -> None:
+def test_channel_needs_a_name_and_nothing_else(version: str, spec: object) -> None:
     found = read_channel(channel(spec, apiVersion=f"messaging.knative.dev/{version}", status={"x": 1}))
     assert found == KafkaChannel("default", "orders")
     assert (found.partitions, found.replication, found.retention_s) == (1, 1, 604_800.0)
 
 
-def test_a_channel_with_everything() -> None:
+def test_channel_with_everything() -> None:
     spec = {
         "numPartitions": 4,
         "replicationFactor": 3,
@@ -76,7 +76,7 @@ def test_a_channel_with_everything() -> None:
     assert entry.reply.uri == "http://b/"
 
 
-def test_a_subscription_and_its_defaults() -> None:
+def test_subscription_and_its_defaults() -> None:
     found = read_subscription(subscription())
     assert (found.namespace, found.name, found.channel) == ("shop", "billing", "orders")
     assert found.subscriber.uri == "http://127.0.0.1:8080/in"
@@ -84,7 +84,7 @@ def test_a_subscription_and_its_defaults() -> None:
     assert (found.exhausted, found.reply, found.delivery) == (OnRetriesExhausted.DEAD_LETTER, None, None)
 
 
-def test_a_delivery_that_is_there_has_defaults_of_its_own() -> None:
+def test_delivery_that_is_there_has_defaults_of_its_own() -> None:
     found = read_subscription(subscription(delivery={}))
     assert found.delivery is not None
     assert found.delivery == DeliveryRules()
@@ -112,7 +112,7 @@ def test_annotations_of_a_subscription() -> None:
 REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
 
 
-def test_a_ref_is_not_resolved_here() -> None:
+def test_ref_is_not_resolved_here() -> None:
     found = read_subscription(subscription(subscriber={"ref": REF, "uri": "/path"}))
     assert (found.subscriber.uri, found.subscriber.ref) == ("/path", Ref("v1", "Service", "", "sink"))
     assert str(found.subscriber.ref) == "Service sink"
@@ -130,7 +130,7 @@ def test_a_ref_is_not_resolved_here() -> None:
         ({"ref": {**REF, "namespace": "a@b"}}, "spec.subscriber.ref.namespace"),
     ],
 )
-def test_a_ref_leads_nowhere_else(subscriber: dict[str, object], field: str) -> None:
+def test_ref_leads_nowhere_else(subscriber: dict[str, object], field: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_subscription(subscription(subscriber=subscriber))
     assert [problem.field for problem in refused.value.problems] == [field]
@@ -166,7 +166,7 @@ def test_kinds_that_are_not_ours(api_version: str, kind: str) -> None:
         (None, ""),
     ],
 )
-def test_a_misspelt_kind_gets_a_suggestion(kind: object, hint: str) -> None:
+def test_misspelt_kind_gets_a_suggestion(kind: object, hint: str) -> None:
     assert kinds.meant(kind) == hint
 
 
@@ -289,7 +289,7 @@ def test_credentials_are_not_repeated(subscriber: object) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_hash_follows_what_is_asked_for() -> None:
+def test_hash_follows_what_is_asked_for() -> None:
     before = spec_hash(channel())
     assert spec_hash(channel({}, {"example.com/x": "y"}, status={})) == before
     assert spec_hash(channel({"numPartitions": 1})) != before

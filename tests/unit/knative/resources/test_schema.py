@@ -75,7 +75,7 @@ def test_absolute_uris_without_a_problem_match_their_pattern(uri: str) -> None:
 
 
 @given(_URI_TEXT, st.booleans())
-def test_a_destination_takes_what_the_patterns_take(uri: str, ref: bool) -> None:
+def test_destination_takes_what_the_patterns_take(uri: str, ref: bool) -> None:
     subscriber: dict[str, Any] = {"uri": uri}
     if ref:
         subscriber["ref"] = {"kind": "Service", "name": "sink"}

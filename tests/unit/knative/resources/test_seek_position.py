@@ -22,7 +22,7 @@ from knative.resources.values import Start, StartTime
         ("1970-01-01T01:00:02.5+01:00", StartTime(2500, "1970-01-01T01:00:02.5+01:00")),
     ],
 )
-def test_a_place(text: str, position: SeekPosition) -> None:
+def test_place(text: str, position: SeekPosition) -> None:
     assert seek_position(text) == position
 
 
@@ -35,13 +35,13 @@ def test_what_is_no_place(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "future"), [("1970-01-01T00:00:10Z", False), ("1970-01-01T00:00:10.001Z", True)])
-def test_a_time_in_the_future(text: str, future: bool) -> None:
+def test_time_in_the_future(text: str, future: bool) -> None:
     assert in_future(seek_position(text), 10.0) is future
     assert not in_future(seek_position("latest"), 10.0)
 
 
 @given(by=st.integers(), old=st.integers(-1, 100), low=st.integers(0, 50), length=st.integers(0, 50))
-def test_a_shift_stays_in_the_log(by: int, old: int, low: int, length: int) -> None:
+def test_shift_stays_in_the_log(by: int, old: int, low: int, length: int) -> None:
     found = shifted(Shift(by), old, low, low + length)
     assert low <= found <= low + length
     exact = (low if old < 0 else old) + by

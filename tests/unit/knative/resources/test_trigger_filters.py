@@ -36,7 +36,7 @@ def _read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         ("filters: [{all: [{not: {suffix: {id: x}}}]}]", {"all": [{"not": {"suffix": {"id": "x"}}}]}),
     ],
 )  # fmt: skip
-def test_a_valid_filter_is_read(text: str, filter_: dict[str, Any]) -> None:
+def test_valid_filter_is_read(text: str, filter_: dict[str, Any]) -> None:
     assert _read(text) == (filter_, [])
 
 
@@ -68,7 +68,7 @@ def test_a_valid_filter_is_read(text: str, filter_: dict[str, Any]) -> None:
         ("filters: [{all: {exact: {a: b}}}]", "spec.filters[0].all: is a mapping, not a list"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_reported_once_with_its_field(text: str, problem: str) -> None:
+def test_mistake_is_reported_once_with_its_field(text: str, problem: str) -> None:
     _, problems = _read(text)
     assert len(problems) == 1
     assert problems[0].startswith(problem)

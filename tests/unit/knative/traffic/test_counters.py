@@ -113,7 +113,7 @@ def test_durations_do_not_pile_up_while_a_second_is_long() -> None:
     assert [sum(d.latency.values()) for d in counters.take(AT)] == [20_000]
 
 
-def test_a_closed_counter_is_reported_once_more() -> None:
+def test_closed_counter_is_reported_once_more() -> None:
     counters = TrafficCounters("w")
     old = counters.subscription("ns", "ch", "sub")
     new = counters.subscription("ns", "ch", "sub")  # made anew while the former one still drains

@@ -14,7 +14,7 @@ counts = st.builds(Counts, *(numbers for _ in NAMES))
 
 
 @given(counts, counts)
-def test_the_sum_has_the_sum_of_each_number(left: Counts, right: Counts) -> None:
+def test_sum_has_the_sum_of_each_number(left: Counts, right: Counts) -> None:
     whole = left + right
     assert {name: getattr(left, name) + getattr(right, name) for name in NAMES} == dict(
         zip(NAMES, whole.values(), strict=True)

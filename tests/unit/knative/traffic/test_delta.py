@@ -55,7 +55,7 @@ def test_it_comes_back_from_its_record_as_it_was(delta: Delta) -> None:
     assert decode(encode(delta)) == delta
 
 
-def test_the_record_is_compact_json() -> None:
+def test_record_is_compact_json() -> None:
     assert encode(DELTA) == json.dumps(ROW, separators=(",", ":")).encode()
     assert key_of(DELTA) == b"ns/ch"
 
@@ -95,7 +95,7 @@ def test_names_of_newer_versions_are_passed_over() -> None:
         ({"latency": {"1": True}}, "count True"),
     ],
 )
-def test_a_record_that_is_not_a_delta_has_a_reason(changes: dict[str, object], says: str) -> None:
+def test_record_that_is_not_a_delta_has_a_reason(changes: dict[str, object], says: str) -> None:
     with pytest.raises(BadDeltaError, match=says):
         decode(json.dumps({**ROW, **changes}).encode())
 
@@ -112,7 +112,7 @@ def test_a_record_that_is_not_a_delta_has_a_reason(changes: dict[str, object], s
         ('{"v":1}'.encode("utf-16"), "not JSON"),
     ],
 )
-def test_a_record_that_is_not_an_object_has_a_reason(value: bytes | None, says: str) -> None:
+def test_record_that_is_not_an_object_has_a_reason(value: bytes | None, says: str) -> None:
     with pytest.raises(BadDeltaError, match=says):
         decode(value)
 

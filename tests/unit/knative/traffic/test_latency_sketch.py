@@ -15,7 +15,7 @@ sketches = st.dictionaries(st.integers(0, latency_sketch.BUCKET_MAX), st.integer
 
 
 @given(seconds)
-def test_a_bucket_holds_what_lies_between_its_bounds(value: float) -> None:
+def test_bucket_holds_what_lies_between_its_bounds(value: float) -> None:
     (bucket,) = latency_sketch.of([value])
 
     assert latency_sketch.bound_s(bucket - 1) < value <= latency_sketch.bound_s(bucket)
@@ -24,19 +24,19 @@ def test_a_bucket_holds_what_lies_between_its_bounds(value: float) -> None:
 @pytest.mark.parametrize(
     ("value", "bucket"), [(-5.0, 0), (0.0, 0), (1e-4, 0), (1.0001e-4, 1), (1e9, latency_sketch.BUCKET_MAX)]
 )
-def test_the_ends_hold_what_is_beyond_them(value: float, bucket: int) -> None:
+def test_ends_hold_what_is_beyond_them(value: float, bucket: int) -> None:
     assert latency_sketch.of([value]) == {bucket: 1}
 
 
 @given(st.lists(seconds, min_size=1, max_size=200), st.floats(0, 1))
-def test_a_quantile_is_at_most_five_percent_off(values: list[float], q: float) -> None:
+def test_quantile_is_at_most_five_percent_off(values: list[float], q: float) -> None:
     exact = sorted(values)[max(1, math.ceil(q * len(values))) - 1]
 
     assert latency_sketch.quantile(latency_sketch.of(values), q) == pytest.approx(exact, rel=0.0501)
 
 
 @given(sketches, sketches, sketches)
-def test_the_order_of_merging_makes_no_difference(
+def test_order_of_merging_makes_no_difference(
     a: latency_sketch.LatencySketch, b: latency_sketch.LatencySketch, c: latency_sketch.LatencySketch
 ) -> None:
     left: latency_sketch.LatencySketch = {}
@@ -66,6 +66,6 @@ def test_nothing_has_no_quantile() -> None:
 
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, math.nan])
-def test_a_share_is_between_0_and_1(q: float) -> None:
+def test_share_is_between_0_and_1(q: float) -> None:
     with pytest.raises(ValueError, match="is not between 0 and 1"):
         latency_sketch.quantile({1: 1}, q)

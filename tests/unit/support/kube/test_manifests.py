@@ -47,7 +47,7 @@ def test_without_the_setting_the_controller_may_write_no_service() -> None:
     assert added == {"create", "patch"}
 
 
-def test_the_role_for_services_is_where_the_setting_is() -> None:
+def test_role_for_services_is_where_the_setting_is() -> None:
     texts = {file.parent.name: file.read_text() for file in MANIFESTS.glob("[co]*/*/kustomization.yaml")}
     role = re.compile(r"^ +- \S*/channel-services-role\b", re.MULTILINE)
     with_role = {name for name, text in texts.items() if role.search(text)}

@@ -40,7 +40,7 @@ def _judge(facts: list[Fact]) -> Verdict:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_clean_ledger_passes(seed: int) -> None:
+def test_clean_ledger_passes(seed: int) -> None:
     verdict = _judge(clean_ledger(seed))
     assert verdict.violations == (), str(verdict)
     report = verdict.report
@@ -49,21 +49,21 @@ def test_a_clean_ledger_passes(seed: int) -> None:
     assert report.commits == 3 * EVENTS
 
 
-def test_a_refused_event_at_an_offset_that_another_has_is_read_by_nobody() -> None:
+def test_refused_event_at_an_offset_that_another_has_is_read_by_nobody() -> None:
     """What a broker leaves whose disk was full when it wrote its index."""
     before, after, refused = _two_at_one_offset(status=503)
     verdict = _judge([*before, refused, *after])
     assert (verdict.violations, verdict.report.hidden) == ((), 1), str(verdict)
 
 
-def test_an_accepted_event_at_an_offset_that_another_has_is_lost() -> None:
+def test_accepted_event_at_an_offset_that_another_has_is_lost() -> None:
     before, after, accepted = _two_at_one_offset(status=202)
     verdict = _judge([*before, accepted, *after])
     assert {violation.kind for violation in verdict.violations} == {"lost", "early-commit"}
     assert verdict.report.hidden == 0
 
 
-def test_the_first_of_two_at_one_offset_must_be_delivered() -> None:
+def test_first_of_two_at_one_offset_must_be_delivered() -> None:
     before, after, refused = _two_at_one_offset(status=503)
     verdict = _judge([*before[:-1], refused, before[-1], *after])
     assert {violation.kind for violation in verdict.violations} == {"early-commit"}
@@ -249,7 +249,7 @@ def test_planted_faults_are_named_whatever_the_run(
     assert _judge(facts).of(kind)
 
 
-def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place() -> None:
+def test_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place() -> None:
     """The second copy lies behind everything of its partition: its delivery comes last, and neither is a repeat."""
     facts = clean_ledger()
     record = find(facts, Stored, id="e3")[0]
@@ -267,7 +267,7 @@ def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place
     assert _judge([*copied, *third]).of("duplicate")
 
 
-def test_a_rejected_event_may_arrive_or_not() -> None:
+def test_rejected_event_may_arrive_or_not() -> None:
     """I4: what was not answered 202 is owed to nobody."""
     facts = clean_ledger()
     sent = find(facts, Sent, id="e59")[0]
@@ -293,7 +293,7 @@ def test_facts_survive_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"{}", b'{"fact":"rumour"}', b'{"fact":"fault","kind":"kill"}'])
-def test_a_line_that_is_not_a_fact_is_rejected_with_its_place(line: bytes, tmp_path: Path) -> None:
+def test_line_that_is_not_a_fact_is_rejected_with_its_place(line: bytes, tmp_path: Path) -> None:
     with pytest.raises(BadLedger):
         decode(line)
     (tmp_path / "ledger").write_bytes(encode(Fault("kill", 1.0, 2.0)) + b"\n" + line + b"\n")

@@ -24,7 +24,7 @@ def _committed_late(facts: list[Fact]) -> list[Fact]:
     ]
 
 
-def test_a_kill_explains_what_it_may() -> None:
+def test_kill_explains_what_it_may() -> None:
     """Settled 0.9 s before it, in flight during it, and one more attempt than the policy allows."""
     facts = _committed_late(clean_ledger())
     visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
@@ -50,7 +50,7 @@ def test_a_kill_explains_what_it_may() -> None:
         (-0.02, 2, True),  # a retry after the pause
     ],
 )
-def test_a_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
+def test_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
     pause_s: float | None, attempt: int, explained: bool
 ) -> None:
     """`pause_s`: after the event was answered, which took 0.01 s."""
@@ -98,7 +98,7 @@ def test_no_fault_explains_what_kafka_had_as_settled(
 
 
 @pytest.mark.parametrize(("resumed_s", "heard_s", "explained"), [(49, 51, True), (51, 52, False), (48, 49, False)])
-def test_a_frozen_worker_repeats_what_others_have_committed_until_it_hears_of_it(
+def test_frozen_worker_repeats_what_others_have_committed_until_it_hears_of_it(
     resumed_s: float, heard_s: float, explained: bool
 ) -> None:
     """The event comes again 50 s after its answer, which came when the worker was frozen."""

@@ -18,7 +18,7 @@ def _string(text: str) -> bytes:
 @pytest.mark.parametrize(
     "settled", [set(), {101}, {102, 103, 170}, {*range(101, 3_000, 2)}], ids=["none", "one", "some", "deflated"]
 )
-def test_the_settled_offsets_of_a_commit(settled: set[int]) -> None:
+def test_settled_offsets_of_a_commit(settled: set[int]) -> None:
     """Read by code that shares nothing with the worker's."""
     metadata = write(100, settled, {100: 3}, {100: 1_700_000_000.0})
     key = struct.pack(">h", 1) + _string("g") + _string("t") + struct.pack(">i", 7)

@@ -45,7 +45,7 @@ def test_each_error_has_one_meaning(code: int, kind: type[KafkaFailed], exit_cod
         assert str(problem).endswith(ends_with)
 
 
-def test_a_kafka_that_answers_nothing_comes_with_a_hint() -> None:
+def test_kafka_that_answers_nothing_comes_with_a_hint() -> None:
     problem = unreachable("host:9092", "connection refused")
 
     assert isinstance(problem, NotReadyError)

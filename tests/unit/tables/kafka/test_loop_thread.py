@@ -18,7 +18,7 @@ def _until_stopped(thread: LoopThread) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_call_from_the_thread_runs_on_the_loop_and_returns_its_result() -> None:
+async def test_call_from_the_thread_runs_on_the_loop_and_returns_its_result() -> None:
     found: list[object] = []
     crashes: list[BaseException] = []
 
@@ -53,7 +53,7 @@ async def test_what_ends_the_thread_reaches_crashed_on_the_loop() -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_error_of_a_function_on_the_loop_is_raised_in_the_thread() -> None:
+async def test_error_of_a_function_on_the_loop_is_raised_in_the_thread() -> None:
     crashes: list[str] = []
 
     def fail() -> None:
@@ -66,7 +66,7 @@ async def test_an_error_of_a_function_on_the_loop_is_raised_in_the_thread() -> N
 
 
 @pytest.mark.asyncio
-async def test_a_thread_that_does_not_end_is_left_behind() -> None:
+async def test_thread_that_does_not_end_is_left_behind() -> None:
     let_go = threading.Event()
     thread = LoopThread(lambda: _done(let_go), "test", lambda _: None)
     thread.start()
@@ -83,7 +83,7 @@ async def test_one_that_was_never_started_is_stopped_at_once() -> None:
     assert await LoopThread(lambda: None, "test", lambda _: None).stop(0.0)
 
 
-def test_a_thread_outlives_its_loop() -> None:
+def test_thread_outlives_its_loop() -> None:
     """As at the end of a process: the loop is closed, and the thread still wants to call it."""
     loop = asyncio.new_event_loop()
     crashes: list[BaseException] = []
@@ -108,21 +108,21 @@ def test_a_thread_outlives_its_loop() -> None:
     assert crashes == []
 
 
-def test_a_closed_loop_needs_no_call() -> None:
+def test_closed_loop_needs_no_call() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
     call_soon(loop, print, "not printed")
 
 
 @pytest.mark.asyncio
-async def test_a_call_in_a_thread_gives_its_result_or_its_exception() -> None:
+async def test_call_in_a_thread_gives_its_result_or_its_exception() -> None:
     assert await call_in_thread(lambda: 3, _LIMIT_S, "test") == 3
     with pytest.raises(ZeroDivisionError):
         await call_in_thread(lambda: 1 // 0, _LIMIT_S, "test")
 
 
 @pytest.mark.asyncio
-async def test_a_call_that_takes_too_long_is_left_behind() -> None:
+async def test_call_that_takes_too_long_is_left_behind() -> None:
     let_go = threading.Event()
     try:
         with pytest.raises(TimeoutError):
@@ -136,7 +136,7 @@ def _done(event: threading.Event) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_cancellation_counts_even_when_the_result_is_on_its_way() -> None:
+async def test_cancellation_counts_even_when_the_result_is_on_its_way() -> None:
     """A task that swallows one never ends."""
     call = asyncio.create_task(call_in_thread(lambda: 1, _LIMIT_S, "quick"))
     await asyncio.sleep(0)

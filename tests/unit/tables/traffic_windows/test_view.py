@@ -35,7 +35,7 @@ def key(size: int, start: int, channel: str = "ch", subscription: str = "", name
     return Key(size, T0 + start, namespace, channel, subscription)
 
 
-def test_the_last_windows_by_name() -> None:
+def test_last_windows_by_name() -> None:
     clocked = Clocked(T0 + 25)
     for start in (0, 10, 20):
         clocked.put(key(SHORT_S, start), start + 1)
@@ -49,7 +49,7 @@ def test_the_last_windows_by_name() -> None:
     assert clocked.seen(SHORT_S, 3, channels=("nobody",)) == {}
 
 
-def test_the_latest_version_of_a_row_counts() -> None:
+def test_latest_version_of_a_row_counts() -> None:
     clocked = Clocked(T0)
     clocked.put(key(SHORT_S, 0), 1)
     clocked.put(key(SHORT_S, 0), 2)
@@ -60,7 +60,7 @@ def test_the_latest_version_of_a_row_counts() -> None:
     assert clocked.seen(SHORT_S, 1) == {}
 
 
-def test_a_minute_is_its_row_or_the_sum_of_its_windows_until_there_is_one() -> None:
+def test_minute_is_its_row_or_the_sum_of_its_windows_until_there_is_one() -> None:
     clocked = Clocked(T0 + 75)
     for start, accepted in ((0, 1), (50, 2), (60, 4), (70, 8)):
         clocked.put(key(SHORT_S, start), accepted)
@@ -95,7 +95,7 @@ def test_junk_is_passed_over() -> None:
     assert clocked.rows.lines(LONG_S, 1) == []
 
 
-def test_a_reader_that_fails_says_so_and_shows_what_it_has() -> None:
+def test_reader_that_fails_says_so_and_shows_what_it_has() -> None:
     clocked = Clocked(T0)
     clocked.put(key(SHORT_S, 0), 1)
     clocked.rows._reading_failed(OSError("gone"))

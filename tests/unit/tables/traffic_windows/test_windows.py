@@ -33,11 +33,11 @@ def read(rows: Mapping[bytes, bytes]) -> dict[Key, Window]:
 
 
 @given(windows)
-def test_a_row_comes_back_as_it_was(window: Window) -> None:
+def test_row_comes_back_as_it_was(window: Window) -> None:
     assert Window.decode(window.encode()) == window
 
 
-def test_a_key_comes_back_as_it_was() -> None:
+def test_key_comes_back_as_it_was() -> None:
     assert [Key.decode(key.encode()) for key in (CHANNEL, SUBSCRIPTION)] == [CHANNEL, SUBSCRIPTION]
 
 
@@ -62,7 +62,7 @@ def test_deltas_add_up_in_their_windows() -> None:
     assert found[replace(SUBSCRIPTION, start=T0 + 10)] == Window(3, Counts(0, 40, 3, 2, 1), {1: 2, 9: 1})
 
 
-def test_the_bytes_of_a_row() -> None:
+def test_bytes_of_a_row() -> None:
     window = Window(7, Counts(1, 2, 3, 4, 5, 6, 7), {9: 2, 1: 4})
     stored = (
         b'{"through":7,"accepted":1,"data_bytes":2,"delivered":3,"retried":4,"dead":5,"filtered":6,"ignored":7,'
@@ -72,14 +72,14 @@ def test_the_bytes_of_a_row() -> None:
     assert Window(0, Counts(0, 80)).encode() == b'{"through":0,"data_bytes":80}'
 
 
-def test_a_flush_writes_only_what_has_changed() -> None:
+def test_flush_writes_only_what_has_changed() -> None:
     _, kept = table()
     kept.add(ACCEPTED, 0, T0)
 
     assert (kept.flush(T0), kept.flush(T0 + 1)) == (1, 0)
 
 
-def test_a_delta_that_was_sent_twice_counts_once() -> None:
+def test_delta_that_was_sent_twice_counts_once() -> None:
     rows, kept = table()
 
     assert [kept.add(ACCEPTED, offset, T0) for offset in (0, 1)] == [True, False]
@@ -115,7 +115,7 @@ def test_sums_are_exact_when_deltas_are_read_again(seconds: list[int], data: st.
         assert {key.start: window.counts.events for key, window in found.items() if key.size == size} == wanted
 
 
-def test_a_minute_is_summed_up_when_it_is_over_and_again_for_what_comes_late() -> None:
+def test_minute_is_summed_up_when_it_is_over_and_again_for_what_comes_late() -> None:
     rows, kept = table()
     minute = replace(CHANNEL, size=LONG_S)
     kept.add(ACCEPTED, 0, T0)
@@ -166,7 +166,7 @@ def test_rows_of_a_former_process_end_too_and_junk_at_once() -> None:
     assert rows == {}
 
 
-def test_a_clock_that_is_far_ahead_leaves_no_row_for_ever() -> None:
+def test_clock_that_is_far_ahead_leaves_no_row_for_ever() -> None:
     rows, kept = table()
 
     assert not kept.add(replace(ACCEPTED, at=T0 + 10_000), 0, T0)
@@ -174,7 +174,7 @@ def test_a_clock_that_is_far_ahead_leaves_no_row_for_ever() -> None:
     assert rows == {}
 
 
-def test_a_row_that_cannot_be_read_is_written_over() -> None:
+def test_row_that_cannot_be_read_is_written_over() -> None:
     rows = {CHANNEL.encode(): b"{"}
     kept = Windows(rows, *KEEP)
     kept.add(ACCEPTED, 0, T0)

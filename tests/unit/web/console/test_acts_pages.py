@@ -30,7 +30,7 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 
 
 @given(_TEXT, _TEXT, _TEXT)
-def test_an_address_chooses_the_same_letters(subscription: str, reason: str, since: str) -> None:
+def test_address_chooses_the_same_letters(subscription: str, reason: str, since: str) -> None:
     choice = LetterChoice(subscription, reason, since)
     query = dict(parse_qsl(urlsplit(letters.address(choice)).query, keep_blank_values=True))
     assert letters.choice_of(query) == choice
@@ -56,7 +56,7 @@ def test_only_boxes_are_letters() -> None:
         ("<b>/x?y", "<b>/x?y", "/subscription/%3Cb%3E/x%3Fy"),
     ],
 )
-def test_a_label_is_a_name_with_a_page(label: str, text: str, path: str | None) -> None:
+def test_label_is_a_name_with_a_page(label: str, text: str, path: str | None) -> None:
     assert letters.named(label) == letters.Named(text, path)
 
 
@@ -70,7 +70,7 @@ def test_a_label_is_a_name_with_a_page(label: str, text: str, path: str | None) 
         (False, "", "now", "7", "penstock tail ns/b --no-follow --filter id=7"),
     ],
 )
-def test_a_command_prints_the_same_events(letters_: bool, filter_: str, start: str, id_: str, command: str) -> None:
+def test_command_prints_the_same_events(letters_: bool, filter_: str, start: str, id_: str, command: str) -> None:
     channel = Channel("u", 1, "ns", "b", "t", "t.dlq", 1, kind=BROKER)
     look = Look(channel, letters_, filter_, start, id_)
     assert look.command == command
@@ -78,14 +78,14 @@ def test_a_command_prints_the_same_events(letters_: bool, filter_: str, start: s
     assert look.is_tail is (start == "now" and not id_)
 
 
-def test_a_move_repeats_or_skips() -> None:
+def test_move_repeats_or_skips() -> None:
     rows = move_rows([Move(0, 10, 4), Move(1, 4, 10), Move(2, -1, 3), Move(3, 5, 5)])
     assert [(row["old"], row["repeats"], row["skips"]) for row in rows] == [
         (10, 6, 0), (4, 0, 6), (None, None, None), (5, 0, 0),
     ]  # fmt: skip
 
 
-def test_a_form_is_an_event() -> None:
+def test_form_is_an_event() -> None:
     form = {"type": "t", "source": "/s", "id": "", "key": "k", "contenttype": "", "more": "a=1\r\n\r\n b = c=d "}
     assert send.attributes_of(form) == {"type": "t", "source": "/s", "partitionkey": "k", "a": "1", "b": "c=d"}
     with pytest.raises(UsageError, match="'nonsense' is not a valid attribute"):

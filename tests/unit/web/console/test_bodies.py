@@ -71,13 +71,13 @@ def test_only_the_beginning_of_large_data_is_shown(data: bytes) -> None:
     assert len(body.text) < 300_000
 
 
-def test_a_dump_has_sixteen_bytes_in_a_row() -> None:
+def test_dump_has_sixteen_bytes_in_a_row() -> None:
     rows = hexdump(bytes(range(40))).splitlines()
     assert [row[:9] for row in rows] == ["000000  0", "000010  1", "000020  2"]
 
 
 @given(st.binary(max_size=200) | st.text().map(lambda text: text.encode("utf-8", "replace")), st.text(max_size=20))
-def test_a_command_sends_the_same_and_runs_nothing(data: bytes, value: str) -> None:
+def test_command_sends_the_same_and_runs_nothing(data: bytes, value: str) -> None:
     command = curl(stored_event(1, data, subject=value, datacontenttype="text/plain"), "http://localhost/it's")
     assert command is not None
     assert command.isprintable()
@@ -92,5 +92,5 @@ def test_a_command_sends_the_same_and_runs_nothing(data: bytes, value: str) -> N
         assert words[-1].encode() == data
 
 
-def test_a_command_for_large_data_is_not_shown() -> None:
+def test_command_for_large_data_is_not_shown() -> None:
     assert curl(stored_event(1, b"a" * 70_000), "http://localhost/") is None

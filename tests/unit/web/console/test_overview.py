@@ -68,9 +68,7 @@ def _both(stats: SubscriptionStats | None = None) -> WorkerStatus:
         ([], {}, [("billing", "Unknown"), ("pay", "Unknown")]),
     ],
 )
-def test_the_worst_come_first(
-    workers: list[WorkerStatus], letters: dict[str, int], shown: list[tuple[str, str]]
-) -> None:
+def test_worst_come_first(workers: list[WorkerStatus], letters: dict[str, int], shown: list[tuple[str, str]]) -> None:
     assert _names(overview(_ask(_state(*workers, letters=letters)))["subscriptions"]) == shown
 
 
@@ -87,7 +85,7 @@ def test_the_worst_come_first(
         ({"show": "worse", "namespace": "demo"}, 0, 0),
     ],
 )
-def test_a_query_selects(query: dict[str, str], subscriptions: int, channels: int) -> None:
+def test_query_selects(query: dict[str, str], subscriptions: int, channels: int) -> None:
     values = overview(_ask(_state(worker()), query))
     assert [len(_names(values[name])) for name in ("subscriptions", "channels")] == [subscriptions, channels]
     assert values["namespaces"] == Choices([("demo", "demo"), ("shop", "shop")], 2)

@@ -43,7 +43,7 @@ def test_mode_follows_from_the_setting_the_address_and_the_tokens(
 
 @pytest.mark.parametrize("wish", ["read", "write"])
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.0.2.7"])
-def test_a_console_that_everybody_could_use_is_refused(wish: str, bind: str) -> None:
+def test_console_that_everybody_could_use_is_refused(wish: str, bind: str) -> None:
     assert is_open_to_others(wish, bind, has_tokens=False)
 
 
@@ -83,7 +83,7 @@ def test_with_a_login_any_valid_name_is_answered(host: str, answered: bool) -> N
 
 
 @given(st.text())
-def test_a_name_that_is_not_this_machines_never_passes_as_one(name: str) -> None:
+def test_name_that_is_not_this_machines_never_passes_as_one(name: str) -> None:
     if host_problem(f"{name}.example", has_tokens=False) is None:
         raise AssertionError(name)
     assert not is_loopback(f"{name}.example")
@@ -110,7 +110,7 @@ def test_a_name_that_is_not_this_machines_never_passes_as_one(name: str) -> None
         ("", None, "http", "localhost:8081", False),
     ],
 )
-def test_a_form_counts_when_a_page_of_ours_sent_it(
+def test_form_counts_when_a_page_of_ours_sent_it(
     origin: str | None, fetch_site: str | None, scheme: str, host: str, counts: bool
 ) -> None:
     assert (origin_problem(origin, fetch_site, scheme, host) is None) is counts
@@ -131,11 +131,11 @@ def test_a_form_counts_when_a_page_of_ours_sent_it(
         ("", "/"),
     ],
 )
-def test_a_login_leads_to_a_page_of_the_console_only(text: str, path: str) -> None:
+def test_login_leads_to_a_page_of_the_console_only(text: str, path: str) -> None:
     assert path_after_login(text) == path
 
 
-def test_the_policy_allows_no_inline_code_no_eval_and_no_other_host() -> None:
+def test_policy_allows_no_inline_code_no_eval_and_no_other_host() -> None:
     rules = dict(rule.split(" ", 1) for rule in HEADERS["Content-Security-Policy"].split("; "))
 
     assert "unsafe" not in HEADERS["Content-Security-Policy"]

@@ -14,7 +14,7 @@ def _sessions(*tokens: str, limits: Limits | None = None) -> Sessions:
     return sessions
 
 
-def test_a_token_opens_a_session_of_its_owner() -> None:
+def test_token_opens_a_session_of_its_owner() -> None:
     sessions = _sessions("a", "b")
 
     id_ = sessions.log_in(" b\n", 0)
@@ -27,7 +27,7 @@ def test_a_token_opens_a_session_of_its_owner() -> None:
     assert sessions.find("another", 1) is sessions.find(None, 1) is sessions.find("", 1) is None
 
 
-def test_a_session_ends_in_time_at_log_out_and_with_its_token() -> None:
+def test_session_ends_in_time_at_log_out_and_with_its_token() -> None:
     sessions = _sessions("a", limits=Limits(session_s=10))
     first, second, third = (sessions.log_in("a", 0) for _ in range(3))
 
@@ -46,7 +46,7 @@ def test_sessions_are_bounded_and_the_oldest_goes() -> None:
     assert [sessions.find(id_, 0) is not None for id_ in (first, second, third)] == [False, True, True]
 
 
-def test_a_form_counts_in_its_own_session_only() -> None:
+def test_form_counts_in_its_own_session_only() -> None:
     sessions = _sessions("a")
     first, second = (sessions.find(sessions.log_in("a", 0), 0) for _ in range(2))
     assert first is not None

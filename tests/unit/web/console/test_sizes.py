@@ -15,13 +15,13 @@ def test_all_scripts_together_are_small() -> None:
     assert sum(sizes.values()) <= SCRIPTS_MAX, sizes
 
 
-def test_the_first_view_takes_little() -> None:
+def test_first_view_takes_little() -> None:
     names = ("htmx.min.js", "idiomorph-ext.min.js", "sse.min.js", "console.js", "console.css", "icon.svg")
 
     assert sum(len(assets()[name].compressed) for name in names) <= FIRST_VIEW_MAX
 
 
-def test_the_map_is_one_script_with_a_scope_of_its_own() -> None:
+def test_map_is_one_script_with_a_scope_of_its_own() -> None:
     text = assets()["map.js"].content.decode()
 
     assert text.startswith("(() => {")

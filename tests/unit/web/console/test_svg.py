@@ -21,7 +21,7 @@ from web.console.svg import sparkline
         ([5.0], "M-1 102V2h1l0 0h1V102"),
     ],
 )
-def test_a_line_has_a_step_for_each_value(series: list[float], line: str) -> None:
+def test_line_has_a_step_for_each_value(series: list[float], line: str) -> None:
     assert f'<path d="{line}"/>' in sparkline(series)
 
 

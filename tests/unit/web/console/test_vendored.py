@@ -17,7 +17,7 @@ _WORDS = {
 
 
 @pytest.mark.parametrize("folder", [SHIPPED, FOR_TESTS], ids=["shipped", "for tests"])
-def test_the_folder_holds_what_the_lock_file_names(folder: Path) -> None:
+def test_folder_holds_what_the_lock_file_names(folder: Path) -> None:
     packages = read_lock(folder).values()
     files = {file["name"]: file["sha256"] for package in packages for file in package["files"].values()}
 

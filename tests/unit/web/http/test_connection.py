@@ -186,7 +186,7 @@ def test_who_answers_a_request_does_not_suffer_from_the_next_one() -> None:
     assert server.refusals == [500]
 
 
-def test_a_refused_request_holds_no_memory_while_its_client_lingers() -> None:
+def test_refused_request_holds_no_memory_while_its_client_lingers() -> None:
     for part in (GOOD[:-6] + b"\r\nx: y" * 40, b"POST / HTTP/1.1\r\n" + b"x: y\r\n" * 40):
         server, _, connection = talk([part], False)
         assert (server.refusals, connection.state) == ([431], LINGER)

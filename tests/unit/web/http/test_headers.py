@@ -11,7 +11,7 @@ from web.http.config import DriverConfig, HttpRejection
 CONFIG = DriverConfig(event_bytes_max=1000, header_count_max=5)
 
 
-def test_an_ordinary_head() -> None:
+def test_ordinary_head() -> None:
     pairs = [(b"HOST", b"a:80"), (b"Content-Length", b"12"), (b"ce-id", b"1"), (b"Expect", b"100-Continue")]
     assert headers.inspect(pairs, CONFIG) == (b"a:80", 12, False, True)
     assert headers.inspect([(b"transfer-encoding", b"Chunked")], CONFIG) == (None, None, True, False)
@@ -40,7 +40,7 @@ def test_refused(pairs: headers.Pairs, status: int) -> None:
 @pytest.mark.parametrize(
     "host", [b"a", b"a.b:8080", b"127.0.0.1", b"[::1]", b"[fe80::1%25eth0]:80", b"", b"a_b.c", b"a.:1"]
 )
-def test_a_host(host: bytes) -> None:
+def test_host(host: bytes) -> None:
     assert headers.check_host(host) == host
 
 
@@ -79,6 +79,6 @@ def test_targets() -> None:
             headers.split_target(target, b"h")
 
 
-def test_a_head_without_upgrade() -> None:
+def test_head_without_upgrade() -> None:
     pairs = [(b"Host", b"x"), (b"UPGRADE", b"h2c"), (b"a", b"b")]
     assert headers.without_upgrade(b"POST", b"/a", "1.1", pairs) == b"POST /a HTTP/1.1\r\nHost: x\r\na: b\r\n\r\n"

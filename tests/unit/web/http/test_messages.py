@@ -20,7 +20,7 @@ def test_answers() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\0b"])
-def test_a_header_cannot_be_split(value: str) -> None:
+def test_header_cannot_be_split(value: str) -> None:
     with pytest.raises(ValueError, match="line break"):
         Response(headers={"x": value}).wire()
     with pytest.raises(ValueError, match="line break"):
@@ -64,6 +64,6 @@ def test_form_and_absent_body() -> None:
 
 
 @pytest.mark.parametrize("target", [b"//[", b"//x/a", b"//a:b/", b"*", b"/[", b"/a#b", b"//"])
-def test_a_path_is_a_path_whatever_it_looks_like(target: bytes) -> None:
+def test_path_is_a_path_whatever_it_looks_like(target: bytes) -> None:
     got = request(target + b"?q=1")
     assert (got.raw_path, got.query["q"]) == (target.decode(), "1")

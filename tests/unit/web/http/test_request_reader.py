@@ -141,7 +141,7 @@ def test_requests_sent_ahead_are_read_as_they_were_sent(ahead: tuple[list[int], 
     ]
 
 
-def test_a_bad_request_behind_a_good_one_takes_nothing_from_it() -> None:
+def test_bad_request_behind_a_good_one_takes_nothing_from_it() -> None:
     for bad in (post(1, b"", b"["), b"POST /x\n\r\n"):
         good, refused = read_all(post(0, b"hi") + bad, False)
         assert (good[1], good[4], refused) == (b"/c?0", b"hi", 400)
@@ -157,7 +157,7 @@ def test_no_request_is_made_or_lost_by_how_bytes_come(data: bytes) -> None:
     assert each[:-1] == read_all(data, False)[:-1]
 
 
-def test_an_ordinary_request_is_read_the_quick_way() -> None:
+def test_ordinary_request_is_read_the_quick_way() -> None:
     reader = RequestReader(CONFIG)
     request = b"POST /c HTTP/1.1\r\nHost: never-seen\r\ncontent-length: 2\r\n\r\nab"
     for _ in range(2):

@@ -14,7 +14,7 @@ class Page:
         self.allow = allow
 
 
-def test_the_longest_fixed_beginning_wins() -> None:
+def test_longest_fixed_beginning_wins() -> None:
     patterns, every, exact, named = Router(), Page("POST"), Page(), Page()
     patterns.add("/{path:.*}", {"GET", "POST"}, every)
     patterns.add("/items/{name}", {"GET"}, named)

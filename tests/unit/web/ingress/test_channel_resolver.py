@@ -93,7 +93,7 @@ def test_before_the_contract_is_read() -> None:
     assert isinstance(routes.resolve(b"x", b"/no/such/kind/of/url"), NotFound)
 
 
-def test_a_host_that_two_claim_goes_to_neither() -> None:
+def test_host_that_two_claim_goes_to_neither() -> None:
     first, second = channel("u8", "a", "x", "both", "one"), channel("u7", "b", "x", "Both.", "two")
     for channels in ([first, second], [second, first]):
         routes = ChannelResolver(channels)
@@ -123,7 +123,7 @@ UNLISTED = replace(channel("u4", "demo", "old", "orders.example.com", "old.examp
         (b"old.example.com", b"/"),
     ],
 )
-def test_an_event_for_a_channel_that_is_in_no_file_is_to_be_sent_again(host: bytes, path: bytes) -> None:
+def test_event_for_a_channel_that_is_in_no_file_is_to_be_sent_again(host: bytes, path: bytes) -> None:
     routes = ChannelResolver([UNLISTED, ORDERS])
     found = routes.resolve(host, path)
     assert isinstance(found, NotYet)

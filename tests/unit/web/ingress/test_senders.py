@@ -92,7 +92,7 @@ def test_more_tokens_than_are_remembered() -> None:
 
 
 @pytest.mark.parametrize(("length", "known"), [(TOKEN_BYTES_MAX, True), (TOKEN_BYTES_MAX + 1, False)])
-def test_a_token_has_a_length(length: int, known: bool) -> None:
+def test_token_has_a_length(length: int, known: bool) -> None:
     token = "t" * length
     senders = _senders({**ENTRY, "sha256": _sum(token)})
     assert isinstance(senders.identify(b"Bearer  " + token.encode()), Sender) is known
@@ -130,7 +130,7 @@ def test_guesses_are_slowed_down_and_known_tokens_are_not() -> None:
     assert admission.sender(b"Bearer x", "10.0.0.1") is UNKNOWN_TOKEN
 
 
-def test_a_token_that_was_removed_is_unknown() -> None:
+def test_token_that_was_removed_is_unknown() -> None:
     admission = Admission(_senders(ENTRY))
     assert isinstance(admission.sender(b"Bearer t0ken", ""), Sender)
     admission.senders = _senders()
@@ -162,5 +162,5 @@ def test_addresses_of_guesses_are_bounded() -> None:
         ([{**ENTRY, "brokers": ["*/b"]}], ["token 1: '*/b' of brokers is not NAMESPACE/NAME or NAMESPACE/*"]),
     ],
 )
-def test_the_file(entries: Any, problems: list[str]) -> None:
+def test_file(entries: Any, problems: list[str]) -> None:
     assert parse_tokens(entries)[1] == problems

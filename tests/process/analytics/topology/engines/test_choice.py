@@ -26,7 +26,7 @@ CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-sp
         (GRAPHFRAMES, 1, "", GRAPHFRAMES, ""),
     ],
 )
-def test_the_local_engine_up_to_its_size(
+def test_local_engine_up_to_its_size(
     wish: EngineChoice, edges: int, why_not: str, chosen: EngineChoice, says: str
 ) -> None:
     found, why = choose(wish, edges, why_not)

@@ -79,25 +79,25 @@ def test_each_jar_arrives_once_and_is_counted(tmp_path: Path, repository: Reposi
     assert len(reported) == 11
 
 
-def test_a_connection_that_ends_early_is_tried_again(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_connection_that_ends_early_is_tried_again(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
     repository.handler.resets = 2
     assert jars.ensure_jars(tmp_path / "kafka", jars=jar_set).is_dir()
 
 
-def test_a_jar_with_another_checksum_is_an_error(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_jar_with_another_checksum_is_an_error(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
     jar_set.manifest.write_text(jar_set.manifest.read_text().replace(jar_set.manifest.read_text()[:64], "0" * 64))
     with pytest.raises(PenstockError, match=r"part0-1\.0\.jar is not the expected jar.*proxy or mirror"):
         jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
     assert {path.name for path in (tmp_path / "kafka").iterdir()} == {"libs.lock"}
 
 
-def test_a_jar_that_the_repository_lacks_is_named(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_jar_that_the_repository_lacks_is_named(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
     (tmp_path / "m2" / _PATHS[3]).unlink()
     with pytest.raises(PenstockError, match=r"the answer for part3-1\.0\.jar is 404.*PENSTOCK_MAVEN_REPOSITORY.*Or do"):
         jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
 
 
-def test_a_repository_that_nobody_serves_is_named(
+def test_repository_that_nobody_serves_is_named(
     tmp_path: Path, jar_set: JarSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
@@ -136,7 +136,7 @@ def test_no_error_shows_the_password_of_a_mirror(
     assert f"http://{host}:{port}/" in str(error.value)
 
 
-def test_a_download_has_a_limit(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_download_has_a_limit(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
     repository.handler.silent = (Path(_PATHS[7]).name,)
     with pytest.raises(NotReadyError, match=r"did not deliver the jars of a test within 1 s"):
         jars.ensure_jars(tmp_path / "kafka", limit_s=1.0, jars=jar_set)

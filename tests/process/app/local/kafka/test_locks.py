@@ -22,7 +22,7 @@ with locked(Path(sys.argv[1]), 10, "is busy"):
 """
 
 
-def test_the_lock_of_a_killed_owner_is_free(tmp_path: Path) -> None:
+def test_lock_of_a_killed_owner_is_free(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", _OWNER, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY) as owner:
         assert owner.stdout is not None

@@ -57,7 +57,7 @@ _UNKNOWN = [("demo/billing", "Unknown"), ("demo/orders", "Unknown")]
         (False, 60, True, False, _UNKNOWN),  # Kafka answers: that worker is gone
     ],
 )
-async def test_the_state_is_the_last_one_while_kafka_is_away(
+async def test_state_is_the_last_one_while_kafka_is_away(
     own: bool, age_s: float, connected: bool, away: bool, shown: list[tuple[str, str]]
 ) -> None:
     report = replace(worker(), worker="worker-1" if own else "worker-2", time=time.time() - age_s)
@@ -94,7 +94,7 @@ async def test_what_could_not_be_read_says_why_until_it_is_read(problem: Excepti
 
 
 @pytest.mark.asyncio
-async def test_a_tail_without_kafka_says_so() -> None:
+async def test_tail_without_kafka_says_so() -> None:
     address = f"127.0.0.1:{free_port()}"
     client = {"bootstrap.servers": address, "log_level": 0}
     contract, status = ContractTable("c", client, _fail), StatusTable("s", client, _fail)

@@ -26,7 +26,7 @@ class _Accepts(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def test_an_event_goes_to_the_name_of_the_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_goes_to_the_name_of_the_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path / "authority")
     signed = authority.sign("ingress", "DNS:localhost")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))

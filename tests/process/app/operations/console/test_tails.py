@@ -13,7 +13,7 @@ from web.console.limits import Limits
 
 
 @pytest.mark.asyncio
-async def test_a_tail_that_nobody_looks_at_is_dropped() -> None:
+async def test_tail_that_nobody_looks_at_is_dropped() -> None:
     tables: Any = None
     kafka = {"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}
     reads = EventReads("penstock", tables, tables, kafka, Limits(every_s=0.01))

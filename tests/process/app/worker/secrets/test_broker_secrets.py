@@ -87,7 +87,7 @@ def _problem(root: Path | None, reference: str = "shop/kafka") -> SecretProblem:
     return asyncio.run(tried())
 
 
-def test_a_folder_that_appears_later_and_is_not_valid_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_appears_later_and_is_not_valid_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AGAIN_S", (0.05, 0.05))
 
     async def follow() -> None:
@@ -128,7 +128,7 @@ def test_without_the_setting() -> None:
     assert _problem(None) == SecretProblem(NOT_FOUND, expected)
 
 
-def test_a_reference_never_leads_out_of_the_folder(tmp_path: Path) -> None:
+def test_reference_never_leads_out_of_the_folder(tmp_path: Path) -> None:
     write_secret(tmp_path / "kafka", **KEYS)
     (tmp_path / "secrets" / "shop").mkdir(parents=True)
     for reference in ("shop/../../kafka", "../kafka", "/kafka", f"{tmp_path}/kafka"):
@@ -137,7 +137,7 @@ def test_a_reference_never_leads_out_of_the_folder(tmp_path: Path) -> None:
         assert "is not a valid NAMESPACE/NAME of a Secret" in problem.message
 
 
-def test_the_secrets_of_the_contract_are_tried(tmp_path: Path) -> None:
+def test_secrets_of_the_contract_are_tried(tmp_path: Path) -> None:
     """A worker is ready when it has tried those that it found first; not again because of a later one."""
 
     async def follow() -> None:
@@ -164,7 +164,7 @@ def test_the_secrets_of_the_contract_are_tried(tmp_path: Path) -> None:
     asyncio.run(follow())
 
 
-def test_a_producer_of_a_secret_that_nobody_needs_any_more_is_closed(
+def test_producer_of_a_secret_that_nobody_needs_any_more_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last reference went while Kafka was asked."""

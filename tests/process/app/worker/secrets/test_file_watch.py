@@ -53,7 +53,7 @@ def test_tokens_are_read_again_and_a_file_that_is_not_valid_changes_nothing(tmp_
     assert len(used) == 3
 
 
-def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+def test_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
     path, used = tmp_path / "file", list[str]()
     path.write_text("one")
     later: list[str] = []
@@ -82,7 +82,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> N
         ("- name: x", "token 1: its sha256 is not 64 hexadecimal digits"),
     ],
 )
-def test_a_token_file_that_is_not_valid(tmp_path: Path, text: str, problem: str) -> None:
+def test_token_file_that_is_not_valid(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "tokens.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=problem) as found:
@@ -92,7 +92,7 @@ def test_a_token_file_that_is_not_valid(tmp_path: Path, text: str, problem: str)
         read_tokens(tmp_path / "absent")
 
 
-def test_a_certificate_is_replaced_only_by_a_good_one(tmp_path: Path) -> None:
+def test_certificate_is_replaced_only_by_a_good_one(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     files = Signed(tmp_path / "tls.crt", tmp_path / "tls.key")
 

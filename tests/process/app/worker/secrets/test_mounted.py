@@ -57,7 +57,7 @@ def test_user_and_password_belong_together(tmp_path: Path, after_reading: Plant)
     assert read_keys(folder) == {"user": "bob", "password": "his"}
 
 
-def test_a_key_that_goes_is_not_one_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_that_goes_is_not_one_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = write_secret(tmp_path / "1", user="ann", password="hers", protocol="SASL_PLAINTEXT")
     folder, replace = _mounted(tmp_path, first, write_secret(tmp_path / "2", user="bob", password="his"))
     is_file = Path.is_file

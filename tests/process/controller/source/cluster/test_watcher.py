@@ -108,7 +108,7 @@ async def test_while_every_watch_is_cut_lists_go_on_and_one_problem_stays(tmp_pa
 
 
 @pytest.mark.asyncio
-async def test_a_watch_that_ends_at_once_without_an_error_is_no_problem(tmp_path: Path) -> None:
+async def test_watch_that_ends_at_once_without_an_error_is_no_problem(tmp_path: Path) -> None:
     """Perhaps it would meet an event that never comes through, so everything is listed now and then."""
     server = Server()
     async with watched(server, tmp_path) as (_, problems):
@@ -117,7 +117,7 @@ async def test_a_watch_that_ends_at_once_without_an_error_is_no_problem(tmp_path
 
 
 @pytest.mark.asyncio
-async def test_a_list_that_can_be_read_again_is_no_problem_any_more(tmp_path: Path) -> None:
+async def test_list_that_can_be_read_again_is_no_problem_any_more(tmp_path: Path) -> None:
     """Before the stream that follows has ended."""
     server = Server()
     server.refuses, server.holds = True, True

@@ -9,7 +9,7 @@ from tables.kafka.connection.probe import refusal
 from tests.support.processes import free_port
 
 
-def test_a_closed_port_is_reported() -> None:
+def test_closed_port_is_reported() -> None:
     first, second = free_port(), free_port()
     assert refusal(f"{LOOPBACK}:{first}") == "connection refused"
     assert refusal(f"{LOOPBACK}:{first}, {LOOPBACK}:{second}") == "connection refused"
@@ -26,12 +26,12 @@ def test_one_broker_that_takes_connections_is_enough() -> None:
             assert refusal(bootstrap) == ""
 
 
-def test_an_unknown_host_name_is_reported() -> None:
+def test_unknown_host_name_is_reported() -> None:
     assert refusal("nowhere.invalid:9092") == "the host name nowhere.invalid cannot be resolved"
     both = refusal(f"nowhere.invalid,{LOOPBACK}:{free_port()}")
     assert both == "the host name nowhere.invalid cannot be resolved; connection refused"
 
 
-def test_an_ipv6_address_is_taken_apart() -> None:
+def test_ipv6_address_is_taken_apart() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as there:
         assert refusal(f"[::1]:{there.getsockname()[1]}") == ""

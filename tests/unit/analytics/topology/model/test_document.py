@@ -12,7 +12,7 @@ from tests.support.topologies import large
 from tests.support.topology_examples import small
 
 
-def test_a_document_survives_its_file() -> None:
+def test_document_survives_its_file() -> None:
     for topology in (small(), large(120)):
         assert from_json(to_json(topology)) == topology
 
@@ -37,6 +37,6 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         (to_json(small()).replace(b'"kind":"broker"', b'"kind":"brother"'), "brother"),
     ],
 )
-def test_an_invalid_topology_is_rejected(data: bytes, reported: str) -> None:
+def test_invalid_topology_is_rejected(data: bytes, reported: str) -> None:
     with pytest.raises(UnreadableTopology, match=reported):
         from_json(data)

@@ -19,7 +19,7 @@ def with_edge(topology: Topology, source: str, target: str) -> Topology:
     return replace(topology, edges=(*topology.edges, edge))
 
 
-def test_a_url_with_a_port_has_the_name_of_its_subscription() -> None:
+def test_url_with_a_port_has_the_name_of_its_subscription() -> None:
     assert delivered_by(topologies.quickstart()) == {
         "uri:http://127.0.0.1:8090/good": "good",
         PICKY: "picky",
@@ -28,12 +28,12 @@ def test_a_url_with_a_port_has_the_name_of_its_subscription() -> None:
     assert delivered_by(shared)[PICKY] == "good +1"
 
 
-def test_a_url_without_a_port_says_enough() -> None:
+def test_url_without_a_port_says_enough() -> None:
     assert delivered_by(small()) == {}
     assert delivered_by(topologies.shop()) == {}
 
 
-def test_the_name_comes_first_and_the_url_second() -> None:
+def test_name_comes_first_and_the_url_second() -> None:
     topology = topologies.quickstart()
     graph = gather(topology)
     item = graph.items[graph.places[PICKY]]

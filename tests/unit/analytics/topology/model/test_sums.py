@@ -116,7 +116,7 @@ def test_what_came_is_summed_by_source_type_and_channel(
     assert [found.sources_left_out, found.types_left_out] == left_out
 
 
-def test_a_pair_takes_some_tens_of_bytes() -> None:
+def test_pair_takes_some_tens_of_bytes() -> None:
     pairs: Arrivals[str] = Arrivals(
         [str(number) for number in range(1_000)],
         ["c", "d"],
@@ -131,14 +131,14 @@ def test_a_pair_takes_some_tens_of_bytes() -> None:
 
 
 @given(numbers=st.lists(st.tuples(st.sampled_from("vw"), st.integers(0, 3) | st.integers(4090, 4100) | st.just(2**60))))
-def test_a_delta_is_counted_once(numbers: list[tuple[str, int]]) -> None:
+def test_delta_is_counted_once(numbers: list[tuple[str, int]]) -> None:
     summing = Summing()
     new = [summing.delta(Delta(by, number, 1, SETTLED, "n", "c", "s")) for by, number in numbers]
 
     assert new == [place == numbers.index(pair) for place, pair in enumerate(numbers)]
 
 
-def test_a_counted_delta_takes_less_than_a_number() -> None:
+def test_counted_delta_takes_less_than_a_number() -> None:
     """A worker writes millions of them in a week."""
     count = 100_000
     summing = Summing()

@@ -99,7 +99,7 @@ def _one(text: str) -> Topology:
     return replace(topology, vertices=tuple(replace(vertex, message="m") for vertex in topology.vertices))
 
 
-def test_the_data_of_the_page_holds_no_tag_and_is_plain_json() -> None:
+def test_data_of_the_page_holds_no_tag_and_is_plain_json() -> None:
     text = next(text for attributes, text in read_page(render(topologies.hostile())).scripts if attributes)
 
     assert not set("<>&\u2028\u2029") & set(text)

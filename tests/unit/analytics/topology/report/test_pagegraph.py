@@ -75,7 +75,7 @@ def test_too_many_edges_are_cut_from_the_quiet_end() -> None:
     assert {(line.source, line.target) for line in bad} <= {(line.source, line.target) for line in graph.lines}
 
 
-def test_an_edge_to_nowhere_is_counted_not_drawn() -> None:
+def test_edge_to_nowhere_is_counted_not_drawn() -> None:
     vertex = Vertex("channel:a/b", Kind.CHANNEL, "a", "b", "a/b")
     edge = Edge(edge_id(Flow.PUBLISHES, "source:x", vertex.id), "source:x", vertex.id, Flow.PUBLISHES)
     graph = gather(replace(topologies.empty(), vertices=(vertex,), edges=(edge,)))
@@ -84,7 +84,7 @@ def test_an_edge_to_nowhere_is_counted_not_drawn() -> None:
     assert graph.omitted_edges == 1
 
 
-def test_the_worst_health_speaks_for_several() -> None:
+def test_worst_health_speaks_for_several() -> None:
     assert worst([Health.IDLE, Health.OK]) is Health.OK
     assert worst([Health.OK, Health.FAILED, Health.DEGRADED]) is Health.FAILED
     assert worst([]) is Health.UNKNOWN

@@ -23,7 +23,7 @@ def _tally() -> DemoCounts:
     return DemoCounts({"a": 202, "b": 202, "c": 503}, {"ns/good": "good", "ns/picky": "picky"})
 
 
-def test_a_good_demo() -> None:
+def test_good_demo() -> None:
     counts = _tally()
     for attempt in (_attempt("a", 0), _attempt("b", 1), _attempt("a", 0, name="picky")):
         counts.attempt(attempt)
@@ -39,7 +39,7 @@ def test_a_good_demo() -> None:
     }  # fmt: skip
 
 
-def test_the_demo_finds_what_is_wrong() -> None:
+def test_demo_finds_what_is_wrong() -> None:
     counts = _tally()
     for attempt in (_attempt("b", 1), _attempt("a", 0), _attempt("a", 0)):
         counts.attempt(attempt)

@@ -11,7 +11,7 @@ from knative.delivery.policy import Addressable, DeliverySpec
 RECORD = Subscription("s", 1, "ns", "sub", "c", "ch", "topic", "topic.dlq", 2, "kafka.s", Addressable("http://x/"))
 
 
-def test_a_cell_names_the_origin_of_each_field() -> None:
+def test_cell_names_the_origin_of_each_field() -> None:
     sink = Addressable("http://sink/?key")
     record = replace(
         RECORD,

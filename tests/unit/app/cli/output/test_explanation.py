@@ -51,11 +51,11 @@ def _explanation(written: dict[str, Any] | None, order: DeliveryOrder = Delivery
     ],
     ids=str,
 )
-def test_the_verdict_names_the_part_that_decided(written: dict[str, Any] | None, says: str) -> None:
+def test_verdict_names_the_part_that_decided(written: dict[str, Any] | None, says: str) -> None:
     assert reason(_explanation(written)).startswith(says)
 
 
-def test_the_tree_has_the_value_of_each_part() -> None:
+def test_tree_has_the_value_of_each_part() -> None:
     written = {"all": [{"not": {"exact": {"type": "x"}}}, {"cesql": "amount + 1 > 200 OR EXISTS region"}]}
     assert as_lines(_explanation(written)) == [
         "default/t does not match: cesql: amount + 1 > 200 OR EXISTS region (false)",
@@ -89,5 +89,5 @@ def test_programs_get_the_same() -> None:
         (DeliveryOrder.UNORDERED, "does not wait for other events"),
     ],
 )
-def test_the_other_orders(wish: DeliveryOrder, says: str) -> None:
+def test_other_orders(wish: DeliveryOrder, says: str) -> None:
     assert says in order(_explanation(None, wish))

@@ -19,7 +19,7 @@ def test_cells_have_no_terminal_control_sequences(capsys: pytest.CaptureFixture[
     assert "lines, für alle" in shown
 
 
-def test_a_row_is_one_line_on_a_narrow_terminal_too(
+def test_row_is_one_line_on_a_narrow_terminal_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
@@ -70,7 +70,7 @@ def test_ages(now_s: float, text: str) -> None:
     assert age("1970-01-01T00:16:40.000Z", now_s) == text
 
 
-def test_a_column_that_wide_names_too_has_its_place_there() -> None:
+def test_column_that_wide_names_too_has_its_place_there() -> None:
     listing = Listing(columns={"a": "A", "m": "MESSAGE"}, wide={"b": "B", "m": "MESSAGE"}, name="a", empty="")
     assert list(listing.columns_of(View.TABLE)) == ["a", "m"]
     assert list(listing.columns_of(View.WIDE)) == ["a", "b", "m"]

@@ -9,7 +9,7 @@ from app.cli.output.jar_progress import jar_progress
 _CURSOR_BACK = "\x1b[?25h"
 
 
-def test_the_bar_leaves_the_terminal_with_the_last_jar(
+def test_bar_leaves_the_terminal_with_the_last_jar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not only at the end of the block: the stack runs in it, and its children write to the same terminal."""

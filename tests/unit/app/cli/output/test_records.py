@@ -16,18 +16,18 @@ def _record(**changes: object) -> StoredRecord:
     return StoredRecord(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_an_event_is_one_line() -> None:
+def test_event_is_one_line() -> None:
     assert as_lines(_record()) == ["2023-11-14T22:13:20.123+00:00 1/7 key=k 1 a /s hello"]
 
 
-def test_a_dead_letter_says_why() -> None:
+def test_dead_letter_says_why() -> None:
     headers = (("ce_id", b"1"), ("ce_knativeerrorcode", b"500"), ("penstock-attempts", b"3"), ("x-request-id", b"9"))
     lines = as_lines(_record(headers=headers, value=None, key=None))
     assert lines[0].endswith(" 1/7 1 - - (no data)")
     assert lines[1:] == ["    knativeerrorcode: 500", "    penstock-attempts: 3"]
 
 
-def test_a_dead_letter_shows_no_secret_of_its_destination() -> None:
+def test_dead_letter_shows_no_secret_of_its_destination() -> None:
     headers = (("ce_id", b"1"), ("ce_knativeerrordest", b"http://anna:secret@billing/in?token=secret"))
     assert as_lines(_record(headers=headers))[1:] == ["    knativeerrordest: http://billing/in"]
 

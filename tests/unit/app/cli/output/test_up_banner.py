@@ -19,7 +19,7 @@ def _commands(folder: Path) -> list[str]:
     return [line.strip() for line in banner(config, "127.0.0.1:9092", ".venv/bin/penstock") if "penstock" in line]
 
 
-def test_a_channel_of_ones_own_is_in_the_command(tmp_path: Path) -> None:
+def test_channel_of_ones_own_is_in_the_command(tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(_CHANNEL)
     assert _commands(tmp_path) == [".venv/bin/penstock send --channel shop/orders"]
 
@@ -32,7 +32,7 @@ def test_each_example_has_one_command(example: str, command: str) -> None:
     assert _commands(_REPOSITORY / "examples" / example) == [command]
 
 
-def test_a_directory_without_channels_has_none(tmp_path: Path) -> None:
+def test_directory_without_channels_has_none(tmp_path: Path) -> None:
     (line,) = banner(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), "127.0.0.1:9092")
     assert line == f"There is no channel or broker in {tmp_path} yet. Files that you add are served within 2 s."
 

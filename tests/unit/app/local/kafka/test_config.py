@@ -23,7 +23,7 @@ def test_one_broker_listens_on_loopback_only() -> None:
     assert {value for name, value in settings.items() if name.endswith("replication.factor")} == {"1"}
 
 
-def test_a_single_broker_may_be_busy_for_longer_than_kafka_allows_others() -> None:
+def test_single_broker_may_be_busy_for_longer_than_kafka_allows_others() -> None:
     """It would take its partitions from itself, and no other could take them over."""
     node = Node(1, 9092, 20001)
     assert int(_settings(Cluster(new_cluster_id(), (node,)), node)["broker.session.timeout.ms"]) > 9000

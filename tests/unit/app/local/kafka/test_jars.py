@@ -43,7 +43,7 @@ def test_sparks_jars_are_those_of_the_wheel() -> None:
     assert f"spark-sql-kafka-0-10_2.13-{version[1]}.jar" in jars.jar_names(SPARK)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PenstockError, match="cannot be stored under"):
         jars.ensure_jars(tmp_path / "file" / "kafka")

@@ -10,7 +10,7 @@ from app.local.kafka.locks import locked
 from knative.errors import NotReadyError
 
 
-def test_a_lock_has_one_owner_at_a_time(tmp_path: Path) -> None:
+def test_lock_has_one_owner_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with (
         locked(path, 1, "is busy"),

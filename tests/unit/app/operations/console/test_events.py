@@ -31,7 +31,7 @@ _RANGES = st.dictionaries(
         ({0: (0, 4), 1: (0, 6)}, 0, {0: 4, 1: 6}),
     ],
 )
-def test_the_newest_of_all_partitions_are_read(
+def test_newest_of_all_partitions_are_read(
     ranges: Mapping[int, tuple[int, int]], most: int, starts: Mapping[int, int]
 ) -> None:
     assert newest_starts(ranges, most) == starts
@@ -54,7 +54,7 @@ def test_topics_share_what_may_be_read() -> None:
     assert (bounded.read, bounded.is_whole) == (3, False)
 
 
-def test_the_time_that_a_reading_has_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_a_reading_has_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
     monkeypatch.setattr(events, "time", SimpleNamespace(monotonic=lambda: now_s))
     bounded = Bounded(Limits())
@@ -66,7 +66,7 @@ def test_the_time_that_a_reading_has_begins_with_it(monkeypatch: pytest.MonkeyPa
     assert (bounded.read, bounded.is_over, bounded.is_whole) == (1, True, False)
 
 
-def test_a_wrong_filter_is_named_as_the_form_names_it() -> None:
+def test_wrong_filter_is_named_as_the_form_names_it() -> None:
     with pytest.raises(UsageError, match=r"^The filter 'type' is incomplete"):
         events._filter("type")
     with pytest.raises(UsageError, match=r"^The filter is neither"):

@@ -148,7 +148,7 @@ def test_without_the_packages_of_reports_the_map_is_whole_and_says_what_it_lacks
         (lambda state: replace(state, traffic=_rows((_END - 10, None, Counts(events=4)))), False),
     ],
 )
-def test_the_version_changes_with_the_data_only(change: Callable[[State], State], stays: bool) -> None:
+def test_version_changes_with_the_data_only(change: Callable[[State], State], stays: bool) -> None:
     """Pages ask for data again when it changes."""
     state = _state(_rows((_END - 10, None, Counts(events=3))))
 

@@ -76,7 +76,7 @@ def test_what_settled_means_depends_on_the_subscription() -> None:
     assert "or sent to the dead letter sink http://sink/" in passage(_RECORD, sinking, _position(8), [], None).why
 
 
-def test_a_delivery_that_fails_says_when_it_is_tried_again() -> None:
+def test_delivery_that_fails_says_when_it_is_tried_again() -> None:
     heads = [FailingDelivery(0, 7, 9), FailingDelivery(1, 7, 3, 1_800_000_000.0)]
     found = passage(_RECORD, _SUBSCRIPTION, _position(7), heads, None)
     assert (found.verdict, found.why) == (
@@ -85,14 +85,14 @@ def test_a_delivery_that_fails_says_when_it_is_tried_again() -> None:
     )
 
 
-def test_a_filter_says_why_it_does_not_match() -> None:
+def test_filter_says_why_it_does_not_match() -> None:
     for position in (_position(8), _position(3)):
         found = passage(_RECORD, _OTHER_TYPE, position, [], None)
         assert found.verdict is Verdict.FILTERED
         assert found.why.startswith("The event does not match: exact: type = ")
 
 
-def test_a_dead_letter_counts_first() -> None:
+def test_dead_letter_counts_first() -> None:
     letter = _letter()
     found = passage(_RECORD, _SUBSCRIPTION, _position(8), [], (letter, None))
     assert (found.verdict, found.letter) == (Verdict.LETTER, "t.dlq/0/3")
@@ -112,5 +112,5 @@ def test_a_dead_letter_counts_first() -> None:
         ({"topic": "other"}, False),
     ],
 )
-def test_a_letter_is_of_one_event_and_one_subscription(changes: dict[str, str], is_its: bool) -> None:
+def test_letter_is_of_one_event_and_one_subscription(changes: dict[str, str], is_its: bool) -> None:
     assert is_letter_of(_letter(**changes), _RECORD, _SUBSCRIPTION) is is_its

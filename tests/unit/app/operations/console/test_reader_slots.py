@@ -14,7 +14,7 @@ from web.console.limits import Limits
 
 
 @pytest.mark.asyncio
-async def test_a_thread_that_is_left_behind_keeps_its_slot_until_it_ends() -> None:
+async def test_thread_that_is_left_behind_keeps_its_slot_until_it_ends() -> None:
     tables: Any = None
     reads, go, runs = EventReads("penstock", tables, tables, {}, Limits()), threading.Event(), []
     try:

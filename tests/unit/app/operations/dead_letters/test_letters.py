@@ -53,7 +53,7 @@ def test_what_a_letter_says() -> None:
     assert read_ref(letter.ref) == ("t.dlq", 2, 0)
 
 
-def test_a_letter_that_says_nothing() -> None:
+def test_letter_that_says_nothing() -> None:
     """The smallest form, and junk in the place of base64."""
     bare = DeadLetter(StoredRecord("t.dlq", 0, 0, 0, None, (("ce_knativeerrordata", b"%%"),), None))
     assert (bare.subscription, bare.reason, bare.event_id, bare.answer) == ("", "", "", None)
@@ -61,7 +61,7 @@ def test_a_letter_that_says_nothing() -> None:
     assert letter_lines(bare, Ledger({}))[1:] == ["  knativeerrordata: %%"]
 
 
-def test_a_letter_of_another_program_shows_no_secret() -> None:
+def test_letter_of_another_program_shows_no_secret() -> None:
     """It has the whole URL of the subscriber, which stays in the record."""
     headers = (*_ORIGINAL, ("CE_KnativeErrorDest", b"http://me:hunter2@x/p?hunter2"))
     letter = DeadLetter(StoredRecord("t.dlq", 0, 0, 0, None, headers, b"data"))
@@ -122,12 +122,12 @@ def _subscription(name: str, uid: str = "u", dlq_topic: str = "t.dlq") -> Subscr
         ([_subscription("b", "v")], None),
     ],
 )
-def test_a_letter_belongs_to_its_subscription(subscriptions: list[Subscription], whose: str | None) -> None:
+def test_letter_belongs_to_its_subscription(subscriptions: list[Subscription], whose: str | None) -> None:
     found = owner(_letter(), subscriptions)
     assert (found.uid if found else None) == whose
 
 
-def test_a_mark_is_of_one_letter_only() -> None:
+def test_mark_is_of_one_letter_only() -> None:
     letter = _letter()
     mark = LedgerEntry(5_000, "1", "ns/a", "2026-11-21T12:00:00.000Z", 2)
     assert decode(encode(mark)) == mark
@@ -162,13 +162,13 @@ def test_rates(text: str, per_s: float | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["0/s", "-1/s", "fast", "10/d", "1e3", "/s"])
-def test_an_invalid_rate_is_rejected(text: str) -> None:
+def test_invalid_rate_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="--rate"):
         read_rate(text)
 
 
 @given(st.floats(0.01, 1000), st.lists(st.floats(0, 5), min_size=1, max_size=30))
-def test_the_pace_is_kept(rate: float, pauses: list[float]) -> None:
+def test_pace_is_kept(rate: float, pauses: list[float]) -> None:
     """Whenever it is asked, places are at least 1/rate apart, and the first one is at once."""
     pace, now_s, places = RateLimiter(rate), 0.0, []
     for pause_s in pauses:
@@ -203,7 +203,7 @@ def test_what_it_ends_with(redriven: int, failed: int, complete: bool, stopped: 
     assert summary.exit_code == code
 
 
-def test_the_summary_says_why() -> None:
+def test_summary_says_why() -> None:
     summary = Summary(selected=3, redriven=1)
     summary.fail("ns/a", "the answer was 500")
     summary.fail("ns/a", "the answer was 500")
@@ -230,13 +230,13 @@ def _mended(letter: DeadLetter, /, **changes: object) -> DeadLetter:
     return edit(letter, document, as_json(letter.record))
 
 
-def test_an_unchanged_letter_is_the_same_to_the_byte() -> None:
+def test_unchanged_letter_is_the_same_to_the_byte() -> None:
     odd = replace(_letter().record, headers=(*_letter().record.headers, ("ce_bin", b"\xff")), value=b"\xff")
     for letter in (_letter(), DeadLetter(odd), DeadLetter(replace(odd, value=None))):
         assert _mended(letter) == letter
 
 
-def test_an_edited_letter_has_the_new_attributes_and_data() -> None:
+def test_edited_letter_has_the_new_attributes_and_data() -> None:
     attributes = {"id": "1", "type": "t2", "subject": "größer", "datacontenttype": "application/json"}
     fixed = _mended(_letter(), attributes=attributes, data='{"a": 1}')
     assert dict(fixed.original_headers()) == {
@@ -264,7 +264,7 @@ def test_an_edited_letter_has_the_new_attributes_and_data() -> None:
         ({"letter": None}, "not one dead letter"),
     ],
 )
-def test_an_invalid_edit_is_rejected(changes: dict[str, object], says: str) -> None:
+def test_invalid_edit_is_rejected(changes: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         _mended(_letter(), **changes)
     with pytest.raises(UsageError, match="not JSON"):

@@ -56,7 +56,7 @@ def test_offsets_without_a_letter_do_not_count() -> None:
     assert letters.sizes() == {}
 
 
-def test_a_topic_that_is_gone_is_forgotten() -> None:
+def test_topic_that_is_gone_is_forgotten() -> None:
     letters = Letters()
     _read(letters, ["ns/a"], 0)
     assert letters.bounds({}) == {}

@@ -77,7 +77,7 @@ def test_clock(ahead_s: float | None, level: str) -> None:
         ("", 2.0, "warning", "nobody has penstock/penstock-controller, so changes of resources wait"),
     ],
 )
-def test_the_lease_of_the_controllers(holder: str, not_renewed_s: float, level: str, says: str) -> None:
+def test_lease_of_the_controllers(holder: str, not_renewed_s: float, level: str, says: str) -> None:
     lease = LeaseView(holder, 15, 1, "", "7")
     facts = replace(GOOD, lease=lease, lease_name="penstock/penstock-controller", not_renewed_s=not_renewed_s)
     ((found, text),) = _found(facts)["Lease"]

@@ -26,7 +26,7 @@ def _resources(resources: str) -> Row:
     return found
 
 
-def test_a_check_that_fails_does_not_stop_the_others() -> None:
+def test_check_that_fails_does_not_stop_the_others() -> None:
     assert rows(examine(Settings(), NO_KAFKA, "")) == [
         Row("settings", "ok", "valid; all defaults", ""),
         Row("Kafka secret", "problem", "The Kafka secret is not valid.", "Mend it."),
@@ -36,7 +36,7 @@ def test_a_check_that_fails_does_not_stop_the_others() -> None:
     assert rows(Facts(failed={"settings": wrong})) == [Row("settings", "problem", "two lines", "x")]
 
 
-def test_the_reference_has_a_row_for_each_check() -> None:
+def test_reference_has_a_row_for_each_check() -> None:
     text = (REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
     table = text.partition("| Check | What it asks |\n|---|---|\n")[2].partition("\n\n")[0]
     assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()] == [each.name for each in CHECKS]

@@ -74,7 +74,7 @@ def test_who_runs() -> None:
     assert [level for level, _, _ in empty] == ["ok", "ok", "ok", "ok"]
 
 
-def test_a_worker_that_does_not_use_what_has_changed_is_named() -> None:
+def test_worker_that_does_not_use_what_has_changed_is_named() -> None:
     found = _checks(replace(_worker(), unused="the password is wrong"))
     assert ("warning", "workers", "w does not use what has changed: the password is wrong") in found
     assert _hint("workers", replace(_worker(), unused="x")).startswith("correct it; the worker goes on with what")
@@ -176,7 +176,7 @@ def test_what_the_controller_rejects() -> None:
         ("", "production", False, False),
     ],
 )
-def test_a_controller_is_advised_only_for_resources_that_are_certain(
+def test_controller_is_advised_only_for_resources_that_are_certain(
     resources: str, kube_context: str, elsewhere: bool, certain: bool
 ) -> None:
     hint = controller_hint(resources, kube_context, elsewhere=elsewhere)

@@ -117,7 +117,7 @@ def _set(config: str) -> str:
         (replace(LETTERS, configs={"delete.retention.ms": "5"}), _topic(delete_retention_ms="6"), "ok", "1 topic", ""),
     ],
 )  # fmt: skip
-def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
+def test_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
     found = rows(Facts(topics=Topics([topic], {} if facts is None else {topic.name: facts})))
     (worst,) = [finding for finding in found if finding.level == level]
     assert says in worst.found

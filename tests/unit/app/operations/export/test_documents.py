@@ -157,7 +157,7 @@ def test_what_cannot_be_exported_is_named(objects: list[Json], name: str, why: s
     assert why in str(left)
 
 
-def test_a_channel_that_is_not_exported_is_replaced_by_its_address() -> None:
+def test_channel_that_is_not_exported_is_replaced_by_its_address() -> None:
     ref = {"ref": {**CHANNEL_REF, "namespace": "elsewhere"}}
     found = _document("Trigger", BROKER, _trigger(ref, {"subscriberUri": "http://orders"}))
     assert found.document["spec"]["subscriber"] == {"uri": "http://orders"}

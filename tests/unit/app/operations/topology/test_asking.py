@@ -19,14 +19,14 @@ from tests.support.planted_faults import World
 from tests.support.topology_examples import SHOP, small
 
 
-def test_an_unknown_name_is_answered_with_a_similar_one() -> None:
+def test_unknown_name_is_answered_with_a_similar_one() -> None:
     with pytest.raises(PenstockError, match=r"There is no vertex oders .*Did you mean orders\?"):
         choose_vertex(small(), "oders")
     with pytest.raises(PenstockError, match=r"no vertex zzz .*known: broker/shop/main.* lists them all"):
         choose_vertex(small(), "zzz")
 
 
-def test_a_name_of_several_is_answered_with_what_to_write() -> None:
+def test_name_of_several_is_answered_with_what_to_write() -> None:
     twin = Vertex("subscription:shop/orders", Kind.SUBSCRIPTION, "shop", "orders", "shop/orders")
     topology = replace(small(), vertices=(*small().vertices, twin))
 
@@ -85,7 +85,7 @@ def test_paths_of_a_saved_document(saved: str, capsys: pytest.CaptureFixture[str
     assert (path["latency_p99_s"], len(path["steps"])) == (0.118, 3)
 
 
-def test_an_answer_from_a_part_of_a_map_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_from_a_part_of_a_map_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """There may be a way from priced to checkout over what the document does not list."""
     path, words = tmp_path / "topology.json", "The document contains only a part of the map, so there may be more."
     path.write_bytes(to_json(replace(topologies.shop(), partial=True)))
@@ -98,13 +98,13 @@ def test_an_answer_from_a_part_of_a_map_says_so(tmp_path: Path, capsys: pytest.C
         run(capsys, "impact", "zzz", "--from", str(path))
 
 
-def test_an_answer_from_a_whole_map_does_not(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_from_a_whole_map_does_not(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     for question in (("impact", "parcels"), ("path", "/web/checkout", "priced")):
         assert "part of the map" not in run(capsys, *question, "--from", saved)
         assert json.loads(run(capsys, *question, "--from", saved, "-o", "json"))["complete"] is True
 
 
-def test_a_question_without_a_file_is_about_the_whole_of_a_large_map(
+def test_question_without_a_file_is_about_the_whole_of_a_large_map(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each subscription has three edges, and a document of so many would have some of them."""
@@ -119,7 +119,7 @@ def test_a_question_without_a_file_is_about_the_whole_of_a_large_map(
     assert (len(answer["downstream"]), answer["complete"]) == (2 * count + 1, True)
 
 
-def test_a_path_to_the_name_of_a_subscription_ends_at_its_subscriber(
+def test_path_to_the_name_of_a_subscription_ends_at_its_subscriber(
     saved: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where events end, with what is known of their delivery. Two subscriptions have one subscriber here."""
@@ -137,13 +137,13 @@ def test_a_path_to_the_name_of_a_subscription_ends_at_its_subscriber(
     assert [step[0] for step in steps("pricing", "reprice")] == ["replies", "subscribes", "delivers"]
 
 
-def test_a_path_from_a_subscription_to_itself_is_its_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_from_a_subscription_to_itself_is_its_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "topology.json"
     path.write_bytes(to_json(small()))
     assert "4 hops from subscription/shop/echo" in run(capsys, "path", "echo", "echo", "--from", str(path))
 
 
-def test_a_name_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "topology.json"
     path.write_bytes(to_json(replace(topologies.hostile(["evil\x1b[2J"]), instance="i")))
     assert "\x1b" not in run(capsys, "impact", "evil\x1b[2J", "--from", str(path))

@@ -32,7 +32,7 @@ from tests.support.traffic_tables import write_tables
         (500, "timeout: no answer within 5 s", "http://s/: timeout: no answer within 5 s"),
     ],
 )
-def test_a_status_code_is_shown_once_and_only_for_an_answer(code: int, reason: str, reported: str) -> None:
+def test_status_code_is_shown_once_and_only_for_an_answer(code: int, reason: str, reported: str) -> None:
     assert error_text(LastError(0.0, code, reason, destination="http://s/")) == reported
 
 

@@ -11,7 +11,7 @@ from app.worker.producer.ages import StoredAgain, Waiting, identity_of
 FIRST, SECOND = (4711, 0), (4711, 1)
 
 
-def test_the_oldest_that_waits_counts() -> None:
+def test_oldest_that_waits_counts() -> None:
     waiting = Waiting(1.0, now_s=0.0)
     first = waiting.generation
     first[0] += 2
@@ -27,7 +27,7 @@ def test_the_oldest_that_waits_counts() -> None:
     assert waiting.oldest_s(9.0) == 0.0
 
 
-def test_a_generation_used_before_it_was_closed_is_not_lost() -> None:
+def test_generation_used_before_it_was_closed_is_not_lost() -> None:
     waiting = Waiting(1.0, now_s=0.0)
     looked_up = waiting.generation
     assert waiting.oldest_s(1.0) == 0.0
@@ -63,7 +63,7 @@ def test_what_is_acknowledged_after_the_change_was_seen_counts_at_once() -> None
     assert not again.acknowledged("t", 10.5, 11.0)
 
 
-def test_the_first_identity_is_not_a_change() -> None:
+def test_first_identity_is_not_a_change() -> None:
     again = StoredAgain(0.0)
     assert not again.acknowledged("t", 0.0, 1.0)
     assert not again.looked(None, 2.0)

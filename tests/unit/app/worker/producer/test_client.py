@@ -61,7 +61,7 @@ def client(kafka: Counting | None = None) -> tuple[Checked, Counting]:
     return Checked(fake, TIMEOUT_S, 0.0), kafka
 
 
-def test_a_slow_client_gets_a_grace_period_then_its_records_fail() -> None:
+def test_slow_client_gets_a_grace_period_then_its_records_fail() -> None:
     it, kafka = client()
     kafka.produce()
     it.replaced(100.0, slow=True)
@@ -77,7 +77,7 @@ def test_a_slow_client_gets_a_grace_period_then_its_records_fail() -> None:
 
 
 @pytest.mark.parametrize(("waited_s", "rest_s"), [(0.0, 9.0), (6.0, 3.0), (20.0, 0.0)])
-def test_a_client_that_has_used_up_its_epochs_gets_the_rest_of_the_time(waited_s: float, rest_s: float) -> None:
+def test_client_that_has_used_up_its_epochs_gets_the_rest_of_the_time(waited_s: float, rest_s: float) -> None:
     it, kafka = client()
     if waited_s:
         it.ages.generation[0] += 1
@@ -91,7 +91,7 @@ def test_a_client_that_has_used_up_its_epochs_gets_the_rest_of_the_time(waited_s
     assert (it.state, kafka.purged) == (PURGING, 1)
 
 
-def test_a_client_with_a_fatal_error_gets_none() -> None:
+def test_client_with_a_fatal_error_gets_none() -> None:
     it, kafka = client()
     it.fail("by a test")
     it.replaced(100.0, slow=True)
@@ -100,7 +100,7 @@ def test_a_client_with_a_fatal_error_gets_none() -> None:
     assert (it.state, kafka.purged) == (PURGING, 1)
 
 
-def test_a_client_that_reports_nothing_is_waited_for_longer() -> None:
+def test_client_that_reports_nothing_is_waited_for_longer() -> None:
     it, kafka = client(Stuck())
     kafka.produce()
     it.fail("by a test")
@@ -131,7 +131,7 @@ def test_clients_that_fail_at_once_follow_each_other_slowly(now_s: float, wait_s
 @given(
     st.lists(st.tuples(st.sampled_from(("fail", "wait", "wind up", "send", "used up", "slow")), st.floats(0.0, 40.0)))
 )
-def test_a_replaced_client_always_ends_with_nothing_left(steps: list[tuple[str, float]]) -> None:
+def test_replaced_client_always_ends_with_nothing_left(steps: list[tuple[str, float]]) -> None:
     it, kafka = client()
     now, was_replaced = 0.0, False
     for step, seconds in [

@@ -90,7 +90,7 @@ def test_what_comes_before_the_start_is_sent_after_it() -> None:
     assert [single.sent for single in made] == [[1, 2, 3]]
 
 
-def test_a_stop_during_the_start_waits_for_it() -> None:
+def test_stop_during_the_start_waits_for_it() -> None:
     async def do(it: OneByOne, send: Callable[[int], None]) -> None:
         send(1)
         await it.stop(0.0)
@@ -99,7 +99,7 @@ def test_a_stop_during_the_start_waits_for_it() -> None:
     assert [(single.sent, single.stopped) for single in made] == [([1], True)]
 
 
-def test_a_stop_without_use_starts_nothing() -> None:
+def test_stop_without_use_starts_nothing() -> None:
     async def do(it: OneByOne, send: Callable[[int], None]) -> None:
         await it.stop(0.0)
 

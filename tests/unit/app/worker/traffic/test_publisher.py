@@ -61,7 +61,7 @@ class Flushed:
         return [decode(record.value) for record in self.produce.records]
 
 
-def test_a_second_is_one_record_with_the_key_of_its_channel() -> None:
+def test_second_is_one_record_with_the_key_of_its_channel() -> None:
     flushed = Flushed()
     flushed.second(3)
     flushed.second(0)
@@ -106,7 +106,7 @@ def test_what_kafka_refuses_is_given_up_and_counted() -> None:
     assert (flushed.stored, flushed.reported) == ([], {"lost": 1})
 
 
-def test_a_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher, "WAITING_MAX", 50)
     flushed = Flushed()
     flushed.produce.connected = False
@@ -149,7 +149,7 @@ async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the
 
 
 @pytest.mark.asyncio
-async def test_an_error_in_it_is_logged_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_error_in_it_is_logged_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     flushed = Flushed()
     flushed.produce.send = None  # type: ignore[method-assign,assignment]
     flushed.counter.accepted(HEADERS, 1)

@@ -77,7 +77,7 @@ def broker() -> Any:
     return read_object({"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "metadata": metadata, "spec": {}})
 
 
-def test_an_event_type_says_what_comes_and_where_and_goes_with_that() -> None:
+def test_event_type_says_what_comes_and_where_and_goes_with_that() -> None:
     event = Received(BROKER, "created", "/shop")
     found = event_type(event, broker())
     namespace, name = event.name
@@ -152,7 +152,7 @@ def test_each_type_and_source_has_a_name_of_its_own() -> None:
     ["/shop", "shop", "https://shop.example:8443/a:b?c=d#e", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66",
      "mailto:a@shop.example", "//shop.example", "//shop.example/a", "?q", "#f", "a/b;c=d", "/%C3%A4", "file:///a"],
 )  # fmt: skip
-def test_a_source_that_every_parser_takes_is_there(source: str) -> None:
+def test_source_that_every_parser_takes_is_there(source: str) -> None:
     assert event_type(Received(BROKER, "a", source), broker())["spec"]["source"] == source
 
 
@@ -160,7 +160,7 @@ def test_a_source_that_every_parser_takes_is_there(source: str) -> None:
     "source",
     ["", ":a", "1a:b", "http://[::1", "http://a:b/", "http://a:b@c/", "//a:99999999/", "/%zz", "/a b", "/ä", "a\nb"],
 )
-def test_a_source_that_a_parser_might_refuse_is_left_out(source: str) -> None:
+def test_source_that_a_parser_might_refuse_is_left_out(source: str) -> None:
     """One that Go cannot parse would stop Knative's core from reading any EventType."""
     assert "source" not in event_type(Received(BROKER, "a", source), broker())["spec"]
 
@@ -282,7 +282,7 @@ async def test_many_are_written_in_parts() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_refusal_delays_only_its_channel() -> None:
+async def test_refusal_delays_only_its_channel() -> None:
     async with running() as types:
         types.server.problems["orders"] = ApiError(403, "POST", "exceeded quota", reason="Forbidden")
         types.take("a")
@@ -313,7 +313,7 @@ async def test_what_is_tried_again(problem: ApiError, again: list[str]) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_channel_that_is_full_waits_for_nothing() -> None:
+async def test_channel_that_is_full_waits_for_nothing() -> None:
     async with running() as types:
         items = [there(number) for number in range(COMBINATIONS_MAX)]
         types.store.add_page({"items": items, "metadata": {"resourceVersion": "1000"}})

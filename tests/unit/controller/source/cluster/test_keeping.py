@@ -145,7 +145,7 @@ def test_which_objects_have_vanished_before_they_were_published(row: tuple[Table
     assert vanished(row[0], CREATED) == ids(*row[1].split())
 
 
-def test_a_subscription_of_a_channel_that_is_gone_from_the_contract_does_not_stay() -> None:
+def test_subscription_of_a_channel_that_is_gone_from_the_contract_does_not_stay() -> None:
     assert keep(table(), {"s": PUBLISHED["s"]}).retained == ids()
     assert keep(table(synced=False), {"s": PUBLISHED["s"]}).retained == ids("s")
 
@@ -158,13 +158,13 @@ def test_what_a_person_wants_removed_does_not_stay() -> None:
     assert found.retained == found.foreign == ids()
 
 
-def test_a_channel_is_released_only_with_its_subscriptions() -> None:
+def test_channel_is_released_only_with_its_subscriptions() -> None:
     assert removable(["c"], PUBLISHED.values()) == ids()
     assert removable(["s"], PUBLISHED.values()) == ids("s")
     assert removable(["c", "s"], PUBLISHED.values()) == ids("c", "s")
 
 
-def test_the_problem_names_an_object_and_the_command() -> None:
+def test_problem_names_an_object_and_the_command() -> None:
     (problem,) = foreign_problem(["c", "s"], PUBLISHED, "https://api")
     assert "KafkaChannel ns/c and 1 more" in problem.what
     assert "penstock remove KafkaChannel/ns/c --yes" in problem.hint

@@ -39,7 +39,7 @@ def known(kind: str = "KafkaChannel", spec: Any = None, **metadata: Any) -> Know
     return read_object(raw(kind, spec, api, **metadata))
 
 
-def test_an_object_has_the_identity_that_the_server_gave_it() -> None:
+def test_object_has_the_identity_that_the_server_gave_it() -> None:
     found = known(spec={"numPartitions": 2})
     assert isinstance(found.resource, KafkaChannel)
     assert (found.uid, found.generation, found.as_object().key) == ("u1", 3, ("KafkaChannel", "ns", "one"))
@@ -67,7 +67,7 @@ def broker(class_: str, *reasons: str, **metadata: Any) -> Known:
         (broker("MTChannelBasedBroker"), False),
     ],
 )
-def test_a_class_that_nobody_serves_has_a_way_out(given: Known, said: bool) -> None:
+def test_class_that_nobody_serves_has_a_way_out(given: Known, said: bool) -> None:
     status = namespaced_status(given)
     assert (status is not None) is said
     if status is not None:
@@ -92,11 +92,11 @@ def test_only_of_brokers_of_another_class_the_address_is_read(
     assert found.address == address
 
 
-def test_a_channel_may_have_no_spec() -> None:
+def test_channel_may_have_no_spec() -> None:
     assert known().resource == KafkaChannel("ns", "one")
 
 
-def test_an_object_that_is_not_valid_says_why() -> None:
+def test_object_that_is_not_valid_says_why() -> None:
     found = known(spec={"numPartitions": 0})
     assert found.resource is None
     (condition,) = found.invalid_status.conditions
@@ -106,7 +106,7 @@ def test_an_object_that_is_not_valid_says_why() -> None:
 
 
 @pytest.mark.parametrize(("ready", "over"), [("True", True), ("False", True), ("Unknown", False), (None, False)])
-def test_a_reset_offset_knows_from_its_status_whether_it_is_over(ready: str | None, over: bool) -> None:
+def test_reset_offset_knows_from_its_status_whether_it_is_over(ready: str | None, over: bool) -> None:
     spec = {"offset": {"time": "latest"}, "ref": {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription"}}
     spec["ref"]["name"] = "billing"
     found = raw("ResetOffset", spec, "kafka.eventing.knative.dev/v1alpha1")
@@ -117,7 +117,7 @@ def test_a_reset_offset_knows_from_its_status_whether_it_is_over(ready: str | No
     assert resource.over is over
 
 
-def test_a_reset_offset_knows_when_it_was_created() -> None:
+def test_reset_offset_knows_when_it_was_created() -> None:
     spec = {"offset": {"time": "latest"}, "ref": {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription"}}
     spec["ref"]["name"] = "billing"
     api = "kafka.eventing.knative.dev/v1alpha1"
@@ -127,7 +127,7 @@ def test_a_reset_offset_knows_when_it_was_created() -> None:
         assert resource.created == created
 
 
-def test_a_status_is_no_news() -> None:
+def test_status_is_no_news() -> None:
     before = read_object(raw("KafkaChannel"))
     after = read_object({**raw("KafkaChannel", resourceVersion="6"), "status": {"address": {"url": "http://x"}}})
     assert before.facts == after.facts

@@ -41,7 +41,7 @@ def _fail(problem: BaseException) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_config_map_that_is_named_again_is_as_it_is_now() -> None:
+async def test_config_map_that_is_named_again_is_as_it_is_now() -> None:
     """Another Broker of the namespace keeps the watch, so its news came and went meanwhile."""
     api = ApiServer()
     watches = Watches(api, lambda: None, _fail)

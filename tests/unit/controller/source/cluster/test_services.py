@@ -32,7 +32,7 @@ def service(**spec: Any) -> dict[str, Any]:
     return dict(trim_service(found))
 
 
-def test_a_new_service_is_the_channels_and_leads_to_the_ingress() -> None:
+def test_new_service_is_the_channels_and_leads_to_the_ingress() -> None:
     write = plan_service(channel(), None, HOST)
     assert write is not None
     assert (write.method, write.path) == ("POST", PATH)
@@ -61,7 +61,7 @@ def test_a_new_service_is_the_channels_and_leads_to_the_ingress() -> None:
         ({}, True),
     ],
 )
-def test_a_service_of_the_channel_that_leads_elsewhere_is_changed(spec: dict[str, Any], is_changed: bool) -> None:
+def test_service_of_the_channel_that_leads_elsewhere_is_changed(spec: dict[str, Any], is_changed: bool) -> None:
     """Such as the one that Knative's own KafkaChannel has left, or somebody has edited."""
     write = plan_service(channel(), service(**spec), HOST)
     assert (write is not None) is is_changed
@@ -71,7 +71,7 @@ def test_a_service_of_the_channel_that_leads_elsewhere_is_changed(spec: dict[str
         assert write.body["metadata"] == {"uid": "s1", "resourceVersion": "7"}, "no other one, and no newer one"
 
 
-def test_a_service_of_a_former_channel_of_the_name_is_not_the_channels() -> None:
+def test_service_of_a_former_channel_of_the_name_is_not_the_channels() -> None:
     assert is_of_channel(service(), channel())
     assert not is_of_channel(service(), channel("u2"))
     assert not is_of_channel({"metadata": {}}, channel())
@@ -184,7 +184,7 @@ async def test_services_that_cannot_be_listed_are_a_problem_of_each_channel() ->
 
 @pytest.mark.parametrize("partitions", [1, 0])
 @pytest.mark.parametrize("finalizers", [[], [FINALIZER]])
-def test_a_channel_that_is_not_valid_any_more_keeps_its_service(partitions: int, finalizers: list[str]) -> None:
+def test_channel_that_is_not_valid_any_more_keeps_its_service(partitions: int, finalizers: list[str]) -> None:
     """It is served as before, so its host name is, too."""
     raw = {**channel().raw, "spec": {"numPartitions": partitions}}
     raw["metadata"] = {**raw["metadata"], "finalizers": finalizers}

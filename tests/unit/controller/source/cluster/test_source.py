@@ -24,7 +24,7 @@ def _fail(problem: BaseException) -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_object_has_vanished_since_it_was_first_missed() -> None:
+async def test_object_has_vanished_since_it_was_first_missed() -> None:
     source = ClusterSource(ApiServer(), ("ns",), "own", _fail, lambda: False)
     await source.start(lambda: None)  # the watchers have not begun
     for kind in KINDS:
@@ -42,7 +42,7 @@ async def test_an_object_has_vanished_since_it_was_first_missed() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_deletion_is_remembered_until_all_that_was_created_is_gone() -> None:
+async def test_deletion_is_remembered_until_all_that_was_created_is_gone() -> None:
     source = ClusterSource(ApiServer(), (), "own", _fail, lambda: False)
     await source.start(lambda: None)  # the watchers have not begun
     stores = {kind: store for kind in KINDS for store in source._stores(kind)}
@@ -103,7 +103,7 @@ def _reset(name: str, *conditions: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.asyncio
-async def test_a_reset_offset_that_is_not_over_says_that_kafka_is_away() -> None:
+async def test_reset_offset_that_is_not_over_says_that_kafka_is_away() -> None:
     source = ClusterSource(ApiServer(), (), "own", _fail, lambda: False)
     await source.start(lambda: None)  # the watchers have not begun
     over = {"type": "Ready", "status": "True", "reason": "OffsetsMoved"}

@@ -54,7 +54,7 @@ def test_which_version_is_newer(left: str, right: str, expected: bool) -> None:
     assert newer(left, right) is expected
 
 
-def test_a_list_of_several_pages_counts_when_its_last_page_is_there() -> None:
+def test_list_of_several_pages_counts_when_its_last_page_is_there() -> None:
     store = ObjectStore()
     store.begin_list()
     assert store.add_page(page([thing("a", 1)], 10, "next")) == "next"
@@ -64,7 +64,7 @@ def test_a_list_of_several_pages_counts_when_its_last_page_is_there() -> None:
     assert versions(store) == {"a": "1", "b": "2"}
 
 
-def test_a_list_that_begins_again_forgets_the_pages_before() -> None:
+def test_list_that_begins_again_forgets_the_pages_before() -> None:
     store = ObjectStore()
     store.begin_list()
     store.add_page(page([thing("a", 1)], 10, "next"))
@@ -98,7 +98,7 @@ def test_one_event(row: tuple[Json, Effect, dict[str, str]]) -> None:
     assert bool(store.version) is (effect is not Effect.RELIST)
 
 
-def test_an_answer_that_comes_before_its_event() -> None:
+def test_answer_that_comes_before_its_event() -> None:
     store = listed(_A)
     assert store.put(thing("a", 12, status={"x": 1}))
     assert store.apply(event("MODIFIED", thing("a", 11))) is Effect.NOTHING, "the older event must not undo it"
@@ -107,7 +107,7 @@ def test_an_answer_that_comes_before_its_event() -> None:
     assert versions(store) == {"a": "13"}
 
 
-def test_an_answer_that_comes_late_brings_nothing_back() -> None:
+def test_answer_that_comes_late_brings_nothing_back() -> None:
     store = listed(_A)
     store.apply(event("DELETED", thing("a", 12)))
     assert not store.put(thing("a", 11))
@@ -124,7 +124,7 @@ def test_deleted_are_those_of_an_event_and_those_whose_name_is_taken() -> None:
     assert versions(store) == {"d": "12"}, "the list does not have b and c, which says less"
 
 
-def test_a_list_does_not_drop_what_is_newer_than_it() -> None:
+def test_list_does_not_drop_what_is_newer_than_it() -> None:
     store = listed(_A)
     store.apply(event("ADDED", thing("b", 20)))
     store.put(thing("a", 21))
@@ -132,7 +132,7 @@ def test_a_list_does_not_drop_what_is_newer_than_it() -> None:
     assert versions(store) == {"a": "21", "b": "20"}
 
 
-def test_a_kind_that_is_not_installed_any_more_deletes_nothing() -> None:
+def test_kind_that_is_not_installed_any_more_deletes_nothing() -> None:
     store = listed(_A)
     store.absent()
     assert (store.synced, store.version, store.objects, store.deleted) == (True, "", {}, set())

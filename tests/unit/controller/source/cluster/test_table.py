@@ -111,19 +111,19 @@ STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], bool, State]] = {
 
 
 @pytest.mark.parametrize("row", STATES.values(), ids=STATES)
-def test_the_state_of_an_object(row: tuple[dict[str, Any], list[dict[str, Any]], bool, State]) -> None:
+def test_state_of_an_object(row: tuple[dict[str, Any], list[dict[str, Any]], bool, State]) -> None:
     given, beside, core, state = row
     assert table(given, *beside, core=core).rows[uid_of(given)].state is state
 
 
 @pytest.mark.parametrize(("gone", "state"), [(["u1"], State.GONE), ([], State.MISSING)])
-def test_an_object_that_is_not_there_was_deleted_or_is_missing(gone: list[str], state: State) -> None:
+def test_object_that_is_not_there_was_deleted_or_is_missing(gone: list[str], state: State) -> None:
     cluster = table(raw())
     cluster.read([], gone)
     assert cluster.rows["u1"].state is state
 
 
-def test_an_object_is_read_once() -> None:
+def test_object_is_read_once() -> None:
     given = raw()
     cluster = table(given)
     (before,) = cluster.known()
@@ -173,7 +173,7 @@ def test_subscriptions_of_core_that_a_reset_offset_may_wait_for(row: tuple[dict[
 
 
 @pytest.mark.parametrize("core", [False, True])
-def test_a_reset_offset_waits_for_what_is_ours_unless_it_is_being_deleted(core: bool) -> None:
+def test_reset_offset_waits_for_what_is_ours_unless_it_is_being_deleted(core: bool) -> None:
     going = raw("Subscription", of_channel("KafkaChannel"), uid="s", **GOING)
     assert table(raw(), going, core=core).expected() == {("KafkaChannel", "ns", "one")}
 
@@ -181,7 +181,7 @@ def test_a_reset_offset_waits_for_what_is_ours_unless_it_is_being_deleted(core: 
 @pytest.mark.parametrize(
     ("class_", "finalizers", "written"), [("Kafka", [], True), ("MT", [], False), ("MT", [FINALIZER], True)]
 )
-def test_a_trigger_whose_broker_is_somebody_elses_now_is_not_written(
+def test_trigger_whose_broker_is_somebody_elses_now_is_not_written(
     class_: str, finalizers: list[str], written: bool
 ) -> None:
     """Its Broker was deleted and created again with another class. It has our finalizer until it goes."""
@@ -255,7 +255,7 @@ def test_each_namespace_has_its_turn_for_finalizers_and_refused_ones_come_last()
         (broker("Kafka"), {}),
     ],
 )  # fmt: skip
-def test_a_channel_says_that_it_can_be_subscribed_to(given: dict[str, Any], annotations: dict[str, str]) -> None:
+def test_channel_says_that_it_can_be_subscribed_to(given: dict[str, Any], annotations: dict[str, str]) -> None:
     (change,) = table(given).adoptions()
     assert change.annotations == annotations
 

@@ -37,7 +37,7 @@ def test_which_changes_are_events(
     assert events(before, after) == expected
 
 
-def test_a_status_keeps_the_time_of_a_condition_that_did_not_change() -> None:
+def test_status_keeps_the_time_of_a_condition_that_did_not_change() -> None:
     status = WriteStatus(
         "KafkaChannel", "ns", "orders", "u", 2, (true("TopicReady"), NOT_SERVED), {"address": {"url": "x"}}
     )
@@ -49,7 +49,7 @@ def test_a_status_keeps_the_time_of_a_condition_that_did_not_change() -> None:
     assert again == first
 
 
-def test_an_event_names_its_object() -> None:
+def test_event_names_its_object() -> None:
     status = WriteStatus("KafkaChannel", "ns", "orders", "u", 2, (), {})
     found = event_object(EventDraft(True, "TopicDiffers", "n" * 2000), status, "v1", "e", 1_700_000_000.0625, "me")
     assert found["eventTime"] == "2023-11-14T22:13:20.062500Z"
@@ -63,7 +63,7 @@ def test_an_event_names_its_object() -> None:
     assert (found["type"], found["reason"], len(found["note"])) == ("Warning", "TopicDiffers", 1000)
 
 
-def test_the_note_of_an_event_is_cut_to_bytes() -> None:
+def test_note_of_an_event_is_cut_to_bytes() -> None:
     """The API server counts bytes."""
     status = WriteStatus("KafkaChannel", "ns", "orders", "u", 2, (), {})
     found = event_object(EventDraft(True, "TopicDiffers", "é" * 499 + "€" * 9), status, "v1", "e", 1.0, "me")

@@ -28,7 +28,7 @@ def _writer() -> ClusterStatus:
     return ClusterStatus(ApiServer(), lambda *_: None, lambda: True, "me")
 
 
-def test_a_status_is_written_until_the_object_has_it_and_again_when_somebody_changes_it() -> None:
+def test_status_is_written_until_the_object_has_it_and_again_when_somebody_changes_it() -> None:
     writer = _writer()
     document = writer._due(READY, _live(None), NOW)
     assert document is not None

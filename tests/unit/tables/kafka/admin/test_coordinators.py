@@ -72,7 +72,7 @@ async def until_all_wait(client: Client) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_broker_is_asked_about_some_groups_at_a_time() -> None:
+async def test_broker_is_asked_about_some_groups_at_a_time() -> None:
     """All at once, the last ones waited there until their time limits."""
     client = Client()
     coordinators = coordinators_with(client)
@@ -96,7 +96,7 @@ async def test_what_waits_for_a_broker_that_fails_fails_with_it_and_is_not_sent(
     assert await coordinators.ask("g0", "again") == "again"
 
 
-async def test_a_group_that_kafka_refuses_fails_alone() -> None:
+async def test_group_that_kafka_refuses_fails_alone() -> None:
     client = Client()
     coordinators = coordinators_with(client)
     client.answers.set()

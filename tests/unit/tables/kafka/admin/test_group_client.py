@@ -107,7 +107,7 @@ async def test_errors_that_stay_are_not_tried_again(answer: Any, kind: type[Kafk
         (NotReached(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)), False),
     ],
 )
-async def test_a_change_that_may_have_been_carried_out_is_not_sent_again(problem: Exception, again: bool) -> None:
+async def test_change_that_may_have_been_carried_out_is_not_sent_again(problem: Exception, again: bool) -> None:
     changes: list[tuple[Any, Callable[[GroupClient], Awaitable[None]]]] = [
         (SimpleNamespace(topics=[("t", [(0, 0)])]), lambda client: client.commit_in_time("g", {("t", 0): 1}, _LIMIT_S)),
         (SimpleNamespace(results=[("g", 0)]), lambda client: client.delete("g", _LIMIT_S)),
@@ -123,14 +123,14 @@ async def test_a_change_that_may_have_been_carried_out_is_not_sent_again(problem
             assert given.left == [answer]
 
 
-async def test_a_coordinator_that_stays_away_is_an_error_in_time() -> None:
+async def test_coordinator_that_stays_away_is_an_error_in_time() -> None:
     client, given = client_of(*[broken(KafkaError._TRANSPORT)] * 1_000)
     with pytest.raises(KafkaUnavailable, match=r"^reading the offsets of group g: Kafka does not answer"):
         await client.fetch("g", "t", [0], 0.05)
     assert len(given.left) > 900
 
 
-async def test_a_partition_that_is_not_there() -> None:
+async def test_partition_that_is_not_there() -> None:
     answer = SimpleNamespace(error_code=0, topics=[("t", [(0, 5, "m\0", 0), (1, -1, "", 3), (2, -1, "", 0)])])
     client, _ = client_of(answer, answer)
     found, problems = await client.fetch_partitions("g", [("t", 0), ("t", 1), ("t", 2)], _LIMIT_S)
@@ -142,7 +142,7 @@ async def test_a_partition_that_is_not_there() -> None:
         await client.fetch("g", "t", [0, 1, 2], _LIMIT_S)
 
 
-async def test_the_request_of_kip_848_is_as_kafka_documents_it() -> None:
+async def test_request_of_kip_848_is_as_kafka_documents_it() -> None:
     """Key 69, version 0: a compact array of compact strings, a boolean, no tagged fields."""
     request = ConsumerGroupDescribeRequest("ab").prepare({69: (0, 1)})
     assert (request.API_KEY, request.API_VERSION) == (69, 0)

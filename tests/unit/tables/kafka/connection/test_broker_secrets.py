@@ -23,7 +23,7 @@ def _reasons(files: BrokerSecretFiles, number: int = 2) -> dict[str, str]:
     return {reference: problem.reason for reference, problem in found.items()}
 
 
-def test_a_changed_folder_is_read_again(tmp_path: Path) -> None:
+def test_changed_folder_is_read_again(tmp_path: Path) -> None:
     files, folder = BrokerSecretFiles(tmp_path), tmp_path / "shop" / "one"
     assert _reasons(files) == {"shop/one": NOT_FOUND, "shop/two": NOT_FOUND}
     _secret(folder, protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", user="ann")

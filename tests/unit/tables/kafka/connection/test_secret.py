@@ -62,13 +62,13 @@ def test_problems(secret: dict[str, str], problems: list[str]) -> None:
     assert client_settings(secret, FOLDER)[1] == problems
 
 
-def test_the_password_is_not_shown_with_the_settings() -> None:
+def test_password_is_not_shown_with_the_settings() -> None:
     settings, _ = client_settings(SCRAM | OAUTH, FOLDER)
     assert settings["sasl.password"] == "pass"
     assert "pass" not in repr(settings).replace("password", "")
 
 
-def test_a_folder_is_read(tmp_path: Path) -> None:
+def test_folder_is_read(tmp_path: Path) -> None:
     for name, text in {**SCRAM, "other.p12": "\udcff"}.items():
         (tmp_path / name).write_bytes(text.encode(errors="surrogateescape") + b"\n")
     found = read_secret(tmp_path)
@@ -86,7 +86,7 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
         ({"protocol": b"SASL_SSL", "user": b"ann"}, "PLAIN needs password"),
     ],
 )
-def test_a_folder_that_is_not_valid(tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
+def test_folder_that_is_not_valid(tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=problem) as found:

@@ -39,7 +39,7 @@ def _executors() -> list[int]:
     return found
 
 
-def test_a_lost_executor_costs_no_count(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
+def test_lost_executor_costs_no_count(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
     looked = Looked.make(kafka.bootstrap, topic_name())
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})

@@ -87,9 +87,10 @@ class Front(asyncio.Protocol):
     """One connection, until another server has it."""
 
     def __init__(self, find: Find, other: Other, connections: set[Front], idle_s: float = _IDLE_S) -> None:
-        """`connections`: those that are open. `idle_s`: how long one may be without a complete request."""
+        """`connections`: those that are open. `idle_s`: how long one may take to send a request or read an answer."""
         self._find, self._other, self._connections, self._idle_s = find, other, connections, idle_s
         self._data = b""
+        self._writable = True  # the client reads its answers
         self._transport = cast(asyncio.Transport, None)  # set by connection_made, before anything else is called
         self._idle: asyncio.TimerHandle | None = None
         self.work: asyncio.Task[None] | None = None  #: on the present request
@@ -113,6 +114,16 @@ class Front(asyncio.Protocol):
         if self.work is None:
             self._next()
 
+    def pause_writing(self) -> None:
+        """The client reads its answers too slowly: start no new request."""
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._writable = True
+        if self.work is None and not self._transport.is_closing():
+            self._go_on()
+
     def close(self) -> None:
         """Now, without finishing anything."""
         self._transport.abort()
@@ -120,7 +131,7 @@ class Front(asyncio.Protocol):
     def _wait(self, *, ends: bool = False) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        self._idle = None if ends else asyncio.get_running_loop().call_later(self._idle_s, self._transport.close)
+        self._idle = None if ends else asyncio.get_running_loop().call_later(self._idle_s, self.close)
 
     def _next(self) -> None:
         asked = read(self._data)
@@ -141,11 +152,14 @@ class Front(asyncio.Protocol):
         wire = encode(found.status, (("content-type", found.content_type), *found.headers.items()), found.body)
         self._transport.write(wire if asked.keep else with_close(wire))
         self._data, self.work = asked.rest, None
+        self._wait()
         if not asked.keep:
             self._transport.close()
-            return
+        elif self._writable:
+            self._go_on()
+
+    def _go_on(self) -> None:
         self._transport.resume_reading()
-        self._wait()
         if self._data:
             self._next()
 

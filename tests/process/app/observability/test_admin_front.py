@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.observability.admin_front import HEAD_BYTES_MAX, Asked, Front, Page, Reading, read
+from app.observability.admin_front import HEAD_BYTES_MAX, Asked, Find, Front, Page, Reading, read
 
 LIMIT_S = 60.0
+_MORE_THAN_SOCKETS_HOLD = 32 * 1024 * 1024
 GET = b"GET /metrics HTTP/1.1\r\nHost: a\r\n"
 
 
@@ -76,12 +77,14 @@ async def _page(target: str) -> Page:
 
 @asynccontextmanager
 async def connected(
-    idle_s: float = LIMIT_S, other: Callable[[], Awaitable[Callable[[], asyncio.Protocol]]] | None = None
+    idle_s: float = LIMIT_S,
+    other: Callable[[], Awaitable[Callable[[], asyncio.Protocol]]] | None = None,
+    find: Find | None = None,
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, set[Front]]]:
-    """A client of a front that has all pages but `/other`."""
+    """A client of a front that has all pages but `/other`, or those of `find`."""
     fronts: set[Front] = set()
 
-    def find(target: str, _accept: str) -> Awaitable[Page] | None:
+    def usual(target: str, _accept: str) -> Awaitable[Page] | None:
         return None if target == "/other" else _page(target)
 
     async def make() -> Callable[[], asyncio.Protocol]:
@@ -89,7 +92,7 @@ async def connected(
         return _Other
 
     server = await asyncio.get_running_loop().create_server(
-        lambda: Front(find, other or make, fronts, idle_s), "127.0.0.1", 0
+        lambda: Front(find or usual, other or make, fronts, idle_s), "127.0.0.1", 0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:
@@ -123,7 +126,41 @@ async def test_requests_of_one_connection_are_answered_in_order_also_if_they_com
 
 
 @pytest.mark.asyncio
-async def test_other_server_gets_the_connection_with_what_was_read() -> None:
+async def test_a_client_that_reads_no_answers_gets_no_more_of_them() -> None:
+    """Otherwise what it asks for ahead would fill the memory: a scrape is a thousand times as large as its request."""
+    asked: list[str] = []
+
+    async def page() -> Page:
+        return Page(bytes(_MORE_THAN_SOCKETS_HOLD))
+
+    def find(target: str, _accept: str) -> Awaitable[Page]:
+        asked.append(target)
+        return page()
+
+    async with connected(find=find) as (reader, writer, _):
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(3)))
+        for number in range(3):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert asked == [f"/{each}" for each in range(number + 1)]
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert len(await reader.readexactly(_MORE_THAN_SOCKETS_HOLD)) == _MORE_THAN_SOCKETS_HOLD
+
+
+@pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
+@pytest.mark.asyncio
+async def test_a_connection_ends_if_its_client_reads_no_answer(last: bytes) -> None:
+    async def page() -> Page:
+        return Page(bytes(_MORE_THAN_SOCKETS_HOLD))
+
+    async with connected(idle_s=0.05, find=lambda *_: page()) as (reader, writer, fronts):
+        writer.write(b"GET /here HTTP/1.1\r\n" + last + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        while fronts:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.asyncio
+async def test_the_other_server_gets_the_connection_with_what_was_read() -> None:
     async with connected() as (reader, writer, fronts):
         writer.write(b"GET /here HTTP/1.1\r\n\r\n")
         await _answer(reader)

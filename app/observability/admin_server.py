@@ -87,6 +87,7 @@ class AdminServer:
         self._servers: list[asyncio.Server] = []
         self._fronts: set[Front] = set()
         self._site: asyncio.Task[tuple[Site, Callable[[], asyncio.Protocol]]] | None = None
+        self._is_leaving = False
         self._pages: dict[str, Callable[[str], Awaitable[Page]]] = {
             "/metrics": self._show_metrics,
             "/healthz": lambda _: self._page("/healthz", self._alive, ("ok", "failing"), one_is_enough=False),
@@ -122,6 +123,7 @@ class AdminServer:
 
     async def leave(self) -> None:
         """The process is about to end: what people have started in the console ends, within a limit."""
+        self._is_leaving = True
         if self._site is not None and (console := (await self._site)[0].console) is not None:
             await console.leave()
 
@@ -157,12 +159,18 @@ class AdminServer:
         return (await asyncio.shield(self._site))[1]
 
     async def _start_site(self) -> tuple[Site, Callable[[], asyncio.Protocol]]:
-        await asyncio.to_thread(import_module, "app.observability.admin_site")  # 0.1 s, for which events would wait
-        from app.observability.admin_site import Site
+        try:
+            await asyncio.to_thread(import_module, "app.observability.admin_site")  # 0.1 s, for which events would wait
+            from app.observability.admin_site import Site
 
-        console = None if self._make_console is None else await self._make_console()
-        site = Site(self._find, (*self._pages, "/subscribers/{namespace}/{channel}"), console, self.config.debug)
-        return site, await site.start()
+            console = None if self._make_console is None else await self._make_console()
+            if self._is_leaving and console is not None:
+                await console.leave()
+            site = Site(self._find, (*self._pages, "/subscribers/{namespace}/{channel}"), console, self.config.debug)
+            return site, await site.start()
+        except Exception:
+            self._site = None  # the next connection tries it again
+            raise
 
     async def _index(self, _accept: str) -> Page:
         if not self.config.debug:

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
+from aiohttp.web import Request, Response, UrlDispatcher
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -160,3 +161,48 @@ async def test_what_others_count_from_its_start_on_is_in_the_first_scrape(tmp_pa
     await first.stop(5)
     await other.stop(5)
     assert 'penstock_ingress_requests_total{code="202"} 1.0' in text
+
+
+class _Console:
+    """Of which it counts how often it was told that the process is about to end."""
+
+    leaves = 0
+
+    def add_to(self, router: UrlDispatcher) -> None:
+        router.add_get("/", self._page)
+
+    async def _page(self, _request: Request) -> Response:
+        return Response(text="console")
+
+    async def leave(self) -> None:
+        self.leaves += 1
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.asyncio
+async def test_no_console_starts_anything_while_the_process_ends(is_open: bool) -> None:
+    """Also one that is made for the first page that somebody opens then."""
+    console, makes = _Console(), iter([False, True])
+
+    async def make() -> Any:
+        if not next(makes):
+            raise OSError("too many open files")
+        return console
+
+    config = AdminConfig("127.0.0.1", free_port())
+    server = AdminServer(config, Metrics(), _Health(), _Health(), PAGE, console=make)
+    await server.start()
+    url = f"http://127.0.0.1:{config.port}"
+    async with aiohttp.ClientSession() as client:
+        with pytest.raises(aiohttp.ClientError):  # and the next one is made again
+            await client.post(url)
+        if is_open:
+            assert await (await client.get(url)).text() == "console"
+        assert console.leaves == 0
+        await server.leave()
+        assert await (await client.get(url)).text() == "console"
+    assert console.leaves == 1
+    await server.stop(5)

@@ -77,7 +77,7 @@ def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> I
 
 def produce_times(times: Mapping[str, Histogram]) -> Metric:
     """By topic."""
-    text = "Time from sending a record to Kafka until it was acknowledged"
+    text = "Time from handing a record to the Kafka client until it was acknowledged"
     return _histogram(
         "penstock_produce_seconds", text, ("topic",), [((key,), histogram) for key, histogram in list(times.items())]
     )

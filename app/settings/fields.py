@@ -210,10 +210,13 @@ class Settings(BaseModel):
     produce_timeout_s: float = _setting(
         10.0, "seconds", "How long Kafka may take to acknowledge an event; then 503.", ge=1, le=300
     )
-    linger_ms: float = _setting(
-        2.0, "milliseconds", "Under load: how long an event waits at most to share a request to Kafka with others.",
-        ge=0, le=5,
-    )  # fmt: skip
+    linger_ms: int = _setting(
+        2,
+        "milliseconds",
+        "Under load: how long events gather before they go to the Kafka client together. 0: each goes at once.",
+        ge=0,
+        le=5,
+    )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = _setting(
         "lz4", "word", "Compression of events on the way to Kafka and in Kafka."
     )

@@ -48,7 +48,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
 ) -> None:
     topic = make_topic()
     crashes: list[BaseException] = []
-    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=200.0)
+    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=200)
     producer = KafkaProducer(config, Metrics(), crashes.append)
     await producer.start()
     try:
@@ -134,7 +134,7 @@ async def test_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, ma
     topic = make_topic(3, max_message_bytes=20_000)
     crashes: list[BaseException] = []
     client = {"bootstrap.servers": kafka.bootstrap, "statistics.interval.ms": 50}
-    config = ProducerConfig(client, "p", linger_ms=100.0)
+    config = ProducerConfig(client, "p", linger_ms=100)
     producer = KafkaProducer(config, Metrics(), crashes.append)
     await producer.start()
     values: list[bytes | None] = [os.urandom(1000) for _ in range(200)]

@@ -62,10 +62,26 @@ async def test_under_load_records_are_handed_over_together_and_in_order(
     assert values == [*(b"%d" % number for number in range(_COUNT)), b"alone"]
 
 
+async def test_with_a_linger_of_0_each_record_is_handed_over_at_once(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    producer = KafkaProducer(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=0), Metrics())
+    await producer.start()
+    reports: list[tuple[int, ProduceFailure | None]] = []
+    try:
+        _send_all(producer, make_topic(), reports)
+        assert (producer._poller, producer._gathered, producer._outstanding) == (Poller.LOOP, [], _COUNT)
+        await _until(lambda: len(reports) == _COUNT)
+        assert reports == [(number, None) for number in range(_COUNT)]
+        await _until(lambda: producer._poller is Poller.THREAD)
+    finally:
+        await producer.stop(LIMIT_S)
+
+
 async def test_what_has_gathered_when_the_producer_stops_is_reported(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
-    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=60_000.0)
+    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=60_000)
     producer = KafkaProducer(config, Metrics())
     await producer.start()
     reports: list[tuple[int, ProduceFailure | None]] = []

@@ -36,7 +36,7 @@ class ProducerConfig:
     kafka: Mapping[str, Any]
     name: str  #: client id, and the label of its metrics
     timeout_s: float = 10.0
-    linger_ms: float = 2.0  #: how long records gather under load; with 0 each is handed to the client at once
+    linger_ms: int = 2  #: how long records gather under load; with 0 each is handed to the client at once
     message_bytes_max: int = 1_048_576 + 524_288
     queue_bytes_max: int = 128 * 1_048_576
     queue_records_max: int = 100_000

@@ -54,8 +54,7 @@ log = structlog.get_logger(__name__)
 
 _FEW = 12  # records out below which nothing lingers
 _PROBE_S = 1.0
-_TICK_MS = 1.0
-_TICK_S = _TICK_MS / 1000
+_TICK_S = 0.001
 _LEFT_ALONE_S = 0.1  # how long the poll thread waits between checks while the loop polls
 _QUIET_TICKS = 50  # ticks with few records out until the poll thread takes over again
 _RETIRING_POLL_S = 0.02
@@ -96,7 +95,7 @@ class KafkaProducer:
         self._poller = Poller.THREAD
         self._quiet_ticks = 0  # ticks in a row with few records out
         self._gathered: list[_Gathered] = []  # handed over together; none while the poll thread is the poller
-        self._gather_ticks = int(config.linger_ms / _TICK_MS)
+        self._gather_ticks = config.linger_ms  # a tick is a millisecond
         self._ticks = 0  # since the last hand-over
         self._work = threading.Event()
         self._resting = False  # the poll thread sleeps until `_work` is set; only that thread changes it
@@ -328,7 +327,7 @@ class KafkaProducer:
             call_soon(self._loop, self._crashed, problem)
 
     def _serve(self, client: ProducerClient) -> None:
-        """One round of the poll thread: acknowledgements, errors, and how long records gather."""
+        """One round of the poll thread: acknowledgements and errors."""
         try:
             if self._poller is Poller.LOOP:
                 self._work.clear()

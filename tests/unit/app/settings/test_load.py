@@ -152,6 +152,7 @@ def test_path_without_a_scheme_is_a_directory(text: str, folder: str | None) -> 
         ("GC_THRESHOLD", "1000000000000", "1000000000", "objects"),
         ("DLQ_RETENTION_S", "9" * 21, "3153600000", "seconds"),
         ("TRAFFIC_RETENTION_S", "9" * 21, "3153600000", "seconds"),
+        ("LINGER_MS", "0.5", "integer", "a whole number from 0 to 5 (milliseconds), such as 2"),
         ("TRACE_RATIO", "1.5", "less than or equal to 1", "ratio"),
     ],
 )

@@ -53,6 +53,7 @@ from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.seek_position import seek_position
 from tables.clock import now_s
 from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tables.kafka.admin.turns import turns_s
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.kafka.loop_thread import call_in_thread
 
@@ -151,7 +152,10 @@ class Executor:
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:
         """The state in Kafka of everything in `wanted`. Raises KafkaFailed, but not for a single group."""
-        found = await self._blocking("observing topics and groups", partial(self._observe, wanted))
+        others = (group for group, _ in (*wanted.starts, *wanted.offsets, *wanted.fanouts))
+        # Groups are described, and then their offsets are read.
+        longest_s = self._limit_s + 2 * turns_s(len({*wanted.groups, *others}))
+        found = await self._blocking("observing topics and groups", partial(self._observe, wanted), longest_s)
         for group, why in found.unknown.items():
             if self._unknown.get(group) != why:
                 log.warning(
@@ -288,12 +292,13 @@ class Executor:
         else:
             log.info("resource was removed", **what, group=removal.group)
 
-    async def _blocking(self, doing: str, call: Callable[[], T]) -> T:
+    async def _blocking(self, doing: str, call: Callable[[], T], limit_s: float | None = None) -> T:
+        limit_s = self._limit_s if limit_s is None else limit_s
         try:
-            return await call_in_thread(call, self._limit_s, "controller-kafka")
+            return await call_in_thread(call, limit_s, "controller-kafka")
         except TimeoutError as problem:
             raise KafkaUnavailable(
-                f"{doing}: Kafka did not answer within {self._limit_s:g} s; check its brokers with `penstock doctor`"
+                f"{doing}: Kafka did not answer within {limit_s:g} s; check its brokers with `penstock doctor`"
             ) from problem
 
     def _kafka_call(self, action: Action) -> Callable[[], object]:

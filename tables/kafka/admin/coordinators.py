@@ -18,6 +18,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from confluent_kafka import KafkaError, KafkaException
 
 from tables.kafka.admin.punctual_client import PunctualClient
+from tables.kafka.admin.turns import AT_A_TIME
 from tables.kafka.connection.python_clients import aiokafka_settings
 
 T = TypeVar("T")
@@ -25,9 +26,6 @@ T = TypeVar("T")
 REQUEST_S = 8.0
 REACH_S = 5.0
 _REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
-#: Requests on their way to a broker at a time. It answers one after the other: of ten thousand groups at once, the last
-#: ones waited until their time limits, which closed the connection of all.
-AT_A_TIME = 256
 #: The coordinator has moved, or is not ready.
 MOVED = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}

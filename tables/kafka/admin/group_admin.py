@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tables.kafka.admin.answers import GroupInfo, GroupOffset, TopicAndPartition
 from tables.kafka.admin.background_loop import background_loop, run_in_background_loop
+from tables.kafka.admin.turns import turns_s
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out, unanswered
 from tables.kafka.loop_thread import call_soon
 from tables.timing import CLOSE_S, LATER_S
@@ -117,11 +118,8 @@ class GroupAdmin:
     def _at_once(
         self, groups: Collection[str], ask: Callable[[GroupClient, str, float], Coroutine[Any, Any, T]], limit_s: float
     ) -> dict[str, T | KafkaFailed]:
-        from tables.kafka.admin.coordinators import AT_A_TIME  # late, as below
-
-        # Those that a broker is asked about at a time take 0.2 s, and 0.6 s on a busy machine.
-        turns_s = LATER_S * (len(groups) // AT_A_TIME)
-        within = limit_s + turns_s
+        longest_s = limit_s + turns_s(len(groups))
+        within = limit_s + turns_s(len(groups)) / 2
 
         async def ask_about(client: GroupClient, group: str) -> T | KafkaFailed:
             try:
@@ -132,8 +130,7 @@ class GroupAdmin:
         async def ask_about_all(client: GroupClient) -> list[T | KafkaFailed]:
             return await asyncio.gather(*(ask_about(client, group) for group in groups))
 
-        # Those that have failed all end at the same time, which takes a while too.
-        return dict(zip(groups, self._run(ask_about_all, within + turns_s), strict=True)) if groups else {}
+        return dict(zip(groups, self._run(ask_about_all, longest_s), strict=True)) if groups else {}
 
     def _run(self, request: Callable[[GroupClient], Coroutine[Any, Any, T]], limit_s: float) -> T:
         from tables.kafka.admin.group_client import GroupClient  # 40 ms, which most commands do not need

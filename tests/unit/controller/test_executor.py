@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,11 +18,14 @@ from controller.plan.actions import (
     DeleteGroup,
     DeleteTopic,
     Forget,
+    GroupState,
     Remember,
     Retract,
+    Wanted,
 )
 from knative.contract.leader_state import LeaderState, Removal
 from knative.resources.values import Start
+from tables.kafka.admin.answers import GroupInfo
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tests.unit.controller.worlds import CONFIG
 
@@ -125,3 +131,31 @@ async def test_removals_are_recorded_together() -> None:
     assert (sorted(executor.removals), kafka.writes) == (sorted(uids), 1)
     await executor.carry_out([Forget(uid) for uid in uids])
     assert (executor.removals, kafka.writes) == ({}, 2)
+
+
+@pytest.mark.parametrize(("count", "is_long_enough"), [(1, False), (10_000, True)])
+@pytest.mark.asyncio
+async def test_the_time_limit_of_an_observation_grows_with_its_groups(count: int, is_long_enough: bool) -> None:
+    """A broker answers about a few hundred at a time: for a Broker with thousands of Triggers that takes a while."""
+    may_answer = threading.Event()
+
+    def describe_all(*_: object, limit_s: float) -> dict[str, GroupInfo]:
+        assert may_answer.wait(60)
+        return {}
+
+    admin = SimpleNamespace(
+        describe_topics=lambda *_: {},
+        topic_configs=lambda *_: {},
+        groups=SimpleNamespace(describe_all=describe_all, committed_or_why=lambda _: {}),
+    )
+    config, kafka = replace(CONFIG, admin_timeout_s=0.0), _Kafka()
+    executor = Executor(config, admin, kafka, kafka, kafka)  # type: ignore[arg-type]
+    groups = frozenset(f"g{number}" for number in range(count))
+    asyncio.get_running_loop().call_later(executor._limit_s + 0.2, may_answer.set)
+    observing = executor.observe(Wanted(frozenset(), (), groups))
+    if is_long_enough:
+        assert (await observing).groups == dict.fromkeys(groups, GroupState.ABSENT)
+    else:
+        with pytest.raises(KafkaUnavailable, match="did not answer within 1 s"):
+            await observing
+        may_answer.set()

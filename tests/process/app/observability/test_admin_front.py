@@ -152,9 +152,10 @@ async def test_a_connection_ends_if_its_client_reads_no_answer(last: bytes) -> N
     async def page() -> Page:
         return Page(bytes(_MORE_THAN_SOCKETS_HOLD))
 
-    async with connected(idle_s=0.05, find=lambda *_: page()) as (reader, writer, fronts):
+    async with connected(idle_s=0.3, find=lambda *_: page()) as (reader, writer, fronts):
         writer.write(b"GET /here HTTP/1.1\r\n" + last + b"\r\n")
-        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionResetError, asyncio.IncompleteReadError):  # on a busy machine it may have ended before
+            await reader.readuntil(b"\r\n\r\n")
         while fronts:
             await asyncio.sleep(0.01)
 

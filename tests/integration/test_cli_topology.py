@@ -136,7 +136,7 @@ def test_invalid_input_is_a_readable_error(
     (tmp_path / "page.html").write_text("<html>")
     (tmp_path / "old.json").write_bytes(to_json(small()))
     for arguments, wanted, reported in (
-        (("--namespace", "nowhere"), 1, "no subscription in namespace nowhere; known: test."),
+        (("--namespace", "nowhere"), 1, "The namespace nowhere has no channels or subscriptions; known: test."),
         (("--since", "soon"), 2, "--since 'soon' is not a valid time"),
         (("--diff", "missing.json"), 2, "--diff missing.json cannot be read: No such file"),
         (("--diff", "page.html"), 1, "not a topology.json"),

@@ -40,7 +40,7 @@ def test_invalid_options_are_reported_before_spark_starts(looked: Looked, tmp_pa
     for arguments, code, says in (
         (["--since", "1h", "--channel", "ns/none"], 1, "There is no channel ns/none; known: ns/ch."),
         (["--folder", str(tmp_path / "file" / "t")], 1, "cannot be written"),
-        (["--folder", str(tmp_path / "letters")], 1, "not of traffic tables: one.txt"),
+        (["--folder", str(tmp_path / "letters")], 1, "do not belong to traffic tables: one.txt"),
         (["--folder", str(tmp_path / "letters"), "--reset"], 2, "Nothing was deleted"),
         (["--kafka", "127.0.0.1:1"], 3, "Kafka at 127.0.0.1:1 does not answer"),
         (["--since", "1h", "--reset"], 2, "Remove --follow and --reset"),
@@ -61,5 +61,5 @@ def test_store_that_does_not_answer_is_named(looked: Looked, monkeypatch: pytest
         assert done.returncode == 1, done.stderr
         assert "bucket/traffic" in done.stderr
         assert "cannot be read" in done.stderr
-        assert "this is a bug" not in done.stderr
+        assert "This is a bug" not in done.stderr
         assert "--reset" not in done.stderr

@@ -117,7 +117,7 @@ def _events_are_found(stage: Stage) -> None:
     assert "is neither ATTRIBUTE=VALUE nor a valid CESQL" in console.words(f"{events}&filter=(((")
 
     words = stage.event("e1")
-    assert "test/good trigger Delivered Its offset is settled" in words
+    assert "test/good trigger Delivered The event is settled" in words
     assert re.search(r"test/picky trigger Dead letter The event is a dead letter: .*400", words), words
     assert '{ "amount": 1 }' in words
     assert "--data-binary '{\"amount\":1}'" in words

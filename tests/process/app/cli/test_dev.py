@@ -55,7 +55,7 @@ def test_file_is_served_followed_and_removed(project: Path) -> None:
 
         before = written.read_text()
         (project / "app.py").write_text(_APP + "(")
-        wait_until("it says so", lambda: "app.py cannot be served. Correct it" in dev.log.read_text(), _LIMIT_S)
+        wait_until("it says so", lambda: "app.py cannot be served. Fix it" in dev.log.read_text(), _LIMIT_S)
         assert written.read_text() == before
         (project / "app.py").write_text(_APP.replace("order.created", "order.paid"))
         wait_until("it is followed", lambda: set(_triggers(written)) == {"type = 'order.paid'"}, _LIMIT_S)
@@ -111,9 +111,9 @@ def test_what_is_not_possible_is_a_sentence(project: Path) -> None:
     assert "Run this command in a folder where `penstock up` runs." in done.stderr
     done = penstock("dev", str(project / "app.py"), "--resources", str(project / "missing"))
     assert done.returncode == 2
-    assert f"There is no directory {project / 'missing'}. Name one that `penstock up` serves" in done.stderr
+    assert f"There is no directory {project / 'missing'}. Name a directory that `penstock up` serves" in done.stderr
     (project / "served" / "dev-app.yaml").write_text("kind: Broker")
     done = penstock("dev", str(project / "app.py"), "--home", str(project / ".penstock"))
     assert done.returncode == 2
-    assert "dev-app.yaml was not written by `penstock dev`. Rename it" in done.stderr
+    assert "dev-app.yaml was not written by `penstock dev`. Rename that file" in done.stderr
     assert (project / "served" / "dev-app.yaml").read_text() == "kind: Broker"

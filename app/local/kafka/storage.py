@@ -55,8 +55,10 @@ def _format(command: list[str], data_dir: Path, limit_s: float) -> None:
             "Try again, and allow more time with --timeout.",
         ) from problem
     if done.returncode:
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        said = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        lines = [line for line in said if line and not line.startswith("Picked up ")]  # JAVA_TOOL_OPTIONS
+        why = lines[-1] if lines else f"exit code {done.returncode}"
         raise PenstockError(
-            f"The data directory {data_dir} cannot be formatted for Kafka: {lines[-1] if lines else done.returncode}",
-            "Choose another directory (--data DIR), or remove this directory if you do not need its data.",
+            f"The data directory {data_dir} cannot be formatted for Kafka: {why.rstrip('.')}.",
+            "Check --heap, such as 512m, or choose another directory (--data DIR).",
         )

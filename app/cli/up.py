@@ -24,7 +24,7 @@ from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.ports import free_port, is_free
 from app.local.packaged import SUBSCRIBER_PORT, example, is_repository
 from app.local.quickstart import resources_of_up
-from app.local.stack import FIXED, Stack, StackConfig
+from app.local.stack import FIXED, Stack, StackConfig, owned
 from app.settings.describe import plain
 from app.settings.load import Settings, load_settings
 from app.timing import START_S
@@ -118,27 +118,28 @@ def up(
     port = _free_one if any_port else int
     subscriber_port = port(subscriber_port)
     resources = resources or settings.resources_dir
-    if resources is None:
-        resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port, in_place=is_repository())
-        said += of_copy
-    for sentence in said:
-        note(sentence)
-    config = StackConfig(
-        home=home,
-        resources=resources,
-        jars_root=HOME,
-        kafka=own,
-        kafka_port=DEFAULT_PORT if own else port(kafka_port or DEFAULT_PORT),
-        kafka_data=data,
-        heap=heap,
-        http_port=port(settings.http_port if http_port is None else http_port),
-        admin_port=port(settings.admin_port if admin_port is None else admin_port),
-        subscriber_port=subscriber_port,
-        ready_limit_s=limit_s,
-        console=console_mode(settings),
-        settings=as_settings(processes=settings.processes, ingress_url=settings.ingress_url),
-    )
-    _run_until_ctrl_c(config)
+    with owned(home):
+        if resources is None:
+            resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port, in_place=is_repository())
+            said += of_copy
+        for sentence in said:
+            note(sentence)
+        config = StackConfig(
+            home=home,
+            resources=resources,
+            jars_root=HOME,
+            kafka=own,
+            kafka_port=DEFAULT_PORT if own else port(kafka_port or DEFAULT_PORT),
+            kafka_data=data,
+            heap=heap,
+            http_port=port(settings.http_port if http_port is None else http_port),
+            admin_port=port(settings.admin_port if admin_port is None else admin_port),
+            subscriber_port=subscriber_port,
+            ready_limit_s=limit_s,
+            console=console_mode(settings),
+            settings=as_settings(processes=settings.processes, ingress_url=settings.ingress_url),
+        )
+        _run_until_ctrl_c(config)
 
 
 def console_mode(settings: Settings) -> Mode:

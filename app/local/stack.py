@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,7 @@ from app.local.child_process import Child
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress, ensure_jars
+from app.local.kafka.locks import locked
 from app.local.kafka.ports import LOOPBACK, is_free
 from app.local.machine import find_java
 from app.local.packaged import SUBSCRIBER_PORT, python_module
@@ -222,11 +223,7 @@ class Stack:
                 probe.write_bytes(bytes(4096))  # an empty file fits on a full disk
                 probe.unlink()
         except OSError as problem:
-            raise PenstockError(
-                f"Logs and statuses cannot be written to {self.config.home}: {os_reason(problem)}.",
-                "Choose another directory with --home DIR, or check the permissions and the free space of this "
-                "directory.",
-            ) from problem
+            raise _unwritable(self.config.home, problem) from problem
 
     def _start_kafka(self, end: float) -> None:
         if self._kafka is None:
@@ -270,6 +267,32 @@ class Stack:
                     f"See `penstock status` for the reason; the worker's log is {self.worker_log}.",
                 )
             time.sleep(POLL_S)
+
+
+@contextmanager
+def owned(home: Path) -> Iterator[None]:
+    """Own the folder of logs, statuses and the copy of the example: two that write there would mix them up. Raises
+    UsageError when another process does, and PenstockError when it cannot be written."""
+    with ExitStack() as lock:
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locked(home / "lock", 0, "runs here"))
+        except OSError as problem:
+            raise _unwritable(home, problem) from problem
+        except NotReadyError as problem:
+            raise UsageError(
+                f"Another `penstock up` runs in {home.absolute()}.",
+                "Stop it (Ctrl-C in its terminal). For a second one choose other directories and ports: --home DIR "
+                "--data DIR --any-port.",
+            ) from problem
+        yield
+
+
+def _unwritable(home: Path, problem: OSError) -> PenstockError:
+    return PenstockError(
+        f"Logs and statuses cannot be written to {home}: {os_reason(problem)}.",
+        "Choose another directory with --home DIR, or check the permissions and the free space of this directory.",
+    )
 
 
 def _ended(child: Child) -> PenstockError:

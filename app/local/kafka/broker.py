@@ -96,7 +96,7 @@ class EmbeddedKafka:
             raise UsageError(
                 f"Another command runs a Kafka on {self.data_dir}.",
                 "Stop it (Ctrl-C in its terminal), or use its Kafka: penstock up --kafka HOST:PORT. For a second one "
-                "choose another directory (--data DIR) and other ports.",
+                f"choose another directory (--data DIR) and another port ({self._port_option} N).",
             ) from problem
         self._lock = lock
 

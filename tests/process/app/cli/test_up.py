@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from app.local.packaged import example
+from app.local.quickstart import place_quickstart
+from app.local.stack import owned
 from tests.support.processes import free_port, penstock, run
 
 
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("PENSTOCK_HTTP_PORT", "{taken}", "port {taken} (for events)"),
-        ("PENSTOCK_ADMIN_PORT", "{taken}", "port {taken} (for metrics)"),
+        ("PENSTOCK_HTTP_PORT", "{taken}", "Port {taken} on 127.0.0.1 (for events)"),
+        ("PENSTOCK_ADMIN_PORT", "{taken}", "Port {taken} on 127.0.0.1 (for metrics)"),
         ("PENSTOCK_HTTP_PORT", "abc", "PENSTOCK_HTTP_PORT='abc' from the environment is wrong"),
     ],
 )
@@ -56,6 +59,19 @@ def test_kafka_that_does_not_answer_is_reported_once_and_is_not_ready(tmp_path: 
     assert done.returncode == 3
     assert done.stderr.count("Kafka at 127.0.0.1:1 did not answer within 1 s") == 1
     assert "The worker exited (exit code 3). Its log is " in done.stderr
+
+
+def test_a_second_up_in_a_home_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """With a port of its own for the subscriber, it would send the events of the first one there."""
+    place_quickstart(example("quickstart"), tmp_path / "quickstart", 8090)
+    subscriptions = tmp_path / "quickstart" / "subscriptions.yaml"
+    before = subscriptions.read_bytes()
+    with owned(tmp_path):
+        done = _up(tmp_path, "--subscriber-port", str(free_port()))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Another `penstock up` runs in {tmp_path}. Stop it (Ctrl-C in its terminal).")
+    assert subscriptions.read_bytes() == before
+    assert not (tmp_path / "logs").exists()
 
 
 @pytest.mark.parametrize("subscriber", [False, True], ids=["alone", "with a subscriber"])

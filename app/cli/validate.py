@@ -35,8 +35,8 @@ def validate(
 
     Exit code: 0 if the files have no errors, else 1.
 
-    Errors name file, line and field. A warning is about a document that Penstock does not serve: it has another
-    kind, or is a Broker of another class.
+    Errors name file, line and field. A warning is about a document that has no effect: it has another kind, or is a
+    Broker of another class, or an EventType that names no channel or Broker of the directory.
 
     The command uses the settings of the controller, such as PENSTOCK_TOPIC_TEMPLATE.
 

@@ -62,12 +62,6 @@ def test_send_without_a_worker_is_not_ready() -> None:
     assert "penstock up" in done.stderr
 
 
-def test_kafka_status_when_down(tmp_path: Path) -> None:
-    done = penstock("kafka", "status", "--data", str(tmp_path), "-o", "json")
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["state"] == "down"
-
-
 def test_config_show() -> None:
     shown = json.loads(penstock("config", "show", "-o", "json").stdout)
     assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in shown}

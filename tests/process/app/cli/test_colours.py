@@ -36,7 +36,7 @@ def _on_a_terminal(*arguments: str, **variables: str) -> bytes:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["kafka", "status", "--data", "/no/such/folder"], b"down"),  # a table
+        (["validate", str(_REPOSITORY / "knative" / "manifests" / "rbac")], b"warning"),  # a table
         (["send", "--channel", "x"], b"Write NAMESPACE/NAME"),  # an error
         (["--help"], b"Examples:"),
     ],

@@ -119,7 +119,7 @@ def test_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired: 
 
 
 @pytest.mark.parametrize(
-    ("secret", "path", "why"), [("wrong", "", "it answered 401"), ("right", "/nowhere", "the answer has no token")]
+    ("secret", "path", "why"), [("wrong", "", "the answer was 401"), ("right", "/nowhere", "the answer has no token")]
 )
 def test_no_token(secret: str, path: str, why: str) -> None:
     """An error that shows neither what was sent nor what was answered, because event loops log errors whole."""

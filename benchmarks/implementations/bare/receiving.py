@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import httptools
@@ -84,7 +85,15 @@ class Connection(asyncio.Protocol):
         self._headers, self._key, self._body = [], None, b""
 
 
-async def serve(kafka: str, topic: str, port: int) -> None:
+def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:
+    if not environment["BENCH_TLS_CERT"]:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(environment["BENCH_TLS_CERT"], environment["BENCH_TLS_KEY"])
+    return context
+
+
+async def serve(kafka: str, topic: str, port: int, tls: ssl.SSLContext | None) -> None:
     """Until the process ends."""
     loop = asyncio.get_running_loop()
     producer = Producer(
@@ -96,9 +105,10 @@ async def serve(kafka: str, topic: str, port: int) -> None:
 
     acknowledgements = Acknowledgements(producer, loop)
     threading.Thread(target=acknowledgements.run, daemon=True).start()
-    server = await loop.create_server(lambda: Connection(store, acknowledgements.note), "127.0.0.1", port)
+    server = await loop.create_server(lambda: Connection(store, acknowledgements.note), "127.0.0.1", port, ssl=tls)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(os.environ["BENCH_KAFKA"], os.environ["BENCH_TOPIC"], int(os.environ["BENCH_PORT"])))
+    given = {"BENCH_TLS_CERT": "", **os.environ}
+    uvloop.run(serve(given["BENCH_KAFKA"], given["BENCH_TOPIC"], int(given["BENCH_PORT"]), _tls(given)))

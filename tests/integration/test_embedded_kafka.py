@@ -83,13 +83,13 @@ def test_data_survives_restarts(tmp_path: Path) -> None:
         broker.stop()
 
 
-def test_a_heap_that_is_too_small_is_said_without_a_word_about_removing_data(tmp_path: Path) -> None:
+def test_heap_that_is_too_small_is_said_without_a_word_about_removing_data(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match=r"Too small maximum heap\. Check --heap, such as 512m") as caught:
         EmbeddedKafka(tmp_path, port=0, heap="5", jars_root=_JARS).start()
     assert "remove" not in str(caught.value)
 
 
-def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """The sentence names the port and how to choose another."""
     with pytest.raises(PenstockError, match=f"Port {kafka.port} .* is already in use.*--port") as caught:
         EmbeddedKafka(tmp_path, port=kafka.port, jars_root=_JARS).start()

@@ -135,7 +135,7 @@ async def test_removals_are_recorded_together() -> None:
 
 @pytest.mark.parametrize(("count", "is_long_enough"), [(1, False), (10_000, True)])
 @pytest.mark.asyncio
-async def test_the_time_limit_of_an_observation_grows_with_its_groups(count: int, is_long_enough: bool) -> None:
+async def test_time_limit_of_an_observation_grows_with_its_groups(count: int, is_long_enough: bool) -> None:
     """A broker answers about a few hundred at a time: for a Broker with thousands of Triggers that takes a while."""
     may_answer = threading.Event()
 

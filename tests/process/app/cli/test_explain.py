@@ -77,7 +77,7 @@ def test_json_has_the_order_of_the_broker(resources: Path) -> None:
     assert (code, shown["matches"], shown["order"]) == (0, True, "ordered")
 
 
-def test_an_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
+def test_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
     with pytest.raises(
         UsageError, match=r"There is no trigger nope in .*; known: default/orders\. Write NAMESPACE/NAME"
     ):

@@ -61,7 +61,7 @@ def test_kafka_that_does_not_answer_is_reported_once_and_is_not_ready(tmp_path: 
     assert "The worker exited (exit code 3). Its log is " in done.stderr
 
 
-def test_a_second_up_in_a_home_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_second_up_in_a_home_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     """With a port of its own for the subscriber, it would send the events of the first one there."""
     place_quickstart(example("quickstart"), tmp_path / "quickstart", 8090)
     subscriptions = tmp_path / "quickstart" / "subscriptions.yaml"

@@ -126,7 +126,7 @@ async def test_requests_of_one_connection_are_answered_in_order_also_if_they_com
 
 
 @pytest.mark.asyncio
-async def test_a_client_that_reads_no_answers_gets_no_more_of_them() -> None:
+async def test_client_that_reads_no_answers_gets_no_more_of_them() -> None:
     """Otherwise what it asks for ahead would fill the memory: a scrape is a thousand times as large as its request."""
     asked: list[str] = []
 
@@ -148,7 +148,7 @@ async def test_a_client_that_reads_no_answers_gets_no_more_of_them() -> None:
 
 @pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
 @pytest.mark.asyncio
-async def test_a_connection_ends_if_its_client_reads_no_answer(last: bytes) -> None:
+async def test_connection_ends_if_its_client_reads_no_answer(last: bytes) -> None:
     async def page() -> Page:
         return Page(bytes(_MORE_THAN_SOCKETS_HOLD))
 
@@ -161,7 +161,7 @@ async def test_a_connection_ends_if_its_client_reads_no_answer(last: bytes) -> N
 
 
 @pytest.mark.asyncio
-async def test_the_other_server_gets_the_connection_with_what_was_read() -> None:
+async def test_other_server_gets_the_connection_with_what_was_read() -> None:
     async with connected() as (reader, writer, fronts):
         writer.write(b"GET /here HTTP/1.1\r\n\r\n")
         await _answer(reader)

@@ -87,11 +87,8 @@ def send(
       cat photo.jpg | penstock send --data-file - --content-type image/jpeg -o json
     """
     _check_combinations({"--channel": channel, "--broker": broker, "--server": server, "--url": url})
-    channel = channel or QUICKSTART
-    client = Client(
-        url or _channel_url(broker or channel, server, "broker" if broker else "channel"),
-        headers=_pairs(header, ":", "--header"),
-    )
+    kind, name = ("broker", broker) if broker else ("channel", channel or QUICKSTART)
+    client = Client(url or _channel_url(name, server, kind), headers=_pairs(header, ":", "--header"))
     body = _body(data, data_file)
     attributes = {"type": type_, "source": source, **_pairs(attribute, "=", "--attribute")}
     attributes["datacontenttype"] = content_type or content_type_of(body)
@@ -104,8 +101,7 @@ def send(
     if not (unknown and output is Format.TABLE):
         _report(rows, output)
     if unknown:
-        kind = "broker" if broker else "channel"
-        raise unknown_channel(broker or channel, client.address, _known_channels(kafka), kind)
+        raise unknown_channel(name, client.address, _known_channels(kafka), kind)
     _exit(rows)
 
 

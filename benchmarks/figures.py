@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LOWER, HIGHER = "lower", "higher"
+NOT_OFFERED = "not offered"  #: the error of rows that an implementation does not have
 
 
 @dataclass(frozen=True, slots=True)

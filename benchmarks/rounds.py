@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 
-from benchmarks.figures import Figure, Row
+from benchmarks.figures import NOT_OFFERED, Figure, Row
 from benchmarks.implementation import Implementation, NotOffered
 from benchmarks.lab import Lab
 from benchmarks.measures.measure import Measure, Values
@@ -47,7 +47,7 @@ class _Runner:
 
     def figures(self, busy_cores: float | None) -> list[Figure]:
         """What was found, one figure for each row. `busy_cores`: of the machine, before the measure."""
-        error = self._error or ("" if self._offered else "not offered")
+        error = self._error or ("" if self._offered else NOT_OFFERED)
         return [Figure(row, tuple(self._values[row]), error, busy_cores) for row in self._measure.rows]
 
     def _fail(self, error: Exception) -> None:

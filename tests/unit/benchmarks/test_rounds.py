@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks.figures import Figure, Row, as_json
+from benchmarks.figures import NOT_OFFERED, Figure, Row, as_json
 from benchmarks.implementation import OWN, Assignment, Implementation, NotOffered, Tls, Wanted
 from benchmarks.implementations.penstock.resources import documents
 from benchmarks.lab import Interval, Lab, Sample
@@ -138,6 +139,19 @@ def test_row_that_failed_is_in_the_file_and_in_the_exit_code(tmp_path: Path, err
     assert command.conclude(file, ["ours"], [figures], print, console) == code
     assert [load["name"] for load in json.loads(file.read_text())] == ["first", "second"]
     assert ("second was not measured: Kafka went away" in console.export_text()) == bool(error)
+
+
+def test_what_another_implementation_does_not_offer_is_not_listed(tmp_path: Path) -> None:
+    console = Console(record=True, width=200, file=io.StringIO())
+    ours = [Figure(FIRST, (1.0,)), Figure(SECOND, (1.0,))]
+    theirs = [Figure(FIRST, (), NOT_OFFERED), Figure(SECOND, (), "it crashed")]
+
+    code = command.conclude(tmp_path / "out.json", ["ours", "bare"], [ours, theirs], print, console)
+
+    shown = console.export_text()
+    assert code == 0
+    assert "bare: second was not measured: it crashed" in shown
+    assert NOT_OFFERED not in shown
 
 
 def test_every_row_of_the_whole_table_has_a_name_of_its_own() -> None:

@@ -34,7 +34,7 @@ async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str:
         if time.monotonic() > until:
             log.error(
                 f"Kafka at {settings.kafka} did not answer within {settings.kafka_wait_s:g} s ({why}). "
-                "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
+                "Start a Kafka with `penstock kafka up`, or set PENSTOCK_KAFKA."
             )
             return why
         await asyncio.sleep(AGAIN_S)

@@ -52,7 +52,7 @@ def test_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_path
         for name in ("orders", "kept", "new"):
             penstock.wait(f"{name} says it", lambda name=name: penstock.condition("KafkaChannel", name) == away)  # type: ignore[misc]
         penstock.wait("so does a Subscription", lambda: penstock.condition("Subscription", "of-kept") == away)
-        assert "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA." in controller.log.read_text()
+        assert "Start a Kafka with `penstock kafka up`, or set PENSTOCK_KAFKA." in controller.log.read_text()
         assert (get(controller.port, "/healthz")[0], get(controller.port, "/readyz")[0]) == (200, 503)
         assert controller.running
         now = penstock.read("KafkaChannel", "kept")

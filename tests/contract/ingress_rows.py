@@ -199,8 +199,10 @@ ROWS = [
     ),
     enveloped("capitals", 202, "", headers={"content-type": "Application/CloudEvents+JSON; Charset=UTF-8"}),
     Row("batch in capitals", 400, headers={"content-type": "APPLICATION/CLOUDEVENTS-BATCH+JSON"}, body=b"[]"),
-    enveloped("data and data_base64", 400, ',"data":1,"data_base64":"AA=="', says=("exclude each other",)),
-    enveloped("data and data_base64, both null", 400, ',"data":null,"data_base64":"AA=="', says=("exclude",)),
+    enveloped("data and data_base64", 400, ',"data":1,"data_base64":"AA=="', says=("cannot be combined",)),
+    enveloped(
+        "data and data_base64, both null", 400, ',"data":null,"data_base64":"AA=="', says=("cannot be combined",)
+    ),
     enveloped(
         "structured, dataschema is no URI-reference",
         400,

@@ -104,7 +104,7 @@ def start_prepared(args: Sequence[str], env: Mapping[str, str], folder: str, out
 
 
 def _become(module: str, arguments: list[str], env: dict[str, str], folder: str, outputs: Sequence[str]) -> None:
-    from tests.support.preloaded import ITSELF, dies_with_server
+    from tests.support.preloaded import ARGV, ITSELF, dies_with_server
 
     if dies_with_server is not None:
         dies_with_server()
@@ -116,6 +116,7 @@ def _become(module: str, arguments: list[str], env: dict[str, str], folder: str,
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
+    sys.argv = ARGV
     sys.argv[1:], sys.path[0] = arguments, folder
     if module in ITSELF:
         del sys.modules[module]  # else Python warns that it runs twice

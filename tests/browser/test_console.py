@@ -41,7 +41,7 @@ _VIOLATIONS = """axe.run().then(({violations}) => violations.map(
 _CONTENT = {
     "/": "Subscriptions and triggers",
     "/map": "Map",
-    "/events": "read.",
+    "/events": "Events read:",
     "/send": "Content type",
     "/letters": "By subscription and reason",
     "/move": "earliest, latest, a time",

@@ -75,7 +75,7 @@ def test_what_it_advises_destroys_nothing(looked: Looked) -> None:
     admin.set_configs(looked.dlq_topic, {"retention.ms": str(90 * 86_400_000)})
     hints = {finding["found"]: finding["hint"] for finding in _asked(looked)[1]}
     assert not [text for text in hints if "retention.ms is 7776000000" in text]
-    assert hints["no controller runs, so changes of resources wait"] == "start the controller of this installation"
+    assert hints["none runs, so changes of resources wait"] == "start the controller of this installation"
     assert hints["no controller has reported yet"] == "start the controller of this installation"
     admin.set_configs(looked.dlq_topic, {"retention.ms": "1000"})
     ((text, hint),) = [

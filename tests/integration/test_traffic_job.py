@@ -209,7 +209,7 @@ def test_what_spark_does_not_write_is_not_committed(
     plan = _plan(kafka, sent, tmp_path)
     monkeypatch.setattr(Dataset, "files_of", lambda self, run: {})
 
-    with pytest.raises(PenstockError, match=r"10 events .* and 0 are there. None was counted.*s3a://"):
+    with pytest.raises(PenstockError, match=r"10 events .* but 0 are there. None was counted.*s3a://"):
         TrafficJob(spark, plan).run()
 
     monkeypatch.undo()

@@ -135,6 +135,6 @@ def test_topics_recreated_between_runs_and_within_one(
     _recreate(kafka, a)
     sent.records(a, 7, BEGIN_S + 900, 60)
     summary = TrafficJob(spark, replace(plan, describe=without_ids)).run()
-    assert [("ends before the last offset read" in note) for note in summary.notes] == [True]
+    assert [("ends before the last offset that was read" in note) for note in summary.notes] == [True]
     assert shown(read_windows(folder)) == sent.expected()
     assert TrafficJob(spark, plan).run().records == 0

@@ -113,6 +113,6 @@ def purge_all(clients: list[ProducerClient]) -> None:
     for client in clients:
         client.purge()
         try:
-            client.kafka.poll(0)
+            client.kafka.flush(1.0)  # what is on its way is reported by the threads of its brokers, a moment later
         except KafkaException as problem:  # the fatal error for which it was replaced, once more
             log.debug("a former client of the producer is closed", reason=problem.args[0].str())

@@ -87,7 +87,7 @@ def test_service_of_somebody_else_stays_and_is_named(penstock: PenstockInCluster
             if condition["type"] == "Addressable"
         }
         assert f"the Service {penstock.namespace}/taken-kn-channel cannot be written" in messages["taken"]
-        assert "is there already" in messages["taken"]
+        assert "a Service of this name exists" in messages["taken"]
         assert "63 characters" in messages[long]
         for channel in names[:2]:
             admin.delete(path(penstock, channel)).must()

@@ -92,7 +92,7 @@ def clock_of(facts: ClusterFacts) -> Iterable[Answer]:
 def namespaces(facts: ClusterFacts) -> Iterable[Answer]:
     """Only those that are missing."""
     if facts.no_namespaces:
-        found = f"there is no namespace {some(facts.no_namespaces)}, so nothing in it is served"
+        found = f"the cluster has no namespace {some(facts.no_namespaces)}, so nothing there is served"
         yield warning(found, "create it, or correct PENSTOCK_RESOURCES")
 
 

@@ -103,7 +103,7 @@ def controllers(installation: Installation) -> Iterable[Answer]:
     if installation.controllers is None:
         yield ok("not known: Kafka does not describe their group")
     elif installation.controllers:
-        yield ok(f"{count(installation.controllers, 'controller')} in the election in Kafka")
+        yield ok(f"{count(installation.controllers, 'controller')} in the leader election")
     else:
         yield warning("none runs, so changes of resources wait", installation.start_controller)
 

@@ -87,7 +87,7 @@ def test_lease_of_the_controllers(holder: str, not_renewed_s: float, level: str,
 
 def test_namespaces_that_do_not_exist() -> None:
     found = _found(replace(GOOD, no_namespaces=["a", "b"]))["namespaces"]
-    assert found == [("warning", "there is no namespace a, b, so nothing in it is served")]
+    assert found == [("warning", "the cluster has no namespace a, b, so nothing there is served")]
     hints = _hints(replace(GOOD, no_namespaces=["a", "b"]), "namespaces")
     assert hints == ["create it, or correct PENSTOCK_RESOURCES"]
 

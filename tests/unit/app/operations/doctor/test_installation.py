@@ -61,7 +61,7 @@ def _hint(name: str, *workers: WorkerStatus, contract: Contract = CONTRACT) -> s
 def test_who_runs() -> None:
     found = _checks(_worker(), _worker("dispatcher", "d"))
     assert ("ok", "workers", "2 workers of role all or dispatcher") in found
-    assert ("ok", "controllers", "1 controller in the election in Kafka") in found
+    assert ("ok", "controllers", "1 controller in the leader election") in found
     alone = _rows(Snapshot(NOW, CONTRACT), controllers=0)
     assert [(finding.level, finding.name) for finding in alone[:2]] == [
         ("problem", "workers"),

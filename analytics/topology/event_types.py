@@ -7,7 +7,7 @@ A filter may decide by other attributes than the type, and then says "may". Pure
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -73,26 +73,20 @@ def _untaken(facts: Facts) -> Iterator[Finding]:
     filters: dict[str, set[Filter]] = defaultdict(set)
     for consumer in facts.consumers:
         filters[consumer.channel].add(consumer.subscription.filter)
-    channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for id_, channel, events, _ in rows_of(facts.types):
-        of = filters.get(channel) if channel in facts.own else None
-        if of and all(_takes(filter_, name(id_)) is False for filter_ in of):
-            channels[id_].append((channel, events))
-    for id_, some in channels.items():
-        where = name(some[0][0]) if len(some) == 1 else f"{len(some)} channels"
-        yield Finding(
-            f"untaken-type:{id_}",
-            "untaken-type",
-            Severity.INFO,
-            f"No subscription of {where} accepts events of the type {name(id_)}",
-            (id_, *(channel for channel, _ in some[:LISTED_MAX])),
-            tuple(
-                f"{events} events came to {name(channel)}, where every filter excludes this type."
-                for channel, events in some[:LISTED_MAX]
-            ),
-            "Ignore this if nobody needs these events. Otherwise compare the type and the filters letter by letter, "
-            "or add a trigger.",
-        )
+
+    def is_untaken(id_: str, channel: str) -> bool:
+        of = filters.get(channel, set())
+        return bool(of) and all(_takes(filter_, name(id_)) is False for filter_ in of)
+
+    return _of_types(
+        facts,
+        "untaken-type",
+        is_untaken,
+        "No subscription of {where} accepts events of the type {type}",
+        lambda _: "where every filter excludes this type",
+        "Ignore this if nobody needs these events. Otherwise compare the type and the filters letter by letter, "
+        "or add a trigger.",
+    )
 
 
 def _nothing_passed(facts: Facts) -> Iterator[Finding]:
@@ -124,25 +118,42 @@ def _nothing_passed(facts: Facts) -> Iterator[Finding]:
 
 def _undeclared(facts: Facts) -> Iterator[Finding]:
     """Only of channels for which somebody has declared types: elsewhere nobody says that the list is complete."""
+
+    def is_undeclared(id_: str, channel: str) -> bool:
+        declared = facts.declared.get(channel, frozenset())
+        return bool(declared) and 0 < len(name(id_)) < _CUT_CHARS and name(id_) not in declared
+
+    return _of_types(
+        facts,
+        "undeclared-type",
+        is_undeclared,
+        "No EventType of {where} declares {type}",
+        lambda channel: f"for which {_declared(facts.declared[channel])}",
+        "Compare it with the declared types letter by letter. If it should come, add an EventType; otherwise ask "
+        "its senders: penstock topology impact.",
+    )
+
+
+def _of_types(
+    facts: Facts, rule: str, holds: Callable[[str, str], bool], title: str, why: Callable[[str], str], cure: str
+) -> Iterator[Finding]:
+    """One for each type, about our channels for which `holds(type, channel)`. `title` has `{where}` and `{type}`; `why`
+    says it of a channel."""
     channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for id_, channel, events, _ in rows_of(facts.types):
-        declared = facts.declared.get(channel) if channel in facts.own else None
-        if declared and 0 < len(name(id_)) < _CUT_CHARS and name(id_) not in declared:
+        if channel in facts.own and holds(id_, channel):
             channels[id_].append((channel, events))
     for id_, some in channels.items():
         where = name(some[0][0]) if len(some) == 1 else f"{len(some)} channels"
+        listed = some[:LISTED_MAX]
         yield Finding(
-            f"undeclared-type:{id_}",
-            "undeclared-type",
+            f"{rule}:{id_}",
+            rule,
             Severity.INFO,
-            f"No EventType of {where} declares {name(id_)}",
-            (id_, *(channel for channel, _ in some[:LISTED_MAX])),
-            tuple(
-                f"{events} events came to {name(channel)}, for which {_declared(facts.declared[channel])}."
-                for channel, events in some[:LISTED_MAX]
-            ),
-            "Compare it with the declared types letter by letter. If it should come, add an EventType; otherwise ask "
-            "its senders: penstock topology impact.",
+            title.format(where=where, type=name(id_)),
+            (id_, *(channel for channel, _ in listed)),
+            tuple(f"{events} events came to {name(channel)}, {why(channel)}." for channel, events in listed),
+            cure,
         )
 
 

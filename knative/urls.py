@@ -41,6 +41,11 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
     return None
 
 
+def host_in_url(host: str) -> str:
+    """A host name or IP address as it stands before `:PORT`: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 @lru_cache(maxsize=4096)
 def shown_url(url: str) -> str:
     """The URL without user, password, query and fragment; it need not be valid."""

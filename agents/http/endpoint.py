@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, quote, urlsplit
 
+from knative.urls import host_in_url
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _unfit = re.compile(r"[\x00-\x20\x7f]").search
 _host = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII).fullmatch
@@ -68,7 +70,7 @@ def read_endpoint(uri: str) -> Endpoint:
     if port == 0:
         raise BadEndpoint("port 0 is not a valid port")
     host, address = _read_host(parts)
-    shown = f"[{host}]" if ":" in host else host
+    shown = host_in_url(host)
     default = _DEFAULT_PORTS[parts.scheme]
     return Endpoint(
         host=host,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from app.settings.load import Settings
 from knative.contract.records import BROKER, Channel
 from knative.errors import PenstockError
+from knative.urls import host_in_url
 from penstock.client import Client, address_of
 from penstock.events import content_type_of, make_event, to_message
 from web.console.acts import Sent
@@ -22,9 +23,8 @@ def ingress_of(settings: Settings) -> str | None:
         return None
     if settings.tls_cert and settings.ingress_url:
         return settings.ingress_url  # its certificate is for a name
-    host = _ANYWHERE.get(settings.bind, settings.bind)
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{settings.http_port}"
+    host = host_in_url(_ANYWHERE.get(settings.bind, settings.bind))
+    return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.http_port}"
 
 
 def prepared(settings: Settings, channel: Channel, attributes: Mapping[str, str], data: str) -> Callable[[], Sent]:

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
+from knative.urls import host_in_url
 from tables.kafka.admin.answers import ClusterInfo, TopicAndPartition, TopicInfo
 from tables.kafka.admin.group_admin import GroupAdmin, OnPartition
 from tables.kafka.connection import CREATES_NO_TOPICS
@@ -92,9 +93,7 @@ class KafkaAdmin:
         except KafkaException as problem:
             raise self._refusals.unreachable(self._client, problem) from problem
         topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
-        addresses = tuple(
-            f"[{b.host}]:{b.port}" if ":" in str(b.host) else f"{b.host}:{b.port}" for b in found.brokers.values()
-        )
+        addresses = tuple(f"{host_in_url(str(broker.host))}:{broker.port}" for broker in found.brokers.values())
         replicas = {
             name: min(len(part.replicas) for part in about.partitions.values())
             for name, about in found.topics.items()

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options.completion import complete_channel, complete_subscription
+from app.cli.options.given import not_together
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output import watch as watching
@@ -22,7 +23,6 @@ from app.operations.group_offsets import measure
 from app.operations.lag import GroupOffset, Lag
 from app.settings import load_settings
 from knative.contract.records import CHANNEL, SUBSCRIPTION, Subscription, WorkerStatus, kind_and_name
-from knative.errors import UsageError
 from tables.status_table import FRESH_S
 
 _LISTING = Listing(
@@ -95,8 +95,7 @@ def lag(
       penstock lag default/picky --watch
       penstock lag --behind -o name
     """
-    if name and subscription:
-        raise UsageError("NAME and --subscription cannot be combined.", "Remove one of these options.")
+    not_together("NAME", "--subscription", both=name and subscription)
     client, instance = kafka_client(kafka), load_settings().instance
     where = chosen_namespace(namespace, everywhere, context)
 

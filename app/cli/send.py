@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from cloudevents.core.v1.event import CloudEvent
 
+from app.cli.options.given import not_together
 from app.cli.output.format import Format, Output, print_json, print_table
 from app.operations.unknown_name import known_names, meant
 from app.settings import load_settings
@@ -86,7 +87,9 @@ def send(
       penstock send --url http://localhost:8080/ -H 'Host: my-kafkachannel-service.mynamespace.svc.cluster.local'
       cat photo.jpg | penstock send --data-file - --content-type image/jpeg -o json
     """
-    _check_combinations({"--channel": channel, "--broker": broker, "--server": server, "--url": url})
+    written = {"--channel": channel, "--broker": broker, "--server": server, "--url": url}
+    for left, right in _EXCLUSIVE:
+        not_together(left, right, both=written[left] and written[right])
     kind, name = ("broker", broker) if broker else ("channel", channel or QUICKSTART)
     client = Client(url or _channel_url(name, server, kind), headers=_pairs(header, ":", "--header"))
     body = _body(data, data_file)
@@ -103,12 +106,6 @@ def send(
     if unknown:
         raise unknown_channel(name, client.address, _known_channels(kafka), kind)
     _exit(rows)
-
-
-def _check_combinations(given: Mapping[str, str]) -> None:
-    for left, right in _EXCLUSIVE:
-        if given[left] and given[right]:
-            raise UsageError(f"{left} and {right} cannot be combined.", "Remove one of these options.")
 
 
 def unknown_channel(
@@ -161,8 +158,7 @@ def _channel_url(channel: str, server: str, kind: str) -> str:
 
 
 def _body(data: str | None, data_file: str) -> bytes:
-    if data is not None and data_file:
-        raise UsageError("--data and --data-file cannot be combined.", "Remove one of these options.")
+    not_together("--data", "--data-file", both=data is not None and data_file)
     if data_file == "-":
         return sys.stdin.buffer.read()
     if data_file:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options.completion import complete_resource
+from app.cli.options.given import not_together
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.options.resource import KINDS
@@ -25,7 +26,7 @@ from app.operations.contract_snapshot import Contract, in_namespace, read_contra
 from app.settings import load_settings
 from knative import filters
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, Subscription
-from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.errors import NotReadyError, PenstockError
 from knative.resources.brokers import NOT_OUR_CLASS
 from tables.resource_status import WORKER, ResourceStatus, resource_statuses
 from tables.subscriber_details import SubscriberDetails
@@ -154,8 +155,7 @@ def status(
             raise NotReadyError("No controller has reported yet.", "Start a worker of role all.")
         return chosen(rows(in_namespace(contract, where), time.time()), names or ())
 
-    if watch and wait:
-        raise UsageError("--watch and --wait cannot be combined.", "Remove one of these options.")
+    not_together("--watch", "--wait", both=watch and wait)
     if watch:
         watching.watch(read, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
         return

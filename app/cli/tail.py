@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options.completion import complete_channel
+from app.cli.options.given import not_together
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import topic_of
 from app.cli.output.format import Format, Output, note, print_json
@@ -136,8 +137,7 @@ def _check_together(*, last: int | None, from_beginning: bool, since: str, follo
     """Raises UsageError for options that contradict each other."""
     if from_beginning and (last is not None or since):
         raise UsageError("--from-beginning cannot be combined with --last and --since.", "Remove one of these options.")
-    if retry and not follow:
-        raise UsageError("--retry and --no-follow cannot be combined.", "Remove one of these options.")
+    not_together("--retry", "--no-follow", both=retry and not follow)
 
 
 def _end_of(until_ms: int | None, limit_s: float | None) -> float | None:

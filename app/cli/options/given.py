@@ -1,8 +1,11 @@
-"""Which options a user has written, as opposed to those that have their default, and those that are settings."""
+"""Which options a user has written, as opposed to those that have their default; which are settings; which contradict
+each other."""
 
 from __future__ import annotations
 
 import typer
+
+from knative.errors import UsageError
 
 
 def given(call: typer.Context) -> list[str]:
@@ -14,3 +17,9 @@ def given(call: typer.Context) -> list[str]:
 def as_settings(**options: str) -> dict[str, str]:
     """For `load_settings`: the options that have a value. "" = the setting decides."""
     return {name: value for name, value in options.items() if value}
+
+
+def not_together(left: str, right: str, *, both: object) -> None:
+    """Raises UsageError for two options that contradict each other, if `both` are given."""
+    if both:
+        raise UsageError(f"{left} and {right} cannot be combined.", "Remove one of these options.")

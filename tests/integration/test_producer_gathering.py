@@ -99,7 +99,7 @@ async def test_what_has_gathered_when_the_producer_stops_is_reported(
 async def test_each_record_that_the_client_has_no_room_for_is_reported(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
-    """Also when one who is told so fails."""
+    """Also when a callback that gets the report fails."""
     config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", queue_records_max=20)
     producer = KafkaProducer(config, Metrics())
     await producer.start()

@@ -11,7 +11,7 @@ from tests.support.processes import REPOSITORY
 
 
 def test_security_names_jars_of_the_wheel_that_are_in_it() -> None:
-    """When Spark is another one, its advisories are to be looked at again."""
+    """When the version of Spark changes, somebody must read its advisories again."""
     page = (REPOSITORY / "SECURITY.md").read_text()
     rows = re.findall(r"^\| (`.*?) \|", page.partition("## Known advisories of Spark's jars")[2], re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(.*?)`", row)}

@@ -57,10 +57,9 @@ def _busy_s() -> float:
 def start_time(pid: int) -> int | None:
     """Distinguishes this process from later ones with its id; None when it does not run or is a zombie."""
     try:
-        line = (_PROC / str(pid) / "stat").read_bytes()
+        fields = _fields((_PROC / str(pid) / "stat").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = line.rpartition(b")")[2].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
@@ -78,9 +77,13 @@ def _stats() -> Iterator[tuple[int, Stat]]:
     return _each(_PROC, lambda process: _stat((process / "stat").read_bytes()))
 
 
-def _stat(line: bytes) -> Stat:
+def _fields(line: bytes) -> list[bytes]:
     # The name in parentheses may contain spaces and parentheses; the state, which is the third field, follows it.
-    fields = line.rpartition(b")")[2].split()
+    return line.rpartition(b")")[2].split()
+
+
+def _stat(line: bytes) -> Stat:
+    fields = _fields(line)
     return Stat(int(fields[1]), sum(map(int, fields[11:15])) / _TICKS)
 
 

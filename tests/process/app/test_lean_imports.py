@@ -1,4 +1,4 @@
-"""What is kept out while libraries are imported is there for whoever uses it."""
+"""Packages that are kept out while libraries are imported can be used later."""
 
 from __future__ import annotations
 

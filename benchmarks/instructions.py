@@ -36,7 +36,6 @@ from app.worker.producer.client import ProducerClient
 from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from benchmarks.events import Events
-from knative.cloudevents.http_binding import lines_to_record
 from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Channel
 from knative.traffic.counters import TrafficCounters
@@ -46,7 +45,7 @@ from web.http.connection import Connection
 from web.http.driver import Web
 from web.http.raw_request import RawRequest
 from web.http.request_reader import RequestReader
-from web.ingress.view import Ingress, IngressConfig, IngressView
+from web.ingress.view import Ingress, IngressConfig, IngressView, record_of
 
 RESULTS = Path(__file__).parent / "results" / "instructions.json"
 _TURN = 16  #: events of one call of a case: so many arrive before answers do
@@ -149,8 +148,8 @@ def _way_in(producer: KafkaProducer, metrics: Metrics) -> Mapping[str, Callable[
         reader.read(request, 0)
         return reader.take()
 
-    lines = [(taken.names, taken.values, taken.body) for taken in map(read, requests)]
-    records = [lines_to_record(*line) for line in lines]
+    taken = [read(request) for request in requests]
+    records = [record_of(request) for request in taken]
 
     def produce() -> None:
         for headers, key, value in records:
@@ -167,7 +166,7 @@ def _way_in(producer: KafkaProducer, metrics: Metrics) -> Mapping[str, Callable[
 
     return {
         "in: a request is read": lambda: [read(request) for request in requests],
-        "in: a request becomes a record": lambda: [lines_to_record(*line) for line in lines],
+        "in: a request becomes a record": lambda: [record_of(request) for request in taken],
         "in: a record is sent and acknowledged": produce,
         "in: all of it, from bytes to the answer": way_in,
     }

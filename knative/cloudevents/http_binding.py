@@ -3,22 +3,17 @@
 In binary mode the body is opaque. Attribute values are decoded from their header encoding and otherwise kept as they
 were received. Sizes are not limited here: the web driver does that.
 
-`lines_to_record` is a hot path. Clients repeat the names of their headers, so everything that follows from the names
-alone is kept in a bounded table of shapes, and one call checks all values together. Only unusual requests are checked
-header by header.
+For what senders repeat from one event to the next see `record_plan`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import NamedTuple
+from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import (
-    SPEC_VERSIONS,
     BadEvent,
     check,
     fault_of_name,
@@ -26,18 +21,21 @@ from knative.cloudevents.attributes import (
     is_uri_reference,
     shown,
 )
-from knative.memo import remember, remember_shape
-from knative.timefmt import is_time
+from knative.memo import remember
 
 __all__ = [
     "RAW_URIS",
     "REPLY_DEPTH",
+    "SAFE",
     "BadEvent",
     "encode_value",
+    "is_known_content_type",
     "is_pass_through",
+    "is_plain",
     "is_raw_uri",
-    "lines_to_record",
+    "is_structured",
     "read_reply",
+    "record_names",
     "to_record",
 ]
 
@@ -47,8 +45,8 @@ Record = tuple[list[tuple[str, bytes]], bytes | None, bytes | None]
 _STRUCTURED = b"application/cloudevents"
 
 #: Bytes that are not encoded in an attribute's header: printable ASCII without space, `"` and `%`.
-_SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
-_ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
+SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
+_ENCODED = [bytes((code,)) if code in SAFE else b"%%%02X" % code for code in range(256)]
 
 _TYPE = "content-type"
 #: Counts how many replies and deliveries to own addresses led to an event. It belongs to the event, also in its dead
@@ -60,10 +58,6 @@ RAW_URIS = "penstock-raw-uris"
 _URIS = ("ce_source", "ce_dataschema")
 _URIS_0_3 = ("ce_source", "ce_schemaurl")
 
-_REQUIRED = frozenset(("ce_id", "ce_source", "ce_type", "ce_specversion"))
-#: Attributes that only the careful way checks.
-_RARE = frozenset(("ce_dataschema", "ce_schemaurl"))
-
 _backslash = re.compile(rb"\\(.)", re.DOTALL)
 _pass_through = re.compile(r"traceparent|tracestate|x-request-id|(?:knative-|x-b3-)[a-z0-9!#$&'*+.^_`|~%-]+").fullmatch
 _charset = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE).search
@@ -72,25 +66,6 @@ _charset = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE).searc
 _names: dict[bytes, str] = {}
 #: Content-Type as on the wire -> as it is stored. Only valid ones that are not structured.
 _content_types: dict[bytes, bytes] = {}
-
-
-class _Shape(NamedTuple):
-    """What follows from the names of a request's headers. `*_at` are indexes into the result of `pick`."""
-
-    names: tuple[str, ...]  #: of the record's headers; the content type is the last one
-    pick: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]  #: of the request's values those of the record, in its order
-    is_typed: bool  #: the request has a content type
-    id_at: int
-    source_at: int
-    type_at: int
-    version_at: int
-    time_at: int  #: -1: absent, as for the next two
-    key_at: int
-    subject_at: int
-
-
-#: Names of a request's headers as on the wire -> its shape. None: the request must be checked header by header.
-_shapes: dict[tuple[bytes, ...], _Shape | None] = {}
 
 
 def to_record(pairs: Pairs, body: bytes | None) -> Record:
@@ -123,7 +98,7 @@ def to_record(pairs: Pairs, body: bytes | None) -> Record:
                 return _structured(record, raw_type, body)
     joined = b"\n".join(record.values())
     # One call finds out whether any value needs decoding: only the separators may be left when safe bytes are removed.
-    if len(joined.translate(None, _SAFE)) >= len(record):
+    if len(joined.translate(None, SAFE)) >= len(record):
         _decode(record)
     key = check(record)
     if content_type is not None:
@@ -131,34 +106,19 @@ def to_record(pairs: Pairs, body: bytes | None) -> Record:
     return list(record.items()), key, body if body or content_type is not None else None
 
 
-def lines_to_record(names: tuple[bytes, ...], values: tuple[bytes, ...], body: bytes | None) -> Record:
-    """The same as `to_record`, for header lines as the web driver has them: `values` in the order of their `names`."""
-    try:
-        shape = _shapes[names]
-    except KeyError:
-        shape = _new_shape(names)
-        remember_shape(_shapes, names, shape)
-    if shape is not None:
-        record_names, pick, is_typed, id_at, source_at, type_at, version_at, time_at, key_at, subject_at = shape
-        picked = pick(values)
-        source = picked[source_at]
-        key = picked[key_at] if key_at >= 0 else None
-        # A content type is not encoded like an attribute, so it has a table of its own. Unknown ones, and those whose
-        # stored form differs (white space), take the careful way.
-        if (
-            not b"".join(picked[:-1] if is_typed else picked).translate(None, _SAFE)
-            and (not is_typed or _content_types.get(picked[-1]) == picked[-1])
-            and picked[id_at]
-            and picked[type_at]
-            and picked[version_at] in SPEC_VERSIONS
-            and source
-            and is_uri_reference(source)
-            and (time_at < 0 or is_time(picked[time_at]))
-            and key != b""
-            and (subject_at < 0 or picked[subject_at])
-        ):
-            return list(zip(record_names, picked, strict=True)), key, body if body or is_typed else None
-    return to_record(list(zip(names, values, strict=True)), body)
+def record_names(pairs: Pairs) -> list[str]:
+    """Returns for each header of a valid request its name in the record; "" for one that is dropped."""
+    return [_names.get(raw) or _intern(raw, pairs) for raw, _ in pairs]
+
+
+def is_plain(value: bytes) -> bool:
+    """Returns whether a header value needs no decoding."""
+    return not value.translate(None, SAFE)
+
+
+def is_known_content_type(value: bytes) -> bool:
+    """Returns whether this content type has been accepted before, is stored as it is, and is not structured."""
+    return _content_types.get(value) == value
 
 
 def read_reply(pairs: Pairs, body: bytes) -> Record | None:
@@ -180,33 +140,9 @@ def is_pass_through(name: str) -> bool:
 
 def encode_value(value: bytes) -> bytes:
     """An attribute's UTF-8 text as a header value: all but U+0021-U+007E is percent-encoded, and so are `"` and `%`."""
-    if not value.translate(None, _SAFE):
+    if not value.translate(None, SAFE):
         return value
     return b"".join(map(_ENCODED.__getitem__, value))
-
-
-def _new_shape(raw_names: tuple[bytes, ...]) -> _Shape | None:
-    try:
-        found = [(name, at) for at, raw in enumerate(raw_names) if (name := _names.get(raw) or _intern(raw, ()))]
-    except BadEvent:
-        return None
-    found.sort(key=lambda pair: pair[0] == _TYPE)  # stable: the content type goes last, the others keep their order
-    names = tuple(name for name, _ in found)
-    places = {name: place for place, name in enumerate(names)}
-    if len(places) != len(names) or not places.keys() >= _REQUIRED or not _RARE.isdisjoint(names):
-        return None
-    return _Shape(
-        names,
-        itemgetter(*(at for _, at in found)),
-        _TYPE in places,
-        places["ce_id"],
-        places["ce_source"],
-        places["ce_type"],
-        places["ce_specversion"],
-        places.get("ce_time", -1),
-        places.get("ce_partitionkey", places.get("ce_subject", -1)),
-        places.get("ce_subject", -1),
-    )
 
 
 def _content_type(raw: bytes) -> bytes | None:
@@ -227,7 +163,7 @@ def _intern(raw: bytes, pairs: Pairs) -> str:
     if low.startswith("ce-"):
         fault = fault_of_name(low[3:])
         if fault:
-            if _is_structured(pairs):
+            if is_structured(pairs):
                 return ""  # in structured mode the envelope counts, not the headers
             raise BadEvent(shown(low[3:]) or "ce-", fault)
         name = "ce_" + low[3:]
@@ -237,7 +173,8 @@ def _intern(raw: bytes, pairs: Pairs) -> str:
     return name
 
 
-def _is_structured(pairs: Pairs) -> bool:
+def is_structured(pairs: Pairs) -> bool:
+    """Returns whether the content type says that the event is in the body."""
     return any(raw.lower() == b"content-type" and _names_cloudevents(value) for raw, value in pairs)
 
 
@@ -248,7 +185,7 @@ def _names_cloudevents(content_type: bytes) -> bool:
 def _merged(pairs: Pairs) -> dict[str, bytes]:
     """The headers when some are repeated: attributes must not be, plain headers become a list (RFC 9110, 5.3)."""
     record: dict[str, bytes] = {}
-    structured = _is_structured(pairs)
+    structured = is_structured(pairs)
     for raw, value in pairs:
         name = _names.get(raw) or _intern(raw, pairs)
         if not name:
@@ -279,7 +216,7 @@ def _decode(record: dict[str, bytes]) -> None:
     uris = _URIS_0_3 if record.get("ce_specversion") == b"0.3" else _URIS
     for name, value in record.items():
         text = value.strip(b" \t")
-        if text.translate(None, _SAFE):
+        if text.translate(None, SAFE):
             if name[:3] != "ce_":
                 text = text.replace(b"\t", b" ")  # a tab is legal between the parts of a list, but not in our text
             else:

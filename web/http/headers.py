@@ -8,10 +8,9 @@ meaning of `ce-` headers belongs to `knative/cloudevents/http_binding`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from knative.memo import remember, remember_shape
+from knative.memo import remember
 from web.http.config import DriverConfig, HttpRejection
 
 Pairs = list[tuple[bytes, bytes]]
@@ -34,41 +33,6 @@ _HOST_SHAPE = re.compile(rb"(?:\[[0-9A-Fa-f:.%\w]*\]|[A-Za-z0-9._~!$&'()*+;=%-]*
 _good_hosts: dict[bytes, None] = {}
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} [!-~]+ HTTP/1\.[01]\r\n").match
 ALLOW = "POST, OPTIONS"  #: `Allow` of requests that are rejected before any View
-
-
-class Shape(NamedTuple):
-    """The names (as on the wire) of the header lines of an ordinary request, and of those that frame it."""
-
-    names: tuple[bytes, ...]
-    host: bytes
-    length: bytes | None
-
-
-#: The names of a request's header lines -> its shape, None if it is not ordinary. Clients repeat their names.
-_shapes: dict[tuple[bytes, ...], Shape | None] = {}
-#: Headers that need more than reading `Content-Length` bytes.
-_UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"upgrade"))
-
-
-def shape_of(fields: Mapping[bytes, bytes]) -> Shape | None:
-    """The shape of an ordinary request; None for one that must be read the careful way."""
-    names = tuple(fields)
-    try:
-        return _shapes[names]
-    except KeyError:
-        return _learn_shape(names)
-
-
-def _learn_shape(names: tuple[bytes, ...]) -> Shape | None:
-    by_name: dict[bytes, list[bytes]] = {}
-    for name in names:
-        by_name.setdefault(name.lower(), []).append(name)
-    hosts, lengths = by_name.get(b"host", []), by_name.get(b"content-length", [])
-    shape = None
-    if len(hosts) == 1 and len(lengths) <= 1 and not _UNUSUAL & by_name.keys():
-        shape = Shape(names, hosts[0], lengths[0] if lengths else None)
-    remember_shape(_shapes, names, shape)
-    return shape
 
 
 def _learn(name: bytes) -> int:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from web.http.head_plan import HeadPlan
 from web.http.headers import Pairs, strip
 
 
 class RawRequest:
     """One complete request, as it was sent."""
 
-    __slots__ = ("body", "head_bytes", "host", "keep", "method", "names", "target", "values")
+    __slots__ = ("_pairs", "body", "head_bytes", "host", "is_plain", "keep", "method", "plan", "target", "values")
 
     def __init__(
         self,
         method: bytes,
         target: bytes,
         host: bytes | None,
-        names: tuple[bytes, ...],
-        values: tuple[bytes, ...],
+        plan: HeadPlan | None,
+        values: Sequence[bytes],
+        is_plain: bool,
+        pairs: Pairs,
         body: bytes | None,
         head_bytes: int,
         keep: bool,
@@ -24,12 +29,14 @@ class RawRequest:
         self.method = method
         self.target = target
         self.host = host
-        self.names = names  #: of the header lines, in order; the same object for requests that repeat them
-        self.values = values  #: of the header lines, in the same order; white space may follow a value
+        self.plan = plan  #: that its head matches; None: `pairs` has the header lines
+        self.values = values  #: of the lines that differ from one request of this plan to the next
+        self.is_plain = is_plain  #: these values are visible ASCII without `"` and `%`
+        self._pairs = pairs
         self.body = body  #: None: neither Content-Length nor Transfer-Encoding was sent
         self.head_bytes = head_bytes
         self.keep = keep  #: another request may follow on this connection
 
     def pairs(self) -> Pairs:
-        """The header lines one by one, without white space around values, as a new list."""
-        return strip(zip(self.names, self.values, strict=True))
+        """Returns the header lines one by one, without white space around values, as a new list."""
+        return strip(self._pairs) if self.plan is None else self.plan.pairs(self.values)

@@ -6,20 +6,21 @@ The careful way cuts the input where a head or a body ends before it goes into t
 is always known, limits are exact, and what the client sends ahead does not reach the parser before its turn. Both the
 parser and this module follow the framing. If they disagree on the last byte of a request, it is rejected.
 
-An ordinary request (head in one piece, nothing sent ahead, `Content-Length`, no repeated header) takes the quick way
-with the same checks: all of it goes into the parser at once, which fills a dict with the header lines. If a request
-turns out not to be ordinary, a new parser reads it again from its start, the careful way.
+A head that comes in one piece and matches a plan (`web/http/head_plan`), with nothing sent ahead, needs no parser. All
+others are read the careful way, and plans are learned from them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import httptools
 
-from web.http import headers
+from web.http import head_plan, headers
 from web.http.chunked import ChunkWalk
 from web.http.config import DriverConfig, HttpRejection
+from web.http.head_plan import HeadPlan
 from web.http.raw_request import RawRequest
 from web.http.state import ReaderState
 
@@ -29,20 +30,6 @@ _BLANK_LINE = b"\r\n\r\n"
 _START_LINE_BYTES_MAX = 64
 _SLASH = ord("/")
 _VERSION = b" HTTP/1.1"
-_VERSION_LINE = _VERSION + b"\r\n"
-_START_LINE_REST_BYTES_MAX = len(b"OPTIONS ") + len(_VERSION_LINE)
-
-
-class _Callbacks:
-    """The parser's callbacks for ordinary requests. Header lines go into the dict without running Python code."""
-
-    __slots__ = ("on_body", "on_header", "on_message_complete", "on_url")
-
-    def __init__(self, reader: RequestReader, fields: dict[bytes, bytes]) -> None:
-        self.on_header = fields.__setitem__
-        self.on_url = reader.on_url
-        self.on_body = reader.on_body
-        self.on_message_complete = reader.on_message_complete
 
 
 class RequestReader:
@@ -56,14 +43,15 @@ class RequestReader:
         "_config",
         "_current",
         "_expects",
-        "_fields",
         "_host",
+        "_is_plain",
         "_keep",
+        "_lines",
         "_method",
-        "_names",
         "_pairs",
         "_parser",
-        "_quick",
+        "_plan",
+        "_planned",
         "_remaining_bytes",
         "_tail",
         "_target",
@@ -76,9 +64,9 @@ class RequestReader:
 
     def __init__(self, config: DriverConfig) -> None:
         self._config = config
-        self._fields: dict[bytes, bytes] = {}  #: of the current request, as long as requests are ordinary
-        self._parser = httptools.HttpRequestParser(_Callbacks(self, self._fields))
-        self._quick = True  #: all requests were ordinary so far
+        self._parser = httptools.HttpRequestParser(self)
+        self._plan: HeadPlan | None = None  #: that a former request matched
+        self._planned: HeadPlan | None = None  #: that the current request matches; the parser does not see it
         self.state = IDLE
         self._host: bytes | None = None
         self._expects = False  #: the client waits for `100 Continue`
@@ -88,9 +76,10 @@ class RequestReader:
         self._current = True  #: the request is HTTP/1.1
         self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
         self._method = self._target = self._url = b""
-        self._pairs: headers.Pairs = []  #: header lines as the parser reports them
-        self._names: tuple[bytes, ...] = ()  #: of the header lines of the current request
-        self._values: tuple[bytes, ...] = ()
+        self._pairs: headers.Pairs = []  #: header lines and trailers as the parser reports them
+        self._lines: headers.Pairs = []  #: header lines of the current request, unless it matches a plan
+        self._is_plain = False
+        self._values: Sequence[bytes] = ()  #: of the lines in which the current request differs from others of its plan
         self._tail = b""  #: the last three bytes of a head that arrives in parts
         self.head_bytes = 0  #: of the current request, as far as they have arrived
         self._body: bytes | bytearray | None = None
@@ -102,9 +91,13 @@ class RequestReader:
 
         Afterwards `state` says what is there. Raises HttpRejection; then only `close` may follow.
         """
-        if self._quick and start == 0 and self.state is IDLE:
-            found = data.find(_BLANK_LINE)
-            if found >= 0 and self._read_quickly(data, found + 4):
+        if start == 0 and self.state is IDLE:
+            plan = self._plan
+            matched = plan.match(data) if plan is not None else None
+            if matched is None:
+                self._plan = plan = head_plan.find(data)
+                matched = plan.match(data) if plan is not None else None
+            if plan is not None and matched is not None and self._read_by_plan(data, plan, *matched):
                 return len(data)
         try:
             return self._read_body(data, start) if self.state is BODY else self._read_head(data, start)
@@ -122,13 +115,15 @@ class RequestReader:
             self._method,
             self._target,
             self._host,
-            self._names,
+            self._planned,
             self._values,
+            self._is_plain,
+            self._lines,
             bytes(body) if body.__class__ is bytearray else body,  # type: ignore[arg-type]
             self.head_bytes,
             self._keep and self._current,
         )
-        self._body = None
+        self._body = self._planned = None
         self._complete = False
         self.state = IDLE
         return request
@@ -143,14 +138,11 @@ class RequestReader:
         """Nothing more is read. Frees the memory: thousands of connections may linger."""
         self.state = CLOSED
         self._forget()
-        self._fields.clear()
         self._body = None
         self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
 
     def _read_head(self, data: bytes, start: int) -> int:
         found = data.find(_BLANK_LINE, start)
-        if self._quick:
-            self._start_over()
         if self.state is HEAD or found < 0:
             return self._read_part(data, start, found)
         stop = found + 4
@@ -177,56 +169,40 @@ class RequestReader:
             pairs = headers.strip(pairs)
         if not head.isascii():
             headers.check_text(pairs)
-        self._set_lines(pairs)
+        self._lines = pairs
         line = head.find(b"\r\n")
         self._current = head[line - len(_VERSION) : line] == _VERSION
         self._end_head()
+        if start == 0 and self._current:
+            head_plan.learn(head[:-4].split(b"\r\n"), url, pairs)
         return self._read_body(data, stop) if self.state is BODY and not whole else stop
 
-    def _read_quickly(self, data: bytes, stop: int) -> bool:
-        """Read a request whose head is `data[:stop]`, and the part of its body in `data`. False: it is not ordinary."""
-        fields = self._fields
-        fields.clear()
-        self._url = b""
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
+    def _read_by_plan(self, data: bytes, plan: HeadPlan, values: list[bytes], start: int, is_plain: bool) -> bool:
+        """Read a request whose head, `data[:start]`, matches a plan, and the part of its body in `data`. Returns False,
+        and has read nothing, if the request is one for the parser."""
+        config = self._config
+        if start > self._careful_bytes or len(plan.names) > config.header_count_max:
             return False
-        shape = headers.shape_of(fields)
-        head = data[:stop]
-        url = self._url
-        if (
-            shape is None
-            or self._ahead  # the fields may belong to the next request
-            or head.count(b"\n") != len(fields) + 2  # a header is repeated, or there were blank lines before
-            or stop > self._careful_bytes
-            or len(fields) > self._config.header_count_max
-            or not head.isascii()
-            or head.find(_VERSION_LINE, 0, len(url) + _START_LINE_REST_BYTES_MAX) < 0
-            or url[0] != _SLASH
-        ):
-            return False
-        host = fields[shape.host]
-        if not headers.is_good_host(host):
-            host = host.rstrip(b" \t")
+        host = plan.host
+        if plan.host_at >= 0:
+            host = values[plan.host_at]
             if not headers.learn_host(host):
                 return False
-        if shape.length is None:
-            left = stop - len(data)
-        else:
-            length = fields[shape.length]
-            if len(length) > headers.LENGTH_DIGITS_MAX or int(length) > self._config.event_bytes_max:
+        length = plan.length
+        if plan.length_at >= 0:
+            digits = values[plan.length_at]
+            if not digits.isdigit() or len(digits) > headers.LENGTH_DIGITS_MAX:
                 return False
-            left = stop + int(length) - len(data)
-            if self._body is None:
-                self._body = b""
-        if left < 0 or self._complete != (left == 0):
+            length = int(digits)
+        left = (length or 0) + start - len(data)
+        if left < 0 or (length is not None and length > config.event_bytes_max):
             return False
-        self._host = host
-        self.head_bytes = stop
-        self._target = url
-        self._names, self._values = shape.names, tuple(fields.values())
-        self._current = True
+        self._planned = plan
+        self._method, self._target, self._host = b"POST", plan.target, host
+        self._values, self._is_plain = values, is_plain
+        self._keep = self._current = True
+        self.head_bytes = start
+        self._body = None if length is None else data[start:]
         if left:
             self.state = BODY
             self._remaining_bytes = left
@@ -236,12 +212,6 @@ class RequestReader:
             self.state = COMPLETE
         return True
 
-    def _start_over(self) -> None:
-        """Use the careful way from here on."""
-        self._quick = self._complete = self._ahead = False
-        self._parser = httptools.HttpRequestParser(self)
-        self._body = None
-
     def _begin_parts(self) -> None:
         self._forget()
         self.state = HEAD
@@ -249,13 +219,9 @@ class RequestReader:
     def _forget(self) -> None:
         """Drop what is left of the previous request."""
         self._target = self._url = self._tail = b""
-        self._set_lines([])
+        self._pairs, self._lines, self._values = [], [], ()
         self._host = None
         self.head_bytes = 0
-
-    def _set_lines(self, pairs: headers.Pairs) -> None:
-        self._pairs = pairs
-        self._names, self._values = tuple(name for name, _ in pairs), tuple(value for _, value in pairs)
 
     def _read_part(self, data: bytes, start: int, found: int) -> int:
         """Read a part of a head that arrives in several parts."""
@@ -281,8 +247,8 @@ class RequestReader:
             raise HttpRejection(400, "the request line ends in a bare LF")
         if whole:
             self._check_size(self.head_bytes)
-            self._set_lines(headers.strip(self._pairs))
-            headers.check_text(self._pairs)
+            self._lines = headers.strip(self._pairs)
+            headers.check_text(self._lines)
             self._current = self._parser.get_http_version() == "1.1"
             self._end_head()
         else:
@@ -302,7 +268,7 @@ class RequestReader:
 
     def _end_head(self) -> None:
         """The head is complete: check it, and find out how to read the body."""
-        host, length, chunked, expects = headers.inspect(self._pairs, self._config)
+        host, length, chunked, expects = headers.inspect(self._lines, self._config)
         if host is None or not self._current:
             self._check_version(host, chunked)
         self._target, self._host = self._url, host
@@ -358,9 +324,12 @@ class RequestReader:
             last = end >= 0
             stop = end if last else size
             part = self._walk.plain
-        self._parser.feed_data(part)
-        if last != self._complete or self._ahead:
-            raise HttpRejection(400, "the body does not end where Content-Length or its chunks say")
+        if self._planned is not None:
+            self.on_body(part)
+        else:
+            self._parser.feed_data(part)
+            if last != self._complete or self._ahead:
+                raise HttpRejection(400, "the body does not end where Content-Length or its chunks say")
         if last:
             self.state = COMPLETE
         return stop

@@ -17,7 +17,8 @@ from typing import Any
 from faust.web import View
 
 from knative import memo
-from knative.cloudevents.http_binding import BadEvent, lines_to_record
+from knative.cloudevents.http_binding import BadEvent, Record, to_record
+from knative.cloudevents.record_plan import RecordPlan, planned
 from knative.contract.records import Channel
 from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.traffic.counters import TrafficCounter, TrafficCounters
@@ -71,7 +72,7 @@ class Ingress:
         self.inflight = 0  #: requests waiting for Kafka
         self.inflight_bytes = 0  #: of their heads and bodies
         self.counters = counters
-        self._counted: dict[str, TrafficCounter] = {}  # channel uid -> its counter
+        self.counted: dict[str, TrafficCounter] = {}  #: channel uid -> its counter
         self._contract = contract
         self._routes = ChannelResolver(())
         self.cache: dict[tuple[bytes, bytes | None], Channel] = {}  #: (target, Host) -> channel
@@ -81,15 +82,15 @@ class Ingress:
     def _contract_changed(self) -> None:
         self._routes = ChannelResolver(self._contract.channels.values(), self._contract.loaded)
         self.cache.clear()
-        for uid in self._counted.keys() - self._contract.channels.keys():
-            self._counted.pop(uid).close()
+        for uid in self.counted.keys() - self._contract.channels.keys():
+            self.counted.pop(uid).close()
 
-    def counter(self, counters: TrafficCounters, channel: Channel) -> TrafficCounter:
-        """The counter of a channel's events."""
-        found = self._counted.get(channel.uid)
-        if found is None:
-            found = self._counted[channel.uid] = counters.channel(channel.namespace, channel.unique_name)
-        return found
+    def counter(self, channel: Channel) -> TrafficCounter | None:
+        """Returns the counter for the events of a channel that has none yet; None if events are not counted."""
+        if self.counters is None:
+            return None
+        counter = self.counted[channel.uid] = self.counters.channel(channel.namespace, channel.unique_name)
+        return counter
 
     def channel(self, target: bytes, host: bytes | None) -> Channel | Response:
         """The channel of a URL, or the answer that says why there is none."""
@@ -115,7 +116,7 @@ class Ingress:
     def refuse_sender(self, admission: Admission, request: RawRequest, address: str) -> Response | None:
         """The answer to a sender that may not send here. An event of an unknown one is refused before its channel is
         looked up. `address`: the client's."""
-        sender = admission.sender(authorization(zip(request.names, request.values, strict=True)), address)
+        sender = admission.sender(authorization(request.pairs()), address)
         if isinstance(sender, Response):
             return sender
         channel = self.channel(request.target, request.host)
@@ -193,16 +194,14 @@ class IngressView(View):
         if refused is not None:
             return self._finish(conn, refused, keep)
         try:
-            headers, key, value = lines_to_record(request.names, request.values, body)
+            headers, key, value = record_of(request)
         except BadEvent as error:
             return self._finish(conn, responses.bad_event(error), keep)
         event_bytes = request.head_bytes + body_bytes
         # Counted before `send`, which may call `_stored` at once when the producer rejects the record.
         ingress.inflight += 1
         ingress.inflight_bytes += event_bytes
-        counter = None
-        if ingress.counters is not None:
-            counter = ingress.counter(ingress.counters, channel)
+        counter = ingress.counted.get(channel.uid) or ingress.counter(channel)
         size = len(value) if value else 0
         produce.send(
             channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counter, headers, size)
@@ -242,6 +241,18 @@ class IngressView(View):
         return self.bytes(answer.body, status=answer.status, headers=dict(answer.headers))
 
     head = put = patch = delete = options = search = get
+
+
+def record_of(request: RawRequest) -> Record:
+    """Returns the record of a request's event. Raises BadEvent."""
+    plan = request.plan
+    if plan is None:
+        return to_record(request.pairs(), request.body)
+    if isinstance(plan.derived, RecordPlan):
+        record = plan.derived.record(request.values, request.is_plain, request.body)
+        return to_record(request.pairs(), request.body) if record is None else record
+    record, plan.derived = planned(request.pairs(), plan.varying, request.body)
+    return record
 
 
 def register(

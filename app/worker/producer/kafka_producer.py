@@ -184,7 +184,7 @@ class KafkaProducer:
         try:
             pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
             generation = client.ages.generation
-            acknowledged = partial(self._on_delivery, done, pairs, generation)
+            acknowledged = partial(self._settle, done, pairs, generation)
             client.produce(topic, value, key, partition, on_delivery=acknowledged, headers=pairs)
         except BufferError:
             done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
@@ -247,7 +247,15 @@ class KafkaProducer:
     def _settle(
         self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
     ) -> None:
-        """Pass one acknowledgement on. Never raises: an error of one caller must not affect the records after it."""
+        """Pass one acknowledgement on. librdkafka calls this in either thread. Never raises: an error of one caller
+        must not affect the records after it."""
+        if get_ident() != self._loop_thread:
+            self._acks.append((done, headers, generation, error, message))
+            if not self._ack_wake_up_sent:
+                self._ack_wake_up_sent = True
+                assert self._loop is not None
+                call_soon(self._loop, self._drain_acks)
+            return
         self._outstanding -= 1
         generation[0] -= 1
         try:
@@ -277,18 +285,6 @@ class KafkaProducer:
             self._observe.stored_again(topic, 1)
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
-
-    def _on_delivery(
-        self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
-    ) -> None:
-        if get_ident() == self._loop_thread:
-            self._settle(done, headers, generation, error, message)
-            return
-        self._acks.append((done, headers, generation, error, message))
-        if not self._ack_wake_up_sent:
-            self._ack_wake_up_sent = True
-            assert self._loop is not None
-            call_soon(self._loop, self._drain_acks)
 
     def _on_error(self, stored_again: StoredAgain, error: KafkaError) -> None:
         former = stored_again is not self._stored_again  # of a client that was replaced

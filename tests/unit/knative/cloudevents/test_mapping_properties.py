@@ -17,7 +17,6 @@ from knative.cloudevents.attributes import is_uri_reference
 from knative.cloudevents.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
 from knative.cloudevents.json_format import read
 from knative.cloudevents.kafka_binding import Unreadable, dead_letter_headers, describe, to_request
-from tests.support.header_lines import record_of_lines
 from tests.support.parsed_request import Parsed
 from tests.support.profiles import examples
 
@@ -158,29 +157,6 @@ def test_any_request_is_an_event_or_a_bad_event(
     assert len(stored) == len(headers)
     # What ingress accepts can be delivered, and says the same again.
     assert dict(to_record(Parsed(to_request(PREFIX, headers, value)).pairs, value)[0]) == stored
-
-
-def outcome(
-    read: Callable[[list[tuple[bytes, bytes]], bytes | None], object],
-    pairs: list[tuple[bytes, bytes]],
-    body: bytes | None,
-) -> object:
-    """The record, or what the sender is told."""
-    try:
-        return read(pairs, body)
-    except BadEvent as error:
-        return str(error)
-
-
-@examples(600)
-@given(st.lists(st.tuples(wire_names, wire_values), max_size=8), st.booleans(), bodies)
-def test_header_lines_of_the_web_driver_are_judged_like_pairs(
-    pairs: list[tuple[bytes, bytes]], complete: bool, body: bytes | None
-) -> None:
-    if complete:
-        pairs = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0"), *pairs]
-    for _ in range(2):  # tables fill with the first
-        assert outcome(record_of_lines, pairs, body) == outcome(to_record, pairs, body)
 
 
 @examples(500)

@@ -191,7 +191,7 @@ def test_refused_request_holds_no_memory_while_its_client_lingers() -> None:
         server, _, connection = talk([part], False)
         assert (server.refusals, connection.state) == ([431], LINGER)
         reader = connection._reader
-        assert (reader._pairs, reader._names, reader._values) == ([], (), ())
-        held: Any = (reader._parser, reader._fields, reader._body, reader._url)
-        assert held == (None, {}, None, b"")
+        assert (reader._pairs, reader._lines, reader._values) == ([], [], ())
+        held: Any = (reader._parser, reader._body, reader._url)
+        assert held == (None, None, b"")
         assert connection._rest == b""

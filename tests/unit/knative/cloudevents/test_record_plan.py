@@ -1,0 +1,125 @@
+"""An event that is mapped by a plan gives what it gives by itself, whatever the plan was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knative.cloudevents.http_binding import BadEvent, to_record
+from knative.cloudevents.record_plan import planned
+from tests.support.header_lines import record_like
+from tests.support.profiles import examples
+
+Pairs = list[tuple[bytes, bytes]]
+
+REQUIRED: Pairs = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
+FULL: Pairs = [
+    *REQUIRED,
+    (b"Host", b"h"),
+    (b"ce-time", b"2026-11-21T10:00:00Z"),
+    (b"Content-Type", b"a/b"),
+    (b"ce-dataschema", b"/d"),
+    (b"ce-note", b"n"),
+    (b"x-request-id", b"r"),
+    (b"ce-subject", b"s"),
+    (b"ce-partitionkey", b"k"),
+]
+OLD: Pairs = [*REQUIRED[:3], (b"ce-specversion", b"0.3"), (b"ce-schemaurl", b"/d"), (b"ce-subject", b"s")]
+VALUES = [
+    b"2",
+    b"",
+    b"1.0",
+    b"0.3",
+    b"/a%20b",
+    b"%41",
+    b'"q"',
+    b"a b",
+    b":",
+    b"//h:x/",
+    b"2026-02-28T10:00:00Z",
+    b"2026-02-30T10:00:00Z",
+    b"application/json",
+    b"application/cloudevents+json",
+    b"text/plain; charset=utf-8",
+    b"a/b ",
+]
+BODIES = [None, b"", b'{"specversion":"1.0","id":"e","source":"/e","type":"e"}']
+
+
+def outcome(pairs: Pairs, body: bytes | None) -> object:
+    """The record, or what the sender is told."""
+    try:
+        return to_record(pairs, body)
+    except BadEvent as error:
+        return str(error)
+
+
+def outcome_by_plan(former: Pairs, values: dict[int, bytes], body: bytes | None) -> object:
+    """The same for an event that comes after another."""
+    try:
+        return record_like(former, list(values.values()), list(values), body)
+    except BadEvent as error:
+        return str(error)
+
+
+def changed(former: Pairs, values: dict[int, bytes]) -> Pairs:
+    return [(name, values.get(at, value)) for at, (name, value) in enumerate(former)]
+
+
+@pytest.mark.parametrize("former", [REQUIRED, FULL, FULL[::-1], OLD], ids=["required", "full", "reversed", "0.3"])
+def test_each_attribute_is_checked_when_it_alone_differs(former: Pairs) -> None:
+    for value in VALUES:
+        outcome([*REQUIRED, (b"content-type", value)], b"{}")  # a content type is known after the first event with it
+        for at in range(len(former)):
+            for body in BODIES:
+                pairs = changed(former, {at: value})
+                assert outcome_by_plan(former, {at: value}, body) == outcome(pairs, body), pairs
+
+
+@examples(800)
+@given(
+    st.sampled_from([REQUIRED, FULL, OLD]),
+    st.dictionaries(st.integers(0, 11), st.sampled_from(VALUES)),
+    st.sampled_from(BODIES),
+)
+def test_attributes_that_differ_together_are_checked(
+    former: Pairs, values: dict[int, bytes], body: bytes | None
+) -> None:
+    values = {at: value for at, value in values.items() if at < len(former)}
+    assert outcome_by_plan(former, values, body) == outcome(changed(former, values), body)
+
+
+@pytest.mark.parametrize(
+    ("added", "varying"),
+    [
+        ([(b"content-type", b"application/cloudevents+json")], []),
+        ([(b"content-type", b"application/cloudevents+json")], [0]),
+        ([(b"content-type", b"application/cloudevents+json"), (b"ce-note", b"n")], [5]),
+        ([(b"x-request-id", b"1"), (b"X-Request-Id", b"1")], [4]),
+        ([(b"ce-note", b"%41")], [4]),
+        ([(b"ce-note", b"a b")], [4]),
+    ],
+    ids=["structured", "structured with an id", "structured with a note", "repeated", "decoded", "with a space"],
+)
+def test_unusual_event_makes_no_plan(added: Pairs, varying: Sequence[int]) -> None:
+    record, plan = planned([*REQUIRED, *added], varying, BODIES[2])
+    assert (record, plan) == (to_record([*REQUIRED, *added], BODIES[2]), None)
+
+
+def test_what_is_the_same_in_all_events_may_be_decoded_and_repeated() -> None:
+    former = [*REQUIRED, (b"ce-note", b"a%20b"), (b"x-request-id", b"1"), (b"X-Request-Id", b"2")]
+    _, plan = planned(former, [0], b"x")
+    assert plan is not None
+    assert plan.record([b"7"], True, b"y") == to_record(changed(former, {0: b"7"}), b"y")
+
+
+def test_a_record_is_not_changed_by_the_next_one() -> None:
+    _, plan = planned(REQUIRED, [0], None)
+    assert plan is not None
+    first, second = plan.record([b"1"], True, None), plan.record([b"2"], True, None)
+    assert first is not None
+    assert second is not None
+    assert (first[0][0], second[0][0]) == (("ce_id", b"1"), ("ce_id", b"2"))

@@ -14,9 +14,9 @@ WANTED = [
     Subscription(uid, 1, "ns", uid, "c", "ch", f"t-{uid}", "dlq", 1, f"g-{uid}", Addressable("http://x/"))
     for uid in "abcd"
 ]
-SECOND = [replace(wanted, uid=wanted.uid.upper()) for wanted in WANTED]
-STOPPED = [replace(wanted, uid=f"s-{wanted.uid}", topic="s", stopped=True) for wanted in WANTED]
-UNLISTED = [replace(wanted, uid=f"u-{wanted.uid}", topic="u", unlisted=True) for wanted in WANTED]
+SECOND = [replace(subscription, uid=subscription.uid.upper()) for subscription in WANTED]
+STOPPED = [replace(subscription, uid=f"s-{subscription.uid}", topic="s", stopped=True) for subscription in WANTED]
+UNLISTED = [replace(subscription, uid=f"u-{subscription.uid}", topic="u", unlisted=True) for subscription in WANTED]
 
 
 @pytest.mark.parametrize(

@@ -64,19 +64,19 @@ class _Secrets:
     """One Secret, as the test says."""
 
     def __init__(self) -> None:
-        self.found: OwnKafka | SecretProblem = UNTRIED
+        self.kafka: OwnKafka | SecretProblem = UNTRIED
         self.listeners: list[Callable[[], None]] = []
 
     def get(self, reference: str) -> OwnKafka | SecretProblem:
         assert reference == REFERENCE
-        return self.found
+        return self.kafka
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self.listeners.append(listener)
 
-    async def change(self, found: OwnKafka | SecretProblem) -> None:
+    async def change(self, kafka: OwnKafka | SecretProblem) -> None:
         """And wait until that is followed."""
-        self.found = found
+        self.kafka = kafka
         for listener in self.listeners:
             listener()
         await asyncio.sleep(1.0)

@@ -33,12 +33,12 @@ def failed(body: bytes = b"it broke") -> Outcome:
 
 def test_event_stays_and_the_failure_is_added() -> None:
     whole, _, _ = versions(record(EVENT), SUBSCRIPTION, failed(), 1_700_000_000.0)
-    found = dict(whole)
-    assert all(found[name] == value for name, value in EVENT)
-    assert found["ce_knativeerrordest"] == b"http://s/x"
-    assert found["ce_knativeerrorcode"] == b"503"
-    assert base64.b64decode(found["ce_knativeerrordata"] or b"") == b"it broke"
-    assert {name: value for name, value in found.items() if name.startswith("penstock-")} == {
+    headers = dict(whole)
+    assert all(headers[name] == value for name, value in EVENT)
+    assert headers["ce_knativeerrordest"] == b"http://s/x"
+    assert headers["ce_knativeerrorcode"] == b"503"
+    assert base64.b64decode(headers["ce_knativeerrordata"] or b"") == b"it broke"
+    assert {name: value for name, value in headers.items() if name.startswith("penstock-")} == {
         "penstock-subscription-uid": b"u1",
         "penstock-subscription": b"ns/sub",
         "penstock-topic": b"t",

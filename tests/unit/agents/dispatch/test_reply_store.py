@@ -49,8 +49,8 @@ def test_reply_keeps_its_own_trace_or_has_that_of_the_event(
 
 
 def test_each_reply_is_one_deeper_and_a_subscriber_cannot_say_otherwise() -> None:
-    found = headers_of(Reply([("ce_id", b"1"), (REPLY_DEPTH, b"0")], None, None), [(REPLY_DEPTH, b"5")])
-    assert found == [("ce_id", b"1"), (REPLY_DEPTH, b"6")]
+    headers = headers_of(Reply([("ce_id", b"1"), (REPLY_DEPTH, b"0")], None, None), [(REPLY_DEPTH, b"5")])
+    assert headers == [("ce_id", b"1"), (REPLY_DEPTH, b"6")]
 
 
 def test_chain_may_be_as_long_as_the_limit() -> None:

@@ -71,11 +71,11 @@ def test_what_a_scheduler_holds() -> None:
     ],
 )
 def test_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], expected: float) -> None:
-    rate, found = view.Rate(), -1.0
+    rate, per_s = view.Rate(), -1.0
     for now, count in looks:
-        found = rate.per_s(count, now)
+        per_s = rate.per_s(count, now)
 
-    assert found == expected
+    assert per_s == expected
 
 
 def test_rate_keeps_no_more_than_a_minute() -> None:

@@ -143,10 +143,10 @@ async def test_lines_of_dead_letters() -> None:
         log.settled(_record(1), Settlement(Settled.DEAD_LETTERED, to="t.dlq", reason="no id"), 1.0, 0)
         log.settled(_record(1), Settlement(Settled.FILTERED), 1.0, 0)  # not wanted: no line
     log.closed()
-    shown = [
+    entries = [
         (line["event"], line["log_level"], line.get("to"), line.get("wait_s"), line.get("reason")) for line in lines
     ]
-    assert shown == [
+    assert entries == [
         ("dead letter sink failed", "warning", None, 1.234, "busy"),
         (
             "dead letter cannot be stored; the event stays unsettled and is tried again",

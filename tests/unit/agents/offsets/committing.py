@@ -24,10 +24,10 @@ class Notes:
         self.sent: list[dict[int, int]] = []
         self.unanswered: list[tuple[list[TopicPartition], Answered]] = []
 
-    def send(self, wanted: list[TopicPartition], answered: Answered) -> None:
+    def send(self, offsets: list[TopicPartition], answered: Answered) -> None:
         """Note it."""
-        self.sent.append({place.partition: place.offset for place in wanted})
-        self.unanswered.append((wanted, answered))
+        self.sent.append({place.partition: place.offset for place in offsets})
+        self.unanswered.append((offsets, answered))
 
 
 def settle(partition: PartitionState) -> None:

@@ -86,9 +86,9 @@ class AnySequence(RuleBasedStateMachine):
         self._answer(error)
 
     def _answer(self, error: KafkaError | None) -> None:
-        wanted, answered = self.notes.unanswered.pop(0)
+        offsets, answered = self.notes.unanswered.pop(0)
         if error is None:
-            self.stored.update((place.partition, place.offset, place.metadata or "") for place in wanted)
+            self.stored.update((place.partition, place.offset, place.metadata or "") for place in offsets)
         answered(error)
         self._turn()
 

@@ -37,12 +37,12 @@ class Kafka:
             raise KafkaUnavailable("by a test")
         return {number: Start(self.offsets.get(number, 100), "") for number in numbers}
 
-    async def commit(self, group: str, wanted: list[TopicPartition], claim: Claim) -> KafkaError | None:
+    async def commit(self, group: str, offsets: list[TopicPartition], claim: Claim) -> KafkaError | None:
         self.before_commit()
         if self.refuses or not claim():
             self.refuses -= 1
             return KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-        self.offsets |= {place.partition: place.offset for place in wanted}
+        self.offsets |= {place.partition: place.offset for place in offsets}
         return None
 
 

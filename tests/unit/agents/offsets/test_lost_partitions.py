@@ -63,8 +63,8 @@ def test_time_of_the_next_attempt_is_the_one_of_the_owner_that_made_the_last() -
     kept = partition(0, set(), 105)
     for offset, made, due in ((100, 1, 50.0), (101, 2, 50.0), (102, 2, 50.0), (103, 2, 50.0)):
         kept.tracker.failed(offset, made, due)
-    known = OffsetMetadata(attempts={100: 2, 101: 2, 102: 1, 103: 3}, due={100: 900.0, 101: 900.0, 102: 900.0})
-    mark = resumed(100, known, kept.tracker, 100)
+    metadata = OffsetMetadata(attempts={100: 2, 101: 2, 102: 1, 103: 3}, due={100: 900.0, 101: 900.0, 102: 900.0})
+    mark = resumed(100, metadata, kept.tracker, 100)
     assert mark.attempts == {100: 2, 101: 2, 102: 2, 103: 3}
     assert mark.due == {100: 900.0, 101: 900.0, 102: 50.0}, "of 103 all attempts are used up"
 
@@ -81,9 +81,9 @@ def test_settled_by_either_owner_is_never_delivered_and_nothing_else_is_left_out
     for offset, made in failing.items():
         if offset not in first:
             ours.tracker.failed(offset, made)
-    found = theirs.tracker.committable
-    known = read(found, theirs.tracker.metadata())
-    mark = resumed(found, known, ours.tracker, 100)
+    committed = theirs.tracker.committable
+    metadata = read(committed, theirs.tracker.metadata())
+    mark = resumed(committed, metadata, ours.tracker, 100)
     delivered = [offset for offset in range(mark.committable, 101 + SPAN) if mark.add(offset)]
     assert delivered == [o for o in range(100, 101 + SPAN) if o not in first | second]
     assert all(mark.attempts.get(offset, 0) == failing.get(offset, 0) for offset in delivered)
@@ -100,8 +100,8 @@ def test_what_was_kept_counts_once() -> None:
 
 def test_partition_that_was_never_owned_starts_where_kafka_says() -> None:
     lost = LostPartitions()
-    known = OffsetTracker(7, OffsetMetadata(frozenset({9})))
-    opened = lost.opened("t", 3, 7, known.metadata())
+    tracker = OffsetTracker(7, OffsetMetadata(frozenset({9})))
+    opened = lost.opened("t", 3, 7, tracker.metadata())
     assert (opened.tracker.settled, opened.acknowledged, opened.requested) == ({9}, 7, 7)
 
 

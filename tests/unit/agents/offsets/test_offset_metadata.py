@@ -34,13 +34,13 @@ def test_round_trip_and_bound(start: int, above: set[int], failed: dict[int, int
     settled = frozenset(start + o for o in above)
     text = write(start, settled, attempts, due)
     assert len(text) <= METADATA_MAX
-    known = read(start, text)
-    assert known.settled == settled
-    assert known.attempts == {o: min(n, 16_383) for o, n in attempts.items()}
-    assert known.due.keys() == due.keys()
+    metadata = read(start, text)
+    assert metadata.settled == settled
+    assert metadata.attempts == {o: min(n, 16_383) for o, n in attempts.items()}
+    assert metadata.due.keys() == due.keys()
     earliest = min(due.values(), default=0.0)
     for offset, time in due.items():
-        late = known.due[offset] - time
+        late = metadata.due[offset] - time
         assert -1e-6 <= late <= 0.11 * (1 + time - earliest) + 0.002, "never before its time, and not much later"
 
 
@@ -54,8 +54,8 @@ def test_worst_case_fits() -> None:
 
 
 def test_wait_beyond_the_scale_is_cut_to_days() -> None:
-    known = read(5, write(5, frozenset(), {5: 1, 6: 1}, {5: NOW, 6: NOW + 10_000_000}))
-    assert 2 * 86_400 < known.due[6] - NOW < 4 * 86_400
+    metadata = read(5, write(5, frozenset(), {5: 1, 6: 1}, {5: NOW, 6: NOW + 10_000_000}))
+    assert 2 * 86_400 < metadata.due[6] - NOW < 4 * 86_400
 
 
 @given(text=st.one_of(st.text(max_size=50), st.text(max_size=50).map(lambda t: "p2:" + t)), offset=st.integers(0, 1000))

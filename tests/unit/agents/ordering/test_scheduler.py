@@ -162,10 +162,10 @@ def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> Non
         tracker.settle(offset)
     text = tracker.metadata()
     assert len(text) <= METADATA_MAX
-    known = read(0, text)
-    assert known.settled == settled
-    assert known.attempts
-    assert known.attempts.items() <= tracker.attempts.items()
+    metadata = read(0, text)
+    assert metadata.settled == settled
+    assert metadata.attempts
+    assert metadata.attempts.items() <= tracker.attempts.items()
 
 
 def test_change_of_order_starts_nothing_beyond_the_commit_metadata() -> None:

@@ -47,8 +47,8 @@ class Simulation:
         self.kills = 0
         self.first_seen: dict[tuple[int, bytes], int] = {}  # lane -> newest offset delivered
         self.order_changed = False
-        self.wanted = self.choose_filter()
-        self.known: list[set[int]] = []  # what the present owner knows to be settled
+        self.filter = self.choose_filter()
+        self.settled: list[set[int]] = []  # what the present owner knows to be settled
         self.kept: list[set[int]] = []  # what it knew when it lost its partitions and had them again
         self.take_over()
 
@@ -66,11 +66,11 @@ class Simulation:
         """A new owner starts at what was committed."""
         marks = []
         for log in self.logs:
-            known = read(log.committed, log.metadata)
-            assert known.settled <= log.settled, "skips what was not settled: lost"
-            marks.append(OffsetTracker(log.committed, known))
+            metadata = read(log.committed, log.metadata)
+            assert metadata.settled <= log.settled, "skips what was not settled: lost"
+            marks.append(OffsetTracker(log.committed, metadata))
         self.kept = [set() for _ in self.logs]
-        self.known = [
+        self.settled = [
             {o for o, _ in log.records if o < mark.committable or o in mark.settled}
             for log, mark in zip(self.logs, marks, strict=True)
         ]
@@ -83,7 +83,7 @@ class Simulation:
             mark = resumed(log.committed, read(log.committed, log.metadata), partition.tracker, log.committed)
             assert mark.settled <= log.settled, "skips what was not settled: lost"
             marks.append(mark)
-        self.kept = [set(known) for known in self.known]
+        self.kept = [set(offsets) for offsets in self.settled]
         self.own(marks)
 
     def choose_filter(self) -> int | None:
@@ -91,20 +91,20 @@ class Simulation:
         return self.random.choice([None, None, 2, 3])
 
     def wants(self, record: Delivery) -> bool:
-        return self.wanted is None or record.offset // 3 % self.wanted != 0
+        return self.filter is None or record.offset // 3 % self.filter != 0
 
     def passes(self, record: Delivery) -> bool:
         assert record.state is DeliveryState.QUEUED, "judged after it was made ready"
         if self.wants(record):
             return True
         self.logs[record.partition.number].settled.add(record.offset)
-        self.known[record.partition.number].add(record.offset)
+        self.settled[record.partition.number].add(record.offset)
         return False
 
     def own(self, marks: list[OffsetTracker]) -> None:
         """Fetch and deliver from these."""
         self.scheduler = Scheduler(self.began, self.order, self.concurrency)
-        self.scheduler.passes = None if self.wanted is None else self.passes
+        self.scheduler.passes = None if self.filter is None else self.passes
         self.deliveries: list[Delivery] = []  # all that the present owner fetched
         self.flying: list[Delivery] = []
         self.waiting: list[Delivery] = []
@@ -167,8 +167,8 @@ class Simulation:
         elif choice < 0.975:
             self.order_changed = True
             self.order = self.random.choice(list(DeliveryOrder))
-            self.wanted = self.choose_filter()
-            self.scheduler.passes = None if self.wanted is None else self.passes
+            self.filter = self.choose_filter()
+            self.scheduler.passes = None if self.filter is None else self.passes
             self.scheduler.reorder(self.order, self.partitions)
         elif choice < 0.985 and self.kills < 5:
             self.kills += 1
@@ -200,7 +200,7 @@ class Simulation:
             self.scheduler.attempt_over(record)
         else:
             log.settled.add(record.offset)
-            self.known[record.partition.number].add(record.offset)
+            self.settled[record.partition.number].add(record.offset)
             if self.random.random() < 0.2:  # its retries are used up: the sink takes it, or the DLQ topic
                 self.scheduler.dead_letter(record)
             self.scheduler.done(record)
@@ -215,10 +215,10 @@ class Simulation:
             assert not unsettled or mark.committable <= unsettled[0], "committed beyond an unsettled record"
             assert mark.committable >= log.committed, "the watermark went down"
             log.committed, log.metadata = mark.committable, mark.metadata()
-            known = read(log.committed, log.metadata)
-            assert known.settled == mark.settled
-            assert known.attempts == mark.attempts
-            assert known.due.keys() == mark.due.keys()
+            metadata = read(log.committed, log.metadata)
+            assert metadata.settled == mark.settled
+            assert metadata.attempts == mark.attempts
+            assert metadata.due.keys() == mark.due.keys()
 
     def finished(self) -> bool:
         fetched = all(len(log.records) == at for log, at in zip(self.logs, self.position, strict=True))

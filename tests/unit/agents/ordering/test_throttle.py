@@ -105,9 +105,9 @@ numbers = st.floats(STARTS_MIN, STARTS_MAX)
 
 @given(numbers, parts, lates)
 def test_next_tick_is_within_the_bounds_and_near_the_last(starts: float, busy: float, late_s: float) -> None:
-    found = adapted(starts, busy, late_s)
-    assert STARTS_MIN <= found <= STARTS_MAX
-    assert 0.8 * starts - 1e-9 <= found <= 1.05 * starts + 1e-9 or found in (STARTS_MIN, STARTS_MAX)
+    per_tick = adapted(starts, busy, late_s)
+    assert STARTS_MIN <= per_tick <= STARTS_MAX
+    assert 0.8 * starts - 1e-9 <= per_tick <= 1.05 * starts + 1e-9 or per_tick in (STARTS_MIN, STARTS_MAX)
 
 
 @given(numbers, parts, parts, lates, lates)
@@ -210,21 +210,21 @@ def test_who_succeeds_again_is_as_all_others() -> None:
     ids=["always", "flapping", "mostly", "half", "a third", "a short time", "now and then"],
 )
 def test_who_is_failing(pattern: str, part: float) -> None:
-    found, seen = 0, []
+    points, seen = 0, []
     for outcome in pattern * 100:
-        found = score(found, outcome == ".")
-        seen.append(found >= FAILING)
+        points = score(points, outcome == ".")
+        seen.append(points >= FAILING)
     later = seen[len(seen) // 2 :]
     assert part <= sum(later) / len(later) <= (1.0 if part else 0.0)
 
 
 def test_recovery_takes_some_twenty_successes_however_long_it_failed() -> None:
-    found = 0
+    points = 0
     for _ in range(1000):
-        found = score(found, False)
+        points = score(points, False)
     for _ in range(21):
-        found = score(found, True)
-    assert found < FAILING
+        points = score(points, True)
+    assert points < FAILING
 
 
 def test_no_timer_runs_while_nothing_waits() -> None:

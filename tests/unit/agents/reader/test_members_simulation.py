@@ -94,8 +94,8 @@ def _play(log: dict[int, str], starts: list[int], steps: list[tuple[str, int]], 
             await asyncio.sleep(0)
         _check(world)
         for agent, start in zip(world.agents, world.starts, strict=True):
-            wanted = [at for at, kind in log.items() if at >= start and agent.type in ("", kind)]
-            assert sorted(agent.got) == wanted
+            expected = [at for at, kind in log.items() if at >= start and agent.type in ("", kind)]
+            assert sorted(agent.got) == expected
             assert agent.member.states[0].tracker.committable == max(world.end, start)
 
     run(main())
@@ -146,7 +146,7 @@ def test_range_from_before_a_loss_does_not_set_the_end_back(monkeypatch: pytest.
         world.head(5)
         await world.fanout.lose([0], 0.0)
         for group, offset in (("g0", 100), ("g1", 50)):
-            world.groups.found[group] = GroupOffset(offset, "")
+            world.groups.offsets[group] = GroupOffset(offset, "")
         await world.assign()
         held_up = False
         await asyncio.sleep(0.1)
@@ -203,19 +203,19 @@ def test_loss_does_not_wait_for_the_offsets_of_a_trigger_that_has_just_joined() 
         answer, read = asyncio.Event(), world.groups.read
 
         async def late(topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
-            found = await read(topic, subscriptions, numbers)
+            offsets = await read(topic, subscriptions, numbers)
             if not answer.is_set():
                 await answer.wait()
-            return found
+            return offsets
 
         world.groups.read = late  # type: ignore[method-assign]
-        world.groups.found["g1"] = GroupOffset(3, "")
+        world.groups.offsets["g1"] = GroupOffset(3, "")
         joined = Agent("a")
         world.join(1, joined)
         await asyncio.sleep(0.1)
         async with asyncio.timeout(1.0):
             await world.fanout.lose([0], 0.0)
-        world.groups.found["g1"] = GroupOffset(7, "")
+        world.groups.offsets["g1"] = GroupOffset(7, "")
         assigned = asyncio.ensure_future(world.assign())
         await asyncio.sleep(0.1)
         answer.set()
@@ -233,18 +233,18 @@ def test_what_was_read_for_a_partition_that_was_lost_opens_nothing() -> None:
         answer, read = asyncio.Event(), world.groups.read
 
         async def late_once(topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
-            found = await read(topic, subscriptions, numbers)
+            offsets = await read(topic, subscriptions, numbers)
             world.groups.read = read  # type: ignore[method-assign]
             await answer.wait()
-            return found
+            return offsets
 
         world.groups.read = late_once  # type: ignore[method-assign]
-        world.groups.found["g1"] = GroupOffset(3, "")
+        world.groups.offsets["g1"] = GroupOffset(3, "")
         joined = Agent("a")
         world.join(1, joined)
         await asyncio.sleep(0.1)
         await world.fanout.lose([0], 0.0)
-        world.groups.found["g1"] = GroupOffset(7, "")
+        world.groups.offsets["g1"] = GroupOffset(7, "")
         answer.set()
         await asyncio.sleep(0.1)
         assert positions(joined.member) == {}

@@ -27,7 +27,7 @@ def test_trigger_that_joins_while_a_range_is_handed_out_catches_up(monkeypatch: 
         world = World(dict.fromkeys(range(5), "a"), [0, 0])
         await world.assign()
         world.head(5)
-        world.groups.found["g2"] = GroupOffset(0, "")
+        world.groups.offsets["g2"] = GroupOffset(0, "")
         joined = Agent("a")
         world.join(2, joined)
         await asyncio.sleep(0.1)
@@ -49,7 +49,7 @@ def test_what_was_read_for_a_lone_trigger_is_read_again_for_one_that_has_joined(
         await world.assign()
         alone = world.agents[0]
         read = world.range(0, 5, world.fanout.lone(0))
-        world.groups.found["g1"] = GroupOffset(0, "")
+        world.groups.offsets["g1"] = GroupOffset(0, "")
         joined = Agent("a")
         world.join(1, joined)
         await asyncio.sleep(0.1)
@@ -82,7 +82,7 @@ def test_trigger_whose_partition_opens_while_a_range_is_handed_out_catches_up(
             return await read(topic, subscriptions, numbers)
 
         world.groups.read = late  # type: ignore[method-assign]
-        world.groups.found["g1"] = GroupOffset(0, "")
+        world.groups.offsets["g1"] = GroupOffset(0, "")
         joined = Agent("a")
         world.join(1, joined)
         world.fanout._members.reverse()  # so that its turn comes first

@@ -49,6 +49,6 @@ def test_parts_of_a_range_hold_the_same_log(
     offsets: list[int], most: int, expected: list[tuple[int, int, list[int]]]
 ) -> None:
     whole = Range(3, 10, 20, [Record(offset, None, b"", [], 1, 0) for offset in offsets], len(offsets))
-    found = list(parts(whole, most))
-    assert [(part.start, part.end, [record.offset for record in part.records]) for part in found] == expected
-    assert {part.number for part in found} == {3}
+    ranges = list(parts(whole, most))
+    assert [(part.start, part.end, [record.offset for record in part.records]) for part in ranges] == expected
+    assert {part.number for part in ranges} == {3}

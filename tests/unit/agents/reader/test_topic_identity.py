@@ -31,18 +31,18 @@ TWO = replace(ONE, uid="u2", name="two", topic_id="B")
 )
 def test_who_is_halted(answers: list[dict[str, str]], halted: set[str]) -> None:
     suspicions = ReplacedTopics()
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for ids in answers:
-        found = suspicions.judge([ONE], ids)
-    assert set(found) == halted
+        reasons = suspicions.judge([ONE], ids)
+    assert set(reasons) == halted
 
 
 def test_only_subscriptions_of_a_former_topic_are_stopped() -> None:
     suspicions = ReplacedTopics()
     unknown = replace(ONE, uid="u3", topic_id="")
     for _ in range(2):
-        found = suspicions.judge([ONE, TWO, unknown], {"t": "B"})
-    assert found == {"u1": "topic t was deleted and created again (id A, now B)"}
+        reasons = suspicions.judge([ONE, TWO, unknown], {"t": "B"})
+    assert reasons == {"u1": "topic t was deleted and created again (id A, now B)"}
 
 
 def test_subscription_that_was_added_again_is_not_suspected_for_its_former_self() -> None:

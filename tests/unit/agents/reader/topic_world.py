@@ -57,22 +57,22 @@ class Groups:
     """The committed offsets of the groups, in memory."""
 
     def __init__(self, starts: Mapping[str, int]) -> None:
-        self.found = {group: GroupOffset(start, "") for group, start in starts.items()}
+        self.offsets = {group: GroupOffset(start, "") for group, start in starts.items()}
         self.claims: list[Claim] = []
 
     async def read(self, topic: str, subscriptions: Sequence[Subscription], numbers: Sequence[int]) -> Any:
-        groups = {subscription.group: self.found[subscription.group] for subscription in subscriptions}
+        groups = {subscription.group: self.offsets[subscription.group] for subscription in subscriptions}
         return {group: {0: Start(at.offset, at.metadata)} for group, at in groups.items()}
 
     async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:
-        return dict.fromkeys(numbers, self.found[group])
+        return dict.fromkeys(numbers, self.offsets[group])
 
-    async def commit_now(self, group: str, wanted: Any, claim: Any, label: str) -> set[int]:
-        for commit in wanted:
-            self.found[group] = GroupOffset(commit.offset, commit.metadata)
+    async def commit_now(self, group: str, commits: Any, claim: Any, label: str) -> set[int]:
+        for commit in commits:
+            self.offsets[group] = GroupOffset(commit.offset, commit.metadata)
         return set()
 
-    def begin_commit(self, group: str, wanted: Any, claim: Claim, done: Any) -> None:
+    def begin_commit(self, group: str, commits: Any, claim: Claim, done: Any) -> None:
         """Never answered: nothing is committed before the partition is released."""
         self.claims.append(claim)
 
@@ -96,7 +96,7 @@ class World:
         self.position = 0
 
     def join(self, place: int, agent: Agent) -> None:
-        wanted = Subscription(
+        subscription = Subscription(
             f"u{place}", 1, "ns", f"s{place}", "c", "b", "t", "d", 1, f"g{place}", Addressable("http://x/"),
             kind=TRIGGER,
         )  # fmt: skip
@@ -106,7 +106,7 @@ class World:
             return self.fanout
 
         groups: Any = self.groups
-        agent.member = Member(wanted, "c", self.config, agent, join, groups, CountingObserve())
+        agent.member = Member(subscription, "c", self.config, agent, join, groups, CountingObserve())
         agent.member.start()
 
     async def assign(self) -> None:
@@ -119,7 +119,7 @@ class World:
         for place, agent in enumerate(self.agents):
             agent.work(0)
             agent.unsettled.clear()
-            committed = self.groups.found[f"g{place}"].offset
+            committed = self.groups.offsets[f"g{place}"].offset
             agent.got = [offset for offset in agent.got if offset < committed or offset in self._settled(place)]
         await self.assign()
 
@@ -135,8 +135,8 @@ class World:
             agent.got = [offset for offset in agent.got if offset < tracker.committable or offset in tracker.settled]
 
     def _settled(self, place: int) -> set[int]:
-        found = self.groups.found[f"g{place}"]
-        return set(read(found.offset, found.metadata).settled)
+        committed = self.groups.offsets[f"g{place}"]
+        return set(read(committed.offset, committed.metadata).settled)
 
     def range(self, start: int, count: int, owner: PartitionState | None = None) -> Range:
         """`owner`: as the range of a lone Trigger, if there is one."""
@@ -150,17 +150,17 @@ class World:
         return Range(0, start, end, records, SIZE * len(records), owner)
 
     def head(self, count: int) -> None:
-        found = self.range(self.position, count, self.fanout.lone(0))
-        if found.end > found.start:
-            self.position = found.end
-            self.fanout.take([found])
+        range_ = self.range(self.position, count, self.fanout.lone(0))
+        if range_.end > range_.start:
+            self.position = range_.end
+            self.fanout.take([range_])
 
     def catch_up(self, count: int) -> None:
         turn = self.fanout.next_turn()
         if turn is not None:
-            found = self.range(turn[1], count)
-            if found.end > found.start:
-                self.fanout.take_missed([found])
+            range_ = self.range(turn[1], count)
+            if range_.end > range_.start:
+                self.fanout.take_missed([range_])
 
 
 def positions(member: Member) -> dict[int, int]:

@@ -54,10 +54,10 @@ def test_certificates_are_passed_on(tmp_path: Path) -> None:
     files = {"ssl.ca.location": "ca.crt", "ssl.certificate.location": "user.crt", "ssl.key.location": "user.key"}
     for name in files.values():
         (tmp_path / name).write_text(f"the {name}")
-    found = connection(
+    options = connection(
         _AT | {"security.protocol": "SSL"} | {setting: str(tmp_path / name) for setting, name in files.items()}
     )
-    assert {name.removeprefix("kafka.ssl."): value for name, value in found.items() if ".ssl." in name} == {
+    assert {name.removeprefix("kafka.ssl."): value for name, value in options.items() if ".ssl." in name} == {
         "truststore.type": "PEM",
         "truststore.certificates": "the ca.crt",
         "keystore.type": "PEM",

@@ -159,10 +159,10 @@ DRIFT = ("undeclared-type", "unseen-type")
 
 def test_type_that_no_event_type_of_its_channel_declares_is_found() -> None:
     world = shop().declares("main", "order.paid").sent("main", "/web", 2, "order.Paid")
-    found = drift(world)
+    drifts = drift(world)
 
-    assert found.keys() == {"undeclared-type:type:order.Paid", "undeclared-type:type:order.created"}
-    finding = found["undeclared-type:type:order.Paid"]
+    assert drifts.keys() == {"undeclared-type:type:order.Paid", "undeclared-type:type:order.created"}
+    finding = drifts["undeclared-type:type:order.Paid"]
     assert (finding.severity, finding.objects) == (Severity.INFO, ("type:order.Paid", "broker:test/main"))
     assert finding.title == "No EventType of test/main declares order.Paid"
     assert finding.evidence == ("2 events came to test/main, for which 1 other type is declared.",)

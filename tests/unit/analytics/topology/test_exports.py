@@ -67,9 +67,9 @@ def test_tables_hold_everything(table: str, tmp_path: Path) -> None:
     write_parquet(topology, table, tmp_path / "x.parquet")
     again = pq.read_table(tmp_path / "x.parquet").to_pylist()
 
-    wanted, key = getattr(topology, table), COLUMNS[table][0]
-    assert [row[key] for row in again] == [getattr(each, key) for each in wanted]
-    assert len(rows) == len(wanted)
+    values, key = getattr(topology, table), COLUMNS[table][0]
+    assert [row[key] for row in again] == [getattr(each, key) for each in values]
+    assert len(rows) == len(values)
     assert not any((cell or "").startswith(("=", "+", "@")) for row in rows for cell in row.values())
 
 

@@ -36,24 +36,24 @@ def built(inputs: Inputs) -> Topology:
     return build(inputs, LocalEngine())
 
 
-def found(world: World, namespace: str = "", counted: bool = True) -> dict[str, Finding]:
+def faults(world: World, namespace: str = "", counted: bool = True) -> dict[str, Finding]:
     return {finding.id: finding for finding in built(world.inputs(counted, namespace)).findings}
 
 
 def test_every_planted_fault_and_no_other() -> None:
-    assert found(faulty()).keys() == FAULTS
-    assert not found(healthy())
+    assert faults(faulty()).keys() == FAULTS
+    assert not faults(healthy())
 
 
 def test_without_counts_no_finding_needs_them() -> None:
     counted = {"unsent", "unbalanced", "dead-lettering"}
 
-    assert found(faulty(), counted=False).keys() == {fault for fault in FAULTS if fault.split(":")[0] not in counted}
+    assert faults(faulty(), counted=False).keys() == {fault for fault in FAULTS if fault.split(":")[0] not in counted}
     assert all(edge.rate is None and edge.events is None for edge in built(faulty().inputs(False)).edges)
 
 
 def test_loop_has_its_path_and_its_edges() -> None:
-    loop = found(faulty())["reply-loop:channel:test/ping"]
+    loop = faults(faulty())["reply-loop:channel:test/ping"]
 
     assert loop.severity is Severity.CRITICAL
     assert loop.objects[:2] == ("channel:test/ping", "channel:test/pong")
@@ -171,7 +171,7 @@ def test_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
     world.subscription("aa", "a", "a").subscription("ab", "a", "http://x", "b").subscription("ba", "b", "a")
     world.subscription("bc", "b", "c").subscription("cb", "c", "http://y", reply="b")
 
-    (loop,) = (finding for finding in found(world, counted=False).values() if finding.rule == "reply-loop")
+    (loop,) = (finding for finding in faults(world, counted=False).values() if finding.rule == "reply-loop")
     assert len(loop.objects) == 3 + 5
     assert [line.count(" → ") for line in loop.evidence] == [2, 4, 4]
 
@@ -179,15 +179,15 @@ def test_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
 def test_dead_letters_go_round_only_when_they_come_back() -> None:
     world = World().channel("work").channel("dead")
     world.subscription("worker", "work", "http://w", sink="dead").subscription("reader", "dead", "http://r")
-    assert not found(world, counted=False)
+    assert not faults(world, counted=False)
     world.subscription("again", "work", "http://w2", sink="work")
-    assert found(world, counted=False).keys() == {"dead-letter-loop:channel:test/work"}
+    assert faults(world, counted=False).keys() == {"dead-letter-loop:channel:test/work"}
 
 
 def test_subscriber_of_two_channels_that_do_not_meet_is_fine() -> None:
     world = World().channel("a").channel("b")
     world.subscription("one", "a", "http://log").subscription("two", "b", "http://log")
-    assert not found(world, counted=False)
+    assert not faults(world, counted=False)
 
 
 def test_same_event_by_two_ways_from_a_channel_further_up() -> None:
@@ -196,7 +196,7 @@ def test_same_event_by_two_ways_from_a_channel_further_up() -> None:
     world.subscription("l", "top", "left").subscription("r", "top", "right")
     world.subscription("ll", "left", "http://log").subscription("rr", "right", "http://log")
 
-    (double,) = found(world, counted=False).values()
+    (double,) = faults(world, counted=False).values()
     assert double.evidence == ("test/ll and test/rr both get the events of test/top.",)
     assert set(double.objects) == {
         "uri:http://log", "channel:test/top", "subscription:test/ll", "subscription:test/rr",
@@ -210,7 +210,7 @@ def test_same_event_by_two_ways_from_a_channel_further_up() -> None:
 def test_fan_out_against_what_was_settled(delivered: int, lag: int, rule: str) -> None:
     world = World().channel("a").subscription("s", "a", "http://x", state=State("True", lag=lag))
     world.sent("a", "/s", 1000).settled("s", delivered)
-    assert [finding.rule for finding in found(world).values()] == ([rule] if rule else [])
+    assert [finding.rule for finding in faults(world).values()] == ([rule] if rule else [])
 
 
 def test_no_worker_is_one_finding() -> None:
@@ -222,7 +222,7 @@ def test_no_worker_is_one_finding() -> None:
 
 
 def test_subscription_of_a_deleted_channel() -> None:
-    assert found(World().channel("a").subscription("s", "nowhere/b", "http://x")).keys() >= {
+    assert faults(World().channel("a").subscription("s", "nowhere/b", "http://x")).keys() >= {
         "lost-channel:subscription:test/s"
     }
 
@@ -247,7 +247,7 @@ def test_channels_that_hang_on_one_subscriber() -> None:
     world = World()
     for number in range(5):
         world.channel(f"c{number}").subscription(f"s{number}", f"c{number}", "http://hub")
-    (point,) = found(world, counted=False).values()
+    (point,) = faults(world, counted=False).values()
     assert (point.id, point.severity) == ("single-point:uri:http://hub", Severity.INFO)
     assert "4 channels" in point.title
 
@@ -317,12 +317,12 @@ def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatc
     whole = build(faulty().inputs(), LocalEngine())
     monkeypatch.setattr("analytics.topology.engines.queries.CUT_EDGES_MAX", len(without_types(whole).edges) - 1)
 
-    found = build(faulty().inputs(), LocalEngine())
+    topology = build(faulty().inputs(), LocalEngine())
 
-    assert any("Single points were not searched for" in line for line in found.method)
-    assert "cut" not in {ranking.name for ranking in found.rankings}
+    assert any("Single points were not searched for" in line for line in topology.method)
+    assert "cut" not in {ranking.name for ranking in topology.rankings}
     kept = {finding.id for finding in whole.findings if finding.rule != "single-point"}
-    assert {finding.id for finding in found.findings} == kept
+    assert {finding.id for finding in topology.findings} == kept
     assert not any("Single points" in line for line in whole.method)
 
 

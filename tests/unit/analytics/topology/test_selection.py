@@ -22,8 +22,8 @@ def check_part(inputs: Inputs) -> None:
     """Of a part that is shown, everything is found; what is named is there; nothing else is."""
     part, whole = build(inputs, LocalEngine(), whole=0), build(inputs, LocalEngine())
 
-    mine, wanted = (orjson.loads(to_json(topology)) for topology in (part, whole))
-    assert {key: mine[key] for key in mine.keys() - _SHOWN} == {key: wanted[key] for key in wanted.keys() - _SHOWN}
+    mine, theirs = (orjson.loads(to_json(topology)) for topology in (part, whole))
+    assert {key: mine[key] for key in mine.keys() - _SHOWN} == {key: theirs[key] for key in theirs.keys() - _SHOWN}
     assert (part.partial, whole.partial) == (part.method != whole.method, False)
     vertices = {vertex.id for vertex in part.vertices}
     edges = {edge.id for edge in part.edges}
@@ -84,7 +84,7 @@ def test_too_many_findings_of_one_rule_are_shown_in_part(monkeypatch: pytest.Mon
     for number in range(5):
         world.channel(f"unread-{number}")
 
-    found = build(world.inputs(counted=False), LocalEngine())
+    topology = build(world.inputs(counted=False), LocalEngine())
 
-    assert [finding.id for finding in found.findings] == [f"unread:channel:test/unread-{n}" for n in range(3)]
-    assert "5 findings of the rule unread; the first 3 are shown." in found.method
+    assert [finding.id for finding in topology.findings] == [f"unread:channel:test/unread-{n}" for n in range(3)]
+    assert "5 findings of the rule unread; the first 3 are shown." in topology.method

@@ -57,25 +57,25 @@ def sample(start: int = HOUR, events: int = 1, size: int = 60, **more: Any) -> W
 
 
 @given(st.lists(windows, max_size=12))
-def test_windows_add_up_key_by_key_and_bucket_by_bucket(found: list[Window]) -> None:
+def test_windows_add_up_key_by_key_and_bucket_by_bucket(drawn: list[Window]) -> None:
     def key(window: Window) -> tuple[object, ...]:
         return (window.start, window.kind, window.channel, window.type)
 
-    whole = windows_of(merge(table_of(found)))
+    whole = windows_of(merge(table_of(drawn)))
 
-    assert [key(window) for window in whole] == sorted({key(window) for window in found})
+    assert [key(window) for window in whole] == sorted({key(window) for window in drawn})
     for window in whole:
-        mine = [other for other in found if key(other) == key(window)]
+        mine = [other for other in drawn if key(other) == key(window)]
         assert window.counts.events == sum(other.counts.events for other in mine)
         assert window.late == sum(other.late for other in mine)
         buckets = {bucket for other in mine for bucket in other.latency}
         assert window.latency == {bucket: sum(other.latency.get(bucket, 0) for other in mine) for bucket in buckets}
-    hours = windows_of(merge(coarsen(table_of(found), 3600)))
-    assert sum(window.counts.events for window in found) == sum(window.counts.events for window in hours)
+    hours = windows_of(merge(coarsen(table_of(drawn), 3600)))
+    assert sum(window.counts.events for window in drawn) == sum(window.counts.events for window in hours)
     assert {window.start % 3600 for window in hours} <= {0}
-    sums = windows_of(sum_over([table_of(found)], ("start", "size", "type")))
+    sums = windows_of(sum_over([table_of(drawn)], ("start", "size", "type")))
     assert {(window.start, window.size, window.type) for window in sums} <= {(0, 0, "")}
-    assert sum(window.late for window in found) == sum(window.late for window in sums)
+    assert sum(window.late for window in drawn) == sum(window.late for window in sums)
 
 
 def test_windows_come_back_as_they_were(tmp_path: Path) -> None:
@@ -322,18 +322,18 @@ def test_event_counts_once_wherever_it_was_accepted(events: list[tuple[str, int,
     if early:
         stored["c", HOUR], accepted["c", HOUR - 60] = 1, 1
 
-    found = windows_of(counted_once(came(stored, accepted)))
+    counted = windows_of(counted_once(came(stored, accepted)))
 
-    assert sum(window.counts.events for window in found) == len(events) + early
-    assert all(window.kind == "stored" for window in found)
+    assert sum(window.counts.events for window in counted) == len(events) + early
+    assert all(window.kind == "stored" for window in counted)
 
 
 def test_what_is_stored_no_more_counts_as_it_was_accepted() -> None:
     """The records of a channel are gone from the middle of a minute on, such as with their topic."""
-    found = windows_of(
+    counted = windows_of(
         counted_once(came({("a", HOUR): 5}, {("a", HOUR): 9, ("a", HOUR + 60): 5, ("a", HOUR + 120): 1}))
     )
-    assert [(window.start, window.counts.events) for window in found] == [(HOUR, 5), (HOUR + 60, 5), (HOUR + 120, 1)]
+    assert [(window.start, window.counts.events) for window in counted] == [(HOUR, 5), (HOUR + 60, 5), (HOUR + 120, 1)]
 
 
 def test_event_at_midnight_is_counted_once(tmp_path: Path) -> None:

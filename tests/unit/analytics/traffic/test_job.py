@@ -25,9 +25,9 @@ NOW = 1_790_000_040
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9))))
-def test_ranges_hold_what_was_put_into_them(found: list[tuple[int, int]]) -> None:
-    ranges = merged((first, first + more) for first, more in found)
-    numbers = {number for first, more in found for number in range(first, first + more + 1)}
+def test_ranges_hold_what_was_put_into_them(pairs: list[tuple[int, int]]) -> None:
+    ranges = merged((first, first + more) for first, more in pairs)
+    numbers = {number for first, more in pairs for number in range(first, first + more + 1)}
 
     assert {number for first, last in ranges for number in range(first, last + 1)} == numbers
     assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(ranges))
@@ -135,8 +135,8 @@ def test_summary_in_words() -> None:
     settled = Window(NOW, 60, "settled", "ns", "a", "s", counts=Counts(9, 0, 9))
     summary.totals.add(rows(stored(NOW, 2), settled))
 
-    shown = [(row["line"], row["events"], row["rate"], row["tier"]) for row in summary_rows(summary)]
-    assert shown == [("ns/a > s", 9, 0.1, "deltas"), ("ns/a", 2, 0.0, "records")]
+    lines = [(row["line"], row["events"], row["rate"], row["tier"]) for row in summary_rows(summary)]
+    assert lines == [("ns/a > s", 9, 0.1, "deltas"), ("ns/a", 2, 0.0, "records")]
     counters = {"records.records": 1000, "deltas.records": 200, "records.late": 2, "records.folded": 0}
     assert batch_line(3, counters, 0.5) == "run 3: 1,200 records in 0.5 s (2 late)"
     assert oddities({"records.late": 0, "deltas.repeats": 0}) == []

@@ -31,10 +31,10 @@ WHOLE = {0: (0, 10), 1: (0, 25)}
 def test_what_is_judged(
     ids: dict[str, str], done: dict[str, dict[int, int]], now: TopicNow, replaced: bool, said: str
 ) -> None:
-    found = judge(ids, done, {"t": now})
+    judgement = judge(ids, done, {"t": now})
 
-    assert found.replaced == (("t",) if replaced else ())
-    assert (len(found.notes) == 1 and said in found.notes[0]) if said else not found.notes
+    assert judgement.replaced == (("t",) if replaced else ())
+    assert (len(judgement.notes) == 1 and said in judgement.notes[0]) if said else not judgement.notes
 
 
 def test_only_two_known_ids_show_a_change() -> None:
@@ -73,12 +73,12 @@ def test_run_that_ends_reads_what_was_there_when_it_began() -> None:
 )
 def test_every_record_is_read_once(bounds: dict[int, tuple[int, int]], read: dict[int, int], most: int) -> None:
     done: dict[str, dict[int, int]] = {"t": read}
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     now = {"t": TopicNow("1", bounds)}
     while ranges := to_read(now, done, most):
-        found += [(number, at) for number, (start, end) in ranges["t"].items() for at in range(start, end)]
+        places += [(number, at) for number, (start, end) in ranges["t"].items() for at in range(start, end)]
         done = {topic: dict(places) for topic, places in positions(done, ranges).items()}
 
-    assert sorted(found) == sorted(
+    assert sorted(places) == sorted(
         (number, at) for number, (first, end) in bounds.items() for at in range(max(first, read.get(number, 0)), end)
     )

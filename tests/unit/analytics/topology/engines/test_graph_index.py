@@ -32,5 +32,5 @@ def test_sources_that_stay_out_change_no_answer(world: World, counted: bool) -> 
     np.testing.assert_allclose(engine.influence(index.fed(), base)[of_map], engine.influence(whole, base)[of_map])
     for start in sources:
         ((_, vertices, depths),) = engine.hops(index.sent_by([start]), [start])
-        ((_, wanted, edges),) = engine.hops(whole, [start])
-        assert (vertices.tolist(), depths.tolist()) == (wanted.tolist(), edges.tolist())
+        ((_, expected, edges),) = engine.hops(whole, [start])
+        assert (vertices.tolist(), depths.tolist()) == (expected.tolist(), edges.tolist())

@@ -90,7 +90,7 @@ def test_what_came_is_summed_by_source_type_and_channel(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "SOURCES_MAX", limits[0])
         patch.setattr(columns, "TYPES_MAX", limits[1])
-        found = came_into(summing.sums()[1], ids)
+        pairs = came_into(summing.sums()[1], ids)
 
     kept, left_out = [], []
     for which, limit in enumerate(limits):
@@ -100,7 +100,7 @@ def test_what_came_is_summed_by_source_type_and_channel(
         named = sorted((name for name in totals if name and totals[name]), key=lambda name: (-totals[name], name))
         kept.append(set(named[:limit]))
         left_out.append(len(named[limit:]))
-    shown = [
+    lines = [
         (
             f"source:{source if source in kept[0] else ''}",
             f"type:{type_ if type_ in kept[1] else ''}",
@@ -110,10 +110,10 @@ def test_what_came_is_summed_by_source_type_and_channel(
         for (source, type_, channel), events, size in came
         if events
     ]
-    assert list(found.published.rows()) == added_up([(source, channel, *sizes) for source, _, channel, sizes in shown])
-    assert list(found.types.rows()) == added_up([(type_, channel, *sizes) for _, type_, channel, sizes in shown])
-    assert list(found.sent.rows()) == added_up([(source, type_, *sizes) for source, type_, _, sizes in shown])
-    assert [found.sources_left_out, found.types_left_out] == left_out
+    assert list(pairs.published.rows()) == added_up([(source, channel, *sizes) for source, _, channel, sizes in lines])
+    assert list(pairs.types.rows()) == added_up([(type_, channel, *sizes) for _, type_, channel, sizes in lines])
+    assert list(pairs.sent.rows()) == added_up([(source, type_, *sizes) for source, type_, _, sizes in lines])
+    assert [pairs.sources_left_out, pairs.types_left_out] == left_out
 
 
 def test_pair_takes_some_tens_of_bytes() -> None:

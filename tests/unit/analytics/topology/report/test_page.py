@@ -65,13 +65,13 @@ def test_nothing_loads_runs_or_leads_out_of_it(page: ReadPage) -> None:
 def test_ids_are_unique_and_links_and_labels_have_targets(page: ReadPage) -> None:
     named = [value for _, attributes in page.elements for name, value in attributes if name == "id"]
     reported = {"hits", *named}
-    shown = {f"#{vertex['anchor']}" for vertex in page.data["vertices"]}
+    anchors = {f"#{vertex['anchor']}" for vertex in page.data["vertices"]}
 
     assert len(named) == len(set(named))
     for tag, attributes in page.elements:
         values = dict(attributes)
         if tag == "a":
-            assert (values["href"] or "")[1:] in reported or values["href"] in shown
+            assert (values["href"] or "")[1:] in reported or values["href"] in anchors
         for name in ("for", "aria-labelledby", "aria-describedby", "aria-controls"):
             if name in values and values[name] != "panel-title":
                 assert values[name] in reported

@@ -11,16 +11,16 @@ from analytics.topology.report import words
 
 @given(st.text(st.characters(), max_size=400), st.integers(2, 350))
 def test_shown_text_can_be_seen_encoded_and_is_bounded(text: str, limit: int) -> None:
-    shown = words.visible(text, limit)
+    visible = words.visible(text, limit)
 
-    assert len(shown) <= limit
-    assert all(letter.isprintable() for letter in shown)
-    assert shown.encode().decode() == shown
+    assert len(visible) <= limit
+    assert all(letter.isprintable() for letter in visible)
+    assert visible.encode().decode() == visible
     assert len(words.short(text, 20)) <= 20
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("/web/checkout", "/web/checkout"),
         ("a\u202eb", "a\\u202eb"),
@@ -32,12 +32,12 @@ def test_shown_text_can_be_seen_encoded_and_is_bounded(text: str, limit: int) ->
         ("e" + "\u0301" * 4, "e\u0301\u0301\\u0301\\u0301"),
     ],
 )
-def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
-    assert words.visible(text) == shown
+def test_what_cannot_be_seen_is_written_out(text: str, expected: str) -> None:
+    assert words.visible(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("orders", "orders"),
         ("http://x.svc/", "x.svc"),
@@ -45,8 +45,8 @@ def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
         ("http://", "http://"),
     ],
 )
-def test_names_in_boxes_are_short_and_keep_both_ends(text: str, shown: str) -> None:
-    assert words.short(text) == shown
+def test_names_in_boxes_are_short_and_keep_both_ends(text: str, expected: str) -> None:
+    assert words.short(text) == expected
 
 
 #: Read by the test of the scripts too, which must write the same.
@@ -76,11 +76,11 @@ FIGURES: list[tuple[str, float | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "shown"), FIGURES)
-def test_figures(kind: str, value: float | None, shown: str) -> None:
+@pytest.mark.parametrize(("kind", "value", "expected"), FIGURES)
+def test_figures(kind: str, value: float | None, expected: str) -> None:
     write = {"rate": words.rate, "bytes": words.bytes_rate, "seconds": words.seconds, "count": words.count}[kind]
 
-    assert write(value) == shown
+    assert write(value) == expected
 
 
 def test_figures_that_are_no_numbers_are_not_known() -> None:

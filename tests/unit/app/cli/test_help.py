@@ -27,19 +27,19 @@ def _commands() -> list[list[str]]:
 
 
 def _help_of(command: list[str]) -> str:
-    found: Any = typer.main.get_command(cli)
+    node: Any = typer.main.get_command(cli)
     for name in command:
-        found = commands_of(found)[name]
-    return found.help or ""
+        node = commands_of(node)[name]
+    return node.help or ""
 
 
 def _pages(**env: str) -> dict[str, str]:
     """The help of each command, as it is shown."""
     pages = {}
     for command in _commands():
-        shown = CliRunner(env=env).invoke(cli, [*command, "--help"])
-        assert shown.exit_code == 0
-        pages[" ".join(["penstock", *command])] = shown.output
+        done = CliRunner(env=env).invoke(cli, [*command, "--help"])
+        assert done.exit_code == 0
+        pages[" ".join(["penstock", *command])] = done.output
     return pages
 
 

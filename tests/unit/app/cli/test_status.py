@@ -37,18 +37,18 @@ def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:
 )
 def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float, ready: str) -> None:
     worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(generation, partitions, WorkerState.RUNNING)})
-    shown = rows(_contract((worker,)), 1000.0 + age_s)
-    assert shown["subscriptions"][0]["ready"] == ready
-    assert shown["channels"][0]["ready"] == ready
+    status = rows(_contract((worker,)), 1000.0 + age_s)
+    assert status["subscriptions"][0]["ready"] == ready
+    assert status["channels"][0]["ready"] == ready
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(1, ["worker w"]), (60, [])])
 def test_worker_that_does_not_use_what_has_changed_is_named(age_s: float, expected: list[str]) -> None:
     """What is served is ready all the same."""
     worker = WorkerStatus("w", 1000.0, "all", unused="the password is wrong")
-    shown = rows(_contract((worker,)), 1000.0 + age_s)["problems"]
-    assert [row["file"] for row in shown] == expected
-    for row in shown:
+    problems = rows(_contract((worker,)), 1000.0 + age_s)["problems"]
+    assert [row["file"] for row in problems] == expected
+    for row in problems:
         assert (row["ready"], row["reason"]) == ("True", "ChangesNotUsed")
         assert row["message"] == "the worker does not use changed settings, secrets or code: the password is wrong"
 
@@ -64,7 +64,7 @@ def _reported(*problems: ResourceProblem, left_out: int = 0) -> Contract:
 
 def test_status_shows_rejected_objects_that_are_not_served() -> None:
     """An object without a record of the contract has a row too, and a file that is not taken is named."""
-    shown = rows(
+    status = rows(
         _reported(
             _remark("File", "a.yaml:4", "False", "FileNotTaken", ""),
             _remark("KafkaChannel", "a-long-one", "False", "TopicNameTooLong"),
@@ -73,17 +73,17 @@ def test_status_shows_rejected_objects_that_are_not_served() -> None:
         ),
         1001.0,
     )
-    reported = [(row["channel"], row["ready"], row["reason"], row["message"]) for row in shown["channels"]]
+    reported = [(row["channel"], row["ready"], row["reason"], row["message"]) for row in status["channels"]]
     assert reported == [
         ("ns/a-long-one", "False", "TopicNameTooLong", "about a-long-one; mend it"), ("ns/ch", "True", "", ""),
     ]  # fmt: skip
-    rows_ = shown["subscriptions"]
+    rows_ = status["subscriptions"]
     assert [(row["subscription"], row["ready"], row["reason"]) for row in rows_] == [
         ("ns/new", "False", "ChannelNotFound"), ("ns/sub", "True", ""),
     ]  # fmt: skip
     assert rows_[0].keys() == rows_[1].keys()
-    assert shown["channels"][0].keys() == shown["channels"][1].keys()
-    assert [(row["file"], row["ready"]) for row in shown["problems"]] == [
+    assert status["channels"][0].keys() == status["channels"][1].keys()
+    assert [(row["file"], row["ready"]) for row in status["problems"]] == [
         ("a.yaml:4", "False"),
         ("(and more)", "False"),
     ]
@@ -92,9 +92,9 @@ def test_status_shows_rejected_objects_that_are_not_served() -> None:
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
 def test_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
     """Its subscriptions are served all the same."""
-    shown = rows(_reported(_remark("KafkaChannel", "ch", ready, "HostTaken")), 1001.0)
-    assert [(row["ready"], row["reason"]) for row in shown["channels"]] == [(ready, "HostTaken")]
-    assert [row["ready"] for row in shown["subscriptions"]] == ["True"]
+    status = rows(_reported(_remark("KafkaChannel", "ch", ready, "HostTaken")), 1001.0)
+    assert [(row["ready"], row["reason"]) for row in status["channels"]] == [(ready, "HostTaken")]
+    assert [row["ready"] for row in status["subscriptions"]] == ["True"]
 
 
 def test_rejected_part_of_a_ready_channel_is_a_note() -> None:
@@ -155,14 +155,14 @@ def test_brokers_and_triggers_have_tables_of_their_own() -> None:
         ResourceProblem("Broker", "ns", "new", "False", "ConfigMapNotFound", "about the broker"),
         ResourceProblem("Trigger", "ns", "new", "False", "BrokerNotFound", "about the new one"),
     )
-    shown = rows(replace(_with_broker(), report=ControllerReport(1000.0, problems)), 1000.0)
-    assert [row["channel"] for row in shown["channels"]] == ["ns/ch"]
-    assert [(row["broker"], row["path"]) for row in shown["brokers"]] == [("ns/ch", "/ns/ch"), ("ns/new", None)]
-    assert [row["message"] for row in shown["triggers"]] == ["about the new one", "about the trigger"]
-    assert shown["triggers"][1]["filter"] == {"prefix": {"type": "order."}}
-    assert shown["triggers"][1]["broker"] == "ch"
-    assert "about the trigger" not in str(shown["subscriptions"])
-    assert "Trigger ns/sub" in str(shown["brokers"][0]["message"])
+    status = rows(replace(_with_broker(), report=ControllerReport(1000.0, problems)), 1000.0)
+    assert [row["channel"] for row in status["channels"]] == ["ns/ch"]
+    assert [(row["broker"], row["path"]) for row in status["brokers"]] == [("ns/ch", "/ns/ch"), ("ns/new", None)]
+    assert [row["message"] for row in status["triggers"]] == ["about the new one", "about the trigger"]
+    assert status["triggers"][1]["filter"] == {"prefix": {"type": "order."}}
+    assert status["triggers"][1]["broker"] == "ch"
+    assert "about the trigger" not in str(status["subscriptions"])
+    assert "Trigger ns/sub" in str(status["brokers"][0]["message"])
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_brokers_and_triggers_have_tables_of_their_own() -> None:
     ],
 )
 def test_kind_chooses_between_two_of_the_same_name(wish: str, tables: set[str]) -> None:
-    shown = chosen(rows(_with_broker(), 1000.0), [wish])
-    assert {table for table, found in shown.items() if found} == tables
+    status = chosen(rows(_with_broker(), 1000.0), [wish])
+    assert {table for table, table_rows in status.items() if table_rows} == tables
 
 
 def test_unknown_name_lists_all_that_are_known() -> None:
@@ -208,8 +208,8 @@ def test_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
 
 def test_what_is_left_alone_is_shown_and_need_not_be_ready() -> None:
     left = [_remark(kind, "other", "Unknown", "NotOurClass") for kind in ("Broker", "Trigger")]
-    shown = rows(_reported(*left), 1000.0)
+    status = rows(_reported(*left), 1000.0)
     for table in ("brokers", "triggers"):
-        assert [(row["ready"], row["reason"]) for row in shown[table]] == [("Unknown", "NotOurClass")]
-    assert all_ready(chosen(shown, ["ns/other"]))
+        assert [(row["ready"], row["reason"]) for row in status[table]] == [("Unknown", "NotOurClass")]
+    assert all_ready(chosen(status, ["ns/other"]))
     assert not all_ready(rows(_reported(*left, _remark("Broker", "b", "Unknown", "TopicBeingCreated")), 1000.0))

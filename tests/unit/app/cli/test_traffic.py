@@ -66,8 +66,8 @@ def test_range_is_read_from_the_tables(tmp_path: Path) -> None:
     )
 
     def read(since: str, until: str = "", channel: Channel | None = None) -> list[tuple[object, ...]]:
-        found = history_rows(str(tmp_path), since, until, channel, "ns")
-        return [(row["name"], row.get("accepted"), row.get("delivered"), row["per_s"]) for row in found]
+        history = history_rows(str(tmp_path), since, until, channel, "ns")
+        return [(row["name"], row.get("accepted"), row.get("delivered"), row["per_s"]) for row in history]
 
     assert read("4h") == [("ns/ch", 6, None, "0.1"), ("ns/sub", None, 4, "0.0")]
     assert read("4h", "1h", Channel("c", 1, "ns", "elsewhere", "t", "t.dlq", 1)) == []
@@ -106,10 +106,10 @@ def test_rate_is_of_the_time_that_has_come(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_each_window_the_latest_first() -> None:
-    found = rows(lines(int(time.time())), 10, 6, each=True)
+    windows = rows(lines(int(time.time())), 10, 6, each=True)
 
-    assert [(row["name"], row.get("delivered")) for row in found] == [("ns/ch", None), ("ns/sub", 2), ("ns/sub", 8)]
-    assert [row["p50"] for row in found if "p50" in row] == ["11.2 ms", "8.83 s"]
+    assert [(row["name"], row.get("delivered")) for row in windows] == [("ns/ch", None), ("ns/sub", 2), ("ns/sub", 8)]
+    assert [row["p50"] for row in windows if "p50" in row] == ["11.2 ms", "8.83 s"]
 
 
 def test_nothing_delivered_has_no_latency() -> None:
@@ -164,14 +164,14 @@ def test_channel_is_chosen_as_in_other_commands(wish: str, uid: str, monkeypatch
 @pytest.mark.parametrize("arguments", [[], ["--window", "1m"], ["--each"]])
 def test_yaml_is_the_same_page_as_json(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "read_lines", lambda *_: lines(int(time.time())))
-    shown = CliRunner().invoke(cli, ["traffic", *arguments, "-o", "yaml"])
+    done = CliRunner().invoke(cli, ["traffic", *arguments, "-o", "yaml"])
     page = CliRunner().invoke(cli, ["traffic", *arguments, "-o", "json"])
 
-    assert (shown.exit_code, page.exit_code) == (0, 0), shown.exception
-    found, wanted = yaml.safe_load(shown.output), json.loads(page.output)
-    assert found.keys() == wanted.keys()
-    assert found["window"] == wanted["window"]
-    assert found["channels"][0]["subscriptions"][0]["name"] == "sub"
+    assert (done.exit_code, page.exit_code) == (0, 0), done.exception
+    document, expected = yaml.safe_load(done.output), json.loads(page.output)
+    assert document.keys() == expected.keys()
+    assert document["window"] == expected["window"]
+    assert document["channels"][0]["subscriptions"][0]["name"] == "sub"
 
 
 def test_yaml_takes_what_json_takes(capsys: pytest.CaptureFixture[str]) -> None:

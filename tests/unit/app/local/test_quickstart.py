@@ -119,10 +119,10 @@ def test_edit_is_never_overwritten(rounds: list[tuple[dict[str, bytes], dict[str
     there: dict[str, bytes] = {}
     record: dict[str, str] = {}
     edited: dict[str, bytes | None] = {}
-    for wanted, edits in rounds:
-        done = plan(wanted, there, record)
+    for contents, edits in rounds:
+        done = plan(contents, there, record)
         for name, content in edited.items():
-            assert name not in done.write or wanted[name] == content or content is None
+            assert name not in done.write or contents[name] == content or content is None
             if content is None and name in record:
                 assert name not in done.write, "what was deleted stays deleted"
         there.update(done.write)

@@ -86,13 +86,13 @@ def test_reference_lists_every_metric_with_its_type_and_labels_and_no_other() ->
     rows = re.findall(r"^\| `((?:penstock|eventing)_\w+)` \| (\w+) \|([^|]*)\|", REFERENCE.read_text(), re.MULTILINE)
     reported = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     page = full_page()
-    shown = {}
+    exposed = {}
     for name, kind in re.findall(r"^# TYPE ((?:penstock|eventing)_\w+) (\w+)$", page, re.MULTILINE):
         series = re.findall(rf"^{name}(?:_bucket|_sum|_count)?\{{([^}}]*)\}}", page, re.MULTILINE)
         labels = {label for sample in series for label in re.findall(r'(\w+)="', sample)} - {"le"}
-        shown[name] = (kind, labels)
+        exposed[name] = (kind, labels)
 
-    assert reported == shown
+    assert reported == exposed
     assert len(rows) == len(reported)
 
 
@@ -125,7 +125,7 @@ def _page(name: str, kind: str = "gauge", text: str = "It is.", sample: str = ""
     ],
 )
 def test_rules(page: str, complaint: str) -> None:
-    found = problems(page, (), {"topic": 2})
+    complaints = problems(page, (), {"topic": 2})
 
-    assert bool(found) == bool(complaint)
-    assert re.search(complaint, "\n".join(found))
+    assert bool(complaints) == bool(complaint)
+    assert re.search(complaint, "\n".join(complaints))

@@ -31,8 +31,8 @@ def test_each_handler_is_a_trigger_of_the_broker(tmp_path: Path) -> None:
     }
     assert "filters" not in audit["spec"]
     (tmp_path / "dev.yaml").write_text(text)
-    found = validate(controller_config(load_settings(), {}, tmp_path))
-    assert found.problems == ()
+    result = validate(controller_config(load_settings(), {}, tmp_path))
+    assert result.problems == ()
 
 
 def test_broker_that_is_there_is_not_written() -> None:

@@ -50,8 +50,8 @@ def test_what_a_commit_says_is_subtracted() -> None:
     for offset in (101, 103, 109):
         committable.settle(offset)
     committable.failed(100, 2)
-    known = read(100, committable.metadata())
-    group_offset = GroupOffset("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, known.settled, known.attempts)
+    metadata = read(100, committable.metadata())
+    group_offset = GroupOffset("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, metadata.settled, metadata.attempts)
     assert events_behind(group_offset) == 17
     assert rows([lag_of(group_offset, None, NOW_S)], {("kafka.u", 0): "w"})[0].items() >= {
         "settled_above": 3, "attempts": 2, "worker": "w", "seconds": None, "behind": "-",
@@ -67,8 +67,8 @@ def test_seconds_behind(committed: int, oldest_ms: int | None, seconds: float | 
 
 
 def test_furthest_behind_comes_first() -> None:
-    found = [Lag(_position(0, 0, 9), events, seconds) for events, seconds in ((0, 0.0), (3, None), (3, 2.0), (7, 1.0))]
-    assert [(lag.events, lag.seconds) for lag in by_lag(found)] == [(7, 1.0), (3, 2.0), (3, None), (0, 0.0)]
+    lags = [Lag(_position(0, 0, 9), events, seconds) for events, seconds in ((0, 0.0), (3, None), (3, 2.0), (7, 1.0))]
+    assert [(lag.events, lag.seconds) for lag in by_lag(lags)] == [(7, 1.0), (3, 2.0), (3, None), (0, 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_invalid_time_is_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [(None, "-"), (0.0, "0s"), (0.42, "0.4s"), (12.3, "12s"), (200, "3m20s"), (7200, "2h"), (356_400, "4d3h")],
 )
-def test_durations_for_people(seconds: float | None, shown: str) -> None:
-    assert show_duration(seconds) == shown
+def test_durations_for_people(seconds: float | None, expected: str) -> None:
+    assert show_duration(seconds) == expected

@@ -34,8 +34,8 @@ def test_names_the_workers_that_run_and_have_not_stopped() -> None:
         _worker("stopped", WorkerState.STOPPED, "q"),
         _worker("stopped-before", WorkerState.STOPPED, "another"),
     )
-    found = waiting_for(SEEK, RECORD, Contract((), (RECORD,), workers), NOW, FRESH_S)
-    assert found == [
+    waits = waiting_for(SEEK, RECORD, Contract((), (RECORD,), workers), NOW, FRESH_S)
+    assert waits == [
         "worker busy has not stopped the subscription yet",
         "worker stopped-before has not stopped the subscription yet",
     ]

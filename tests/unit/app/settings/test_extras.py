@@ -33,11 +33,11 @@ def test_need_names_what_is_missing_and_the_extra() -> None:
     [("pyspark.sql", "analytics"), ("opentelemetry", "otel"), ("json", None), ("", None), ("numpyish", None)],
 )
 def test_failed_import_is_an_error_of_its_extra(module: str, extra: str | None) -> None:
-    found = error_of(ModuleNotFoundError(f"No module named {module!r}", name=module), "This command")
+    error = error_of(ModuleNotFoundError(f"No module named {module!r}", name=module), "This command")
     if extra is None:
-        assert found is None
+        assert error is None
     else:
-        assert str(found) == (
+        assert str(error) == (
             f"This command needs {module.partition('.')[0]}, which is not installed: "
             f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone."
         )

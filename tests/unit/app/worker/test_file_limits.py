@@ -13,7 +13,7 @@ ENDLESS = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "wanted", "set_to"),
+    ("soft", "hard", "needed", "set_to"),
     [
         (1024, 524_288, 19_096, 19_096),
         (1024, 4096, 19_096, 4096),
@@ -23,8 +23,8 @@ ENDLESS = resource.RLIM_INFINITY
         (1024, 1024, 19_096, 1024),
     ],
 )
-def test_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted: int, set_to: int) -> None:
-    assert file_limits.raised(soft, hard, wanted) == set_to
+def test_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, needed: int, set_to: int) -> None:
+    assert file_limits.raised(soft, hard, needed) == set_to
 
 
 def test_low_limit_is_logged_with_a_hint() -> None:

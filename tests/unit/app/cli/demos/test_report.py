@@ -47,8 +47,8 @@ def test_demo_finds_what_is_wrong() -> None:
     letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")), timestamp_ms=1)
     counts.dead_letter(letter)
     counts.attempt(_attempt("b", 1, 500, "picky"))  # at 2 ms: tried again although it had become a dead letter
-    found = counts.report()
-    assert (found["lost"], found["duplicates"], found["out_of_order"], found["retried"]) == (1, 2, 1, 0)
+    report = counts.report()
+    assert (report["lost"], report["duplicates"], report["out_of_order"], report["retried"]) == (1, 2, 1, 0)
 
 
 def test_percentiles() -> None:

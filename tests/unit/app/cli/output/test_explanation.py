@@ -74,12 +74,12 @@ def test_tree_has_the_value_of_each_part() -> None:
 
 
 def test_programs_get_the_same() -> None:
-    shown = as_json(_explanation({"exact": {"type": "x"}}))
-    assert shown["matches"] is False
-    assert shown["parts"] == [
+    document = as_json(_explanation({"exact": {"type": "x"}}))
+    assert document["matches"] is False
+    assert document["parts"] == [
         {"depth": 0, "part": "exact: type = 'x'", "matches": False, "found": "'order.created'", "decides": True}
     ]
-    assert (shown["order"], shown["key"], shown["key_attribute"]) == ("key-ordered", "c-7", "subject")
+    assert (document["order"], document["key"], document["key_attribute"]) == ("key-ordered", "c-7", "subject")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from app.cli.output.time import age
 
 def test_cells_have_no_terminal_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     print_table({"reason": "REASON"}, [{"reason": "no\x1b[2Jsuch thing"}, {"reason": "two\nlines, für alle"}], "")
-    shown = capsys.readouterr().out
-    assert "\x1b" not in shown
-    assert r"no\x1b[2Jsuch thing" in shown
-    assert "lines, für alle" in shown
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert r"no\x1b[2Jsuch thing" in output
+    assert "lines, für alle" in output
 
 
 def test_row_is_one_line_on_a_narrow_terminal_too(

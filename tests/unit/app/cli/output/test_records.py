@@ -38,7 +38,7 @@ def test_nothing_in_an_event_drives_the_terminal() -> None:
 
 
 def test_json_has_the_bytes() -> None:
-    shown = as_json(_record(value=b"\xff"))
-    assert shown["attributes"] == {"id": "1", "type": "a", "source": "/s", "datacontenttype": "text/plain"}
-    assert (shown["key"], shown["data_base64"]) == ("k", "/w==")
+    document = as_json(_record(value=b"\xff"))
+    assert document["attributes"] == {"id": "1", "type": "a", "source": "/s", "datacontenttype": "text/plain"}
+    assert (document["key"], document["data_base64"]) == ("k", "/w==")
     assert as_json(_record(value=None))["data"] is None

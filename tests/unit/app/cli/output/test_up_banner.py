@@ -43,9 +43,9 @@ def test_other_ports_are_for_all_commands(tmp_path: Path) -> None:
     assert "  export PENSTOCK_KAFKA=127.0.0.1:9093 PENSTOCK_HTTP_PORT=8088" in banner(config, "127.0.0.1:9093")
 
 
-@pytest.mark.parametrize(("mode", "port", "shown"), [("write", 8081, True), ("off", 8081, False), ("write", 0, False)])
-def test_it_ends_with_the_address_of_the_console(mode: str, port: int, shown: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "port", "ends"), [("write", 8081, True), ("off", 8081, False), ("write", 0, False)])
+def test_it_ends_with_the_address_of_the_console(mode: str, port: int, ends: bool, tmp_path: Path) -> None:
     for content in ("", _CHANNEL):
         (tmp_path / "orders.yaml").write_text(content)
         config = StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path, admin_port=port, console=Mode(mode))
-        assert (banner(config, "127.0.0.1:9092")[-1] == f"  http://localhost:{port}") is shown
+        assert (banner(config, "127.0.0.1:9092")[-1] == f"  http://localhost:{port}") is ends

@@ -52,9 +52,9 @@ def _letter(**changes: str) -> DeadLetter:
     ],
 )
 def test_offsets_say_how_far_it_is(position: GroupOffset | None, verdict: Verdict, why: str) -> None:
-    found = passage(_RECORD, _SUBSCRIPTION, position, [], None)
-    assert found.verdict is verdict
-    assert why in found.why
+    outcome = passage(_RECORD, _SUBSCRIPTION, position, [], None)
+    assert outcome.verdict is verdict
+    assert why in outcome.why
 
 
 def test_without_all_dead_letters_nobody_knows_that_it_was_delivered() -> None:
@@ -63,9 +63,9 @@ def test_without_all_dead_letters_nobody_knows_that_it_was_delivered() -> None:
         (_position(3, 7), Verdict.UNKNOWN),
         (_position(7), Verdict.WAITING),
     ):
-        found = passage(_RECORD, _SUBSCRIPTION, position, [], None, is_whole=False)
-        assert found.verdict is verdict
-        assert ("not all dead letters could be read" in found.why) is (verdict is Verdict.UNKNOWN)
+        outcome = passage(_RECORD, _SUBSCRIPTION, position, [], None, is_whole=False)
+        assert outcome.verdict is verdict
+        assert ("not all dead letters could be read" in outcome.why) is (verdict is Verdict.UNKNOWN)
     assert passage(_RECORD, _SUBSCRIPTION, _position(8), [], (_letter(), None), is_whole=False).letter == "t.dlq/0/3"
 
 
@@ -78,8 +78,8 @@ def test_what_settled_means_depends_on_the_subscription() -> None:
 
 def test_delivery_that_fails_says_when_it_is_tried_again() -> None:
     heads = [FailingDelivery(0, 7, 9), FailingDelivery(1, 7, 3, 1_800_000_000.0)]
-    found = passage(_RECORD, _SUBSCRIPTION, _position(7), heads, None)
-    assert (found.verdict, found.why) == (
+    outcome = passage(_RECORD, _SUBSCRIPTION, _position(7), heads, None)
+    assert (outcome.verdict, outcome.why) == (
         Verdict.RETRYING,
         "3 attempts have failed. The next attempt is at 2027-01-15T08:00:00Z.",
     )
@@ -87,16 +87,16 @@ def test_delivery_that_fails_says_when_it_is_tried_again() -> None:
 
 def test_filter_says_why_it_does_not_match() -> None:
     for position in (_position(8), _position(3)):
-        found = passage(_RECORD, _OTHER_TYPE, position, [], None)
-        assert found.verdict is Verdict.FILTERED
-        assert found.why.startswith("The event does not match: exact: type = ")
+        outcome = passage(_RECORD, _OTHER_TYPE, position, [], None)
+        assert outcome.verdict is Verdict.FILTERED
+        assert outcome.why.startswith("The event does not match: exact: type = ")
 
 
 def test_dead_letter_counts_first() -> None:
     letter = _letter()
-    found = passage(_RECORD, _SUBSCRIPTION, _position(8), [], (letter, None))
-    assert (found.verdict, found.letter) == (Verdict.LETTER, "t.dlq/0/3")
-    assert found.why == "The event is a dead letter: the answer was 400."
+    outcome = passage(_RECORD, _SUBSCRIPTION, _position(8), [], (letter, None))
+    assert (outcome.verdict, outcome.letter) == (Verdict.LETTER, "t.dlq/0/3")
+    assert outcome.why == "The event is a dead letter: the answer was 400."
     again = passage(_RECORD, _SUBSCRIPTION, _position(8), [], (letter, "2026-01-01T00:00:00Z"))
     assert (again.verdict, again.letter) == (Verdict.REDRIVEN, "t.dlq/0/3")
 

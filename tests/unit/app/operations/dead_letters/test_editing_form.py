@@ -32,10 +32,10 @@ def _sent(text: str) -> str:
 def _edited(data: bytes | None, text: str | None = None, **attributes: str) -> DeadLetter:
     """`text` None: as the form shows it."""
     letter = _letter(data)
-    shown = as_json(letter.record)
+    original = as_json(letter.record)
     after = json.dumps({"id": "1", "type": "t", **attributes})
-    document = edited_document(shown, after, _sent(form_of(shown)[1] if text is None else text))
-    return edit(letter, document, shown)
+    document = edited_document(original, after, _sent(form_of(original)[1] if text is None else text))
+    return edit(letter, document, original)
 
 
 @given(st.one_of(st.binary(), st.text(alphabet="a\r\n\t\x00\x1b\ufffe é").map(str.encode), st.none()))
@@ -75,6 +75,6 @@ def test_attributes_are_replaced_and_those_of_the_dead_letter_stay() -> None:
 )  # fmt: skip
 def test_what_is_not_valid_says_why(attributes: str) -> None:
     letter = _letter(b"a")
-    shown = as_json(letter.record)
+    original = as_json(letter.record)
     with pytest.raises(UsageError):
-        edit(letter, edited_document(shown, attributes, "a"), shown)
+        edit(letter, edited_document(original, attributes, "a"), original)

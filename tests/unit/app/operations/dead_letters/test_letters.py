@@ -99,10 +99,10 @@ def test_groups() -> None:
         (_letter("ns/a", "y", 2_000), True),
         (_letter("ns/a", "x", 2_000), True),
     ]
-    found = [
+    counts = [
         (row.subscription, row.reason, row.count, row.redriven, row.oldest_s, row.newest_s) for row in group(letters)
     ]
-    assert found == [("ns/a", "x", 3, 2, 1.0, 3.0), ("ns/a", "y", 1, 1, 2.0, 2.0), ("ns/b", "x", 1, 0, 9.0, 9.0)]
+    assert counts == [("ns/a", "x", 3, 2, 1.0, 3.0), ("ns/a", "y", 1, 1, 2.0, 2.0), ("ns/b", "x", 1, 0, 9.0, 9.0)]
     assert group(letters)[0].topics == {"t.dlq", "other.dlq"}
     assert group([]) == []
 
@@ -123,8 +123,8 @@ def _subscription(name: str, uid: str = "u", dlq_topic: str = "t.dlq") -> Subscr
     ],
 )
 def test_letter_belongs_to_its_subscription(subscriptions: list[Subscription], whose: str | None) -> None:
-    found = owner(_letter(), subscriptions)
-    assert (found.uid if found else None) == whose
+    subscription = owner(_letter(), subscriptions)
+    assert (subscription.uid if subscription else None) == whose
 
 
 def test_mark_is_of_one_letter_only() -> None:
@@ -225,8 +225,8 @@ def test_nothing_in_a_letter_drives_the_terminal() -> None:
 
 
 def _mended(letter: DeadLetter, /, **changes: object) -> DeadLetter:
-    shown = letter_json(letter, Ledger({}))
-    document = read_edited(json.dumps({**shown, **changes}), "f.json")
+    original = letter_json(letter, Ledger({}))
+    document = read_edited(json.dumps({**original, **changes}), "f.json")
     return edit(letter, document, as_json(letter.record))
 
 
@@ -246,9 +246,9 @@ def test_edited_letter_has_the_new_attributes_and_data() -> None:
     assert fixed.record.value == b'{"a": 1}'
     assert (fixed.ref, fixed.event_id, fixed.subscription) == ("t.dlq/2/0", "1", "ns/a")
     binary = _letter()
-    shown = {**letter_json(binary, Ledger({})), "data_base64": "/w=="}
-    del shown["data"]
-    assert edit(binary, shown, as_json(binary.record)).record.value == b"\xff"
+    edited = {**letter_json(binary, Ledger({})), "data_base64": "/w=="}
+    del edited["data"]
+    assert edit(binary, edited, as_json(binary.record)).record.value == b"\xff"
     assert _mended(_letter(), data=None).record.value is None
 
 

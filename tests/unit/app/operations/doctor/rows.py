@@ -12,7 +12,7 @@ class Row(NamedTuple):
 
     name: str
     level: str
-    found: str
+    text: str
     hint: str
 
 

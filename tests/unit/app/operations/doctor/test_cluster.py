@@ -23,15 +23,15 @@ CHANNEL = {"kind": "Channel", "name": "channels", "namespaced": True}
 
 
 def _served(*missing: str, core: bool = False) -> dict[str, Mapping[str, Any] | None]:
-    found: dict[str, Any] = {}
+    served: dict[str, Any] = {}
     for kind in OURS:
         if kind.name not in missing:
             for version in kind.versions:
-                rows = found.setdefault(f"{kind.group}/{version}", {"resources": []})["resources"]
+                rows = served.setdefault(f"{kind.group}/{version}", {"resources": []})["resources"]
                 rows.append({"kind": kind.name, "name": kind.plural, "namespaced": True})
     if core:
-        found.setdefault("messaging.knative.dev/v1", {"resources": []})["resources"].append(CHANNEL)
-    return found
+        served.setdefault("messaging.knative.dev/v1", {"resources": []})["resources"].append(CHANNEL)
+    return served
 
 
 GOOD = ClusterFacts(
@@ -41,10 +41,10 @@ GOOD = ClusterFacts(
 
 
 def _found(facts: ClusterFacts, mode: str = "auto") -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    checks: dict[str, list[tuple[str, str]]] = {}
     for row in rows(Facts(cluster=replace(facts, mode=mode))):
-        found.setdefault(row.name, []).append((row.level, row.found))
-    return found
+        checks.setdefault(row.name, []).append((row.level, row.text))
+    return checks
 
 
 def _hints(facts: ClusterFacts, name: str, mode: str = "auto") -> list[str]:
@@ -52,10 +52,10 @@ def _hints(facts: ClusterFacts, name: str, mode: str = "auto") -> list[str]:
 
 
 def test_all_is_well() -> None:
-    found = _found(GOOD)
-    assert {level for rows in found.values() for level, _ in rows} == {"ok"}
-    assert list(found) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
-    assert found["permissions"] == [("ok", "me has all 23 that the controller needs")]
+    checks = _found(GOOD)
+    assert {level for rows in checks.values() for level, _ in rows} == {"ok"}
+    assert list(checks) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
+    assert checks["permissions"] == [("ok", "me has all 23 that the controller needs")]
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_clock(ahead_s: float | None, level: str) -> None:
 def test_lease_of_the_controllers(holder: str, not_renewed_s: float, level: str, says: str) -> None:
     lease = LeaseView(holder, 15, 1, "", "7")
     facts = replace(GOOD, lease=lease, lease_name="penstock/penstock-controller", not_renewed_s=not_renewed_s)
-    ((found, text),) = _found(facts)["Lease"]
-    assert (found, says in text) == (level, True), text
+    ((state, text),) = _found(facts)["Lease"]
+    assert (state, says in text) == (level, True), text
     assert "Lease" not in _found(GOOD)
 
 
 def test_namespaces_that_do_not_exist() -> None:
-    found = _found(replace(GOOD, no_namespaces=["a", "b"]))["namespaces"]
-    assert found == [("warning", "the cluster has no namespace a, b, so nothing there is served")]
+    checks = _found(replace(GOOD, no_namespaces=["a", "b"]))["namespaces"]
+    assert checks == [("warning", "the cluster has no namespace a, b, so nothing there is served")]
     hints = _hints(replace(GOOD, no_namespaces=["a", "b"]), "namespaces")
     assert hints == ["create it, or correct PENSTOCK_RESOURCES"]
 
@@ -142,8 +142,8 @@ def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says:
     others = {definition.name: None for definition in OF_KNATIVE} if core else {}
     crds = {**GOOD.crds, **others, kind: there}
     facts = replace(GOOD, served=_served(core=core), crds=crds)
-    ((level, found),) = _found(facts)["CRDs"]
-    assert (level, says in found) == ("warning" if says else "ok", True), found
+    ((level, text),) = _found(facts)["CRDs"]
+    assert (level, says in text) == ("warning" if says else "ok", True), text
     assert all(advises in hint for hint in _hints(facts, "CRDs"))
 
 
@@ -162,8 +162,8 @@ def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says:
 )  # fmt: skip
 def test_who_resolves_subscriptions(mode: str, core: bool, level: str, says: str, hint: str) -> None:
     facts = replace(GOOD, served=_served(core=core))
-    ((found, text),) = _found(facts, mode)["subscriptions"]
-    assert found == level
+    ((state, text),) = _found(facts, mode)["subscriptions"]
+    assert state == level
     assert says in text
     assert _hints(facts, "subscriptions", mode) == [hint]
 
@@ -174,8 +174,8 @@ def test_permissions_that_are_missing() -> None:
         (Access("", "services", "list"), ""),
         (Access("", "services", "watch"), ""),
     ]
-    found = _found(replace(GOOD, denied=denied))["permissions"]
-    assert found == [
+    checks = _found(replace(GOOD, denied=denied))["permissions"]
+    assert checks == [
         ("problem", "me may not list, watch services, update leases.coordination.k8s.io in namespace penstock")
     ]
     (hint,) = _hints(replace(GOOD, denied=denied), "permissions")
@@ -190,9 +190,9 @@ def test_permissions_that_are_missing() -> None:
 
 
 def test_what_the_controller_needs_is_what_its_roles_grant() -> None:
-    found = accesses(yaml.safe_load_all(ROLES.read_text()))
-    assert Access("messaging.knative.dev", "kafkachannels/status", "patch") in found
-    assert Access("coordination.k8s.io", "leases", "create", own=True) in found
+    granted = accesses(yaml.safe_load_all(ROLES.read_text()))
+    assert Access("messaging.knative.dev", "kafkachannels/status", "patch") in granted
+    assert Access("coordination.k8s.io", "leases", "create", own=True) in granted
     asked = Access("messaging.knative.dev", "kafkachannels/status", "patch").review("ns")["spec"]
     assert asked == {
         "resourceAttributes": {

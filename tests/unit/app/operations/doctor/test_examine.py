@@ -22,8 +22,8 @@ NO_KAFKA = UsageError("The Kafka secret is not valid.", "Mend it.")
 
 
 def _resources(resources: str) -> Row:
-    (found,) = [row for row in rows(examine(Settings(resources=resources), NO_KAFKA, "")) if row.name == "resources"]
-    return found
+    (row,) = [row for row in rows(examine(Settings(resources=resources), NO_KAFKA, "")) if row.name == "resources"]
+    return row
 
 
 def test_check_that_fails_does_not_stop_the_others() -> None:
@@ -58,13 +58,13 @@ def test_reference_has_a_row_for_each_check() -> None:
 def test_directory(files: list[str], level: str, says: str, hint: str, tmp_path: Path) -> None:
     for number, text in enumerate(files):
         (tmp_path / f"{number}.yaml").write_text(text)
-    found = _resources(f"file:{tmp_path}")
-    assert found.level == level
-    assert says in found.found
-    assert found.hint == hint.replace("FOLDER", str(tmp_path))
+    row = _resources(f"file:{tmp_path}")
+    assert row.level == level
+    assert says in row.text
+    assert row.hint == hint.replace("FOLDER", str(tmp_path))
 
 
 def test_directory_that_is_not_there(tmp_path: Path) -> None:
-    found = _resources(f"file:{tmp_path}/none")
-    assert (found.level, found.found) == ("problem", f"The resources directory '{tmp_path}/none' does not exist.")
-    assert found.hint.startswith("Create it and put the YAML")
+    row = _resources(f"file:{tmp_path}/none")
+    assert (row.level, row.text) == ("problem", f"The resources directory '{tmp_path}/none' does not exist.")
+    assert row.hint.startswith("Create it and put the YAML")

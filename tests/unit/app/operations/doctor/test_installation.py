@@ -48,7 +48,7 @@ def _made(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[Row]:
 
 
 def _checks(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[tuple[str, str, str]]:
-    return [(row.level, row.name, row.found) for row in _made(*workers, contract=contract)]
+    return [(row.level, row.name, row.text) for row in _made(*workers, contract=contract)]
 
 
 def _hint(name: str, *workers: WorkerStatus, contract: Contract = CONTRACT) -> str:
@@ -59,9 +59,9 @@ def _hint(name: str, *workers: WorkerStatus, contract: Contract = CONTRACT) -> s
 
 
 def test_who_runs() -> None:
-    found = _checks(_worker(), _worker("dispatcher", "d"))
-    assert ("ok", "workers", "2 workers of role all or dispatcher") in found
-    assert ("ok", "controllers", "1 controller in the leader election") in found
+    checks = _checks(_worker(), _worker("dispatcher", "d"))
+    assert ("ok", "workers", "2 workers of role all or dispatcher") in checks
+    assert ("ok", "controllers", "1 controller in the leader election") in checks
     alone = _rows(Snapshot(NOW, CONTRACT), controllers=0)
     assert [(finding.level, finding.name) for finding in alone[:2]] == [
         ("problem", "workers"),
@@ -69,29 +69,29 @@ def test_who_runs() -> None:
     ]
     assert [finding.hint for finding in alone[:2]] == ["start one: `penstock worker --role dispatcher`", START]
     unknown = _rows(Snapshot(NOW, CONTRACT), controllers=None)
-    assert (unknown[1].level, unknown[1].found.startswith("not known")) == ("ok", True)
+    assert (unknown[1].level, unknown[1].text.startswith("not known")) == ("ok", True)
     empty = _checks(contract=Contract((), (), (), REPORT))
     assert [level for level, _, _ in empty] == ["ok", "ok", "ok", "ok"]
 
 
 def test_worker_that_does_not_use_what_has_changed_is_named() -> None:
-    found = _checks(replace(_worker(), unused="the password is wrong"))
-    assert ("warning", "workers", "w does not use what has changed: the password is wrong") in found
+    checks = _checks(replace(_worker(), unused="the password is wrong"))
+    assert ("warning", "workers", "w does not use what has changed: the password is wrong") in checks
     assert _hint("workers", replace(_worker(), unused="x")).startswith("correct it; the worker goes on with what")
 
 
 def test_says_that_it_does_not_see_ingress() -> None:
     """Also while it sees a process that is ingress among others."""
     for workers in ([], [_worker()]):
-        ((level, found),) = ((level, found) for level, name, found in _checks(*workers) if name == "ingress")
+        ((level, text),) = ((level, text) for level, name, text in _checks(*workers) if name == "ingress")
         assert level == "ok"
-        assert "processes of role ingress report nothing" in found
+        assert "processes of role ingress report nothing" in text
 
 
 def test_worker_that_does_not_report_any_more_does_not_run() -> None:
     contract = replace(CONTRACT, workers=(_worker(),))
-    found = _rows(Snapshot(NOW, contract), Snapshot(NOW + 6, contract))
-    assert [finding.level for finding in found if finding.name == "workers"] == ["problem"]
+    lines = _rows(Snapshot(NOW, contract), Snapshot(NOW + 6, contract))
+    assert [finding.level for finding in lines if finding.name == "workers"] == ["problem"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_worker_that_does_not_report_any_more_does_not_run() -> None:
     ],
 )
 def test_versions(version: str, level: str, says: str) -> None:
-    ((found, _, text),) = [check for check in _checks(_worker(version=version)) if check[1] == "versions"]
-    assert found == level
+    ((state, _, text),) = [check for check in _checks(_worker(version=version)) if check[1] == "versions"]
+    assert state == level
     assert says in text
     update = "update all processes of an installation; see CHANGELOG.md"
     assert _hint("versions", _worker(version=version)) == (update if level == "warning" else "")
@@ -114,8 +114,8 @@ def test_worker_without_a_needed_feature_is_named() -> None:
     trigger = replace(SUBSCRIPTION, uid="t", name="bill", channel_uid="b", channel="shop", kind=TRIGGER)
     contract = Contract((broker,), (trigger,), (), REPORT)
     old = replace(_worker(), features=("broker",))
-    found = _checks(old, contract=contract)
-    assert ("problem", "versions", "worker w does not know trigger (Trigger ns/bill)") in found
+    checks = _checks(old, contract=contract)
+    assert ("problem", "versions", "worker w does not know trigger (Trigger ns/bill)") in checks
     assert _hint("versions", old, contract=contract) == "update this worker"
     assert not [check for check in _checks(_worker(), contract=contract) if check[0] == "problem"]
 
@@ -132,13 +132,13 @@ def test_worker_without_a_needed_feature_is_named() -> None:
 )
 def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
     """The record was written between the snapshots: what is left after that is the clock."""
-    found = _checks(_worker(time=time))
-    ((clock, _, text),) = [finding for finding in found if finding[1] == "clocks of workers"]
+    checks = _checks(_worker(time=time))
+    ((clock, _, text),) = [finding for finding in checks if finding[1] == "clocks of workers"]
     assert clock == level
     assert says in text
     hint = _hint("clocks of workers", _worker(time=time))
     assert hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
-    assert ("ok", "workers", "1 worker of role all or dispatcher") in found
+    assert ("ok", "workers", "1 worker of role all or dispatcher") in checks
 
 
 def test_listening_ends_when_all_have_reported_again() -> None:
@@ -154,9 +154,9 @@ def test_what_the_controller_rejects() -> None:
     bad = [ResourceProblem("Trigger", "ns", name, "False", "SpecInvalid", "why") for name in "abcd"]
     note = ResourceProblem("File", "", "x.yaml:1", "True", "DocumentLeftOut", "why")
     contract = replace(CONTRACT, report=replace(REPORT, problems=(*bad, note)))
-    found = _checks(_worker(), contract=contract)
+    checks = _checks(_worker(), contract=contract)
     says = "the controller rejects or cannot read Trigger ns/a, Trigger ns/b, Trigger ns/c and 1 more"
-    assert ("warning", "rejected", says) in found
+    assert ("warning", "rejected", says) in checks
     assert _hint("rejected", _worker(), contract=contract) == "`penstock status` says why"
     silent = replace(CONTRACT, report=None)
     assert ("warning", "rejected", "no controller has reported yet") in _checks(_worker(), contract=silent)

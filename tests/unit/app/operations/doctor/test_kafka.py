@@ -33,10 +33,10 @@ GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 
     ],
 )  # fmt: skip
 def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str, hint: str) -> None:
-    found = rows(Facts(kafka=replace(facts, group_protocol=protocol)))
-    assert [row.level for row in found] == levels
-    assert says in found[0].found
-    assert found[0].hint == hint
+    lines = rows(Facts(kafka=replace(facts, group_protocol=protocol)))
+    assert [row.level for row in lines] == levels
+    assert says in lines[0].text
+    assert lines[0].hint == hint
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str, h
 )
 def test_clock_of_kafka(readings: list[tuple[float, float]], level: str, says: str) -> None:
     facts = KafkaFacts("k:9092", clock=[ClockReading(*reading) for reading in readings])
-    (found,) = [row for row in rows(Facts(kafka=facts)) if row.name == "clock of Kafka"]
-    assert found.level == level
-    assert says in found.found
-    assert found.hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
+    (row,) = [row for row in rows(Facts(kafka=facts)) if row.name == "clock of Kafka"]
+    assert row.level == level
+    assert says in row.text
+    assert row.hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
 
 
 @pytest.mark.parametrize(
@@ -118,23 +118,23 @@ def _set(config: str) -> str:
     ],
 )  # fmt: skip
 def test_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
-    found = rows(Facts(topics=Topics([topic], {} if facts is None else {topic.name: facts})))
-    (worst,) = [finding for finding in found if finding.level == level]
-    assert says in worst.found
+    lines = rows(Facts(topics=Topics([topic], {} if facts is None else {topic.name: facts})))
+    (worst,) = [finding for finding in lines if finding.level == level]
+    assert says in worst.text
     assert worst.hint.startswith(hint)
     assert bool(worst.hint) == bool(hint)
-    assert all(finding.level in (level, "ok") for finding in found)
+    assert all(finding.level in (level, "ok") for finding in lines)
 
 
 def test_one_replica_is_enough_on_a_laptop() -> None:
-    (found,) = rows(Facts(topics=Topics([COMPACTED], {"p.contract": TopicFacts(1, 1, 1, {})}, laptop=True)))
-    assert (found.level, found.found) == ("ok", "1 topic as Penstock creates them, one replica each")
+    (row,) = rows(Facts(topics=Topics([COMPACTED], {"p.contract": TopicFacts(1, 1, 1, {})}, laptop=True)))
+    assert (row.level, row.text) == ("ok", "1 topic as Penstock creates them, one replica each")
 
 
 def test_topics_with_the_same_difference_are_one_line() -> None:
-    wanted = [replace(EVENTS, name=f"t{number}") for number in range(5)]
-    (found,) = rows(Facts(topics=Topics(wanted, {})))
-    assert found.found == "t0, t1, t2 and 2 more: not in Kafka"
+    topics = [replace(EVENTS, name=f"t{number}") for number in range(5)]
+    (row,) = rows(Facts(topics=Topics(topics, {})))
+    assert row.text == "t0, t1, t2 and 2 more: not in Kafka"
 
 
 def test_what_an_installation_needs() -> None:

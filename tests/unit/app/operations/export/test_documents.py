@@ -30,12 +30,12 @@ def _object(kind: str, name: str, spec: Json | None = None, status: Json | None 
     """As an API server has it."""
     added = {"uid": "u", "resourceVersion": "7", "generation": 2, "creationTimestamp": "now", "managedFields": [{}]}
     annotations = {**(KAFKA if kind == "Broker" else {}), **metadata.pop("annotations", {})}
-    found: Json = {
+    document: Json = {
         "apiVersion": API.get(kind, "v1"), "kind": kind,
         "metadata": {"namespace": "ns", "name": name, **added, "annotations": annotations, **metadata},
     }  # fmt: skip
-    found.update({} if spec is None else {"spec": spec})
-    return found | ({} if status is None else {"status": {"observedGeneration": 2, **status}})
+    document.update({} if spec is None else {"spec": spec})
+    return document | ({} if status is None else {"status": {"observedGeneration": 2, **status}})
 
 
 CHANNEL = _object("KafkaChannel", "orders", {"numPartitions": 3}, {"address": {"url": "http://x"}})
@@ -61,8 +61,8 @@ def _export(*objects: Json, core: bool = False) -> Export:
 def _document(kind: str, *objects: Json, core: bool = False) -> Exported:
     done = _export(*objects, core=core)
     assert done.left_out == ()
-    (found,) = [document for document in done.documents if document.kind == kind]
-    return found
+    (exported,) = [document for document in done.documents if document.kind == kind]
+    return exported
 
 
 def test_what_the_cluster_added_is_left_away() -> None:
@@ -72,12 +72,12 @@ def test_what_the_cluster_added_is_left_away() -> None:
         "penstock.dev/hosts": "a.example",
         "example.com/team": "orders",
     }
-    found = _document(
+    exported = _document(
         "KafkaChannel",
         _object("KafkaChannel", "orders", {"numPartitions": 3}, {"conditions": []}, annotations=annotations,
                 labels={"a": "b"}, finalizers=["penstock.dev/finalizer"]),
     )  # fmt: skip
-    assert found.document == {
+    assert exported.document == {
         "apiVersion": API["KafkaChannel"], "kind": "KafkaChannel",
         "metadata": {
             "namespace": "ns", "name": "orders", "labels": {"a": "b"},
@@ -97,9 +97,9 @@ def test_what_the_cluster_added_is_left_away() -> None:
     ],
 )
 def test_refs_that_a_directory_resolves_stay(subscriber: Json) -> None:
-    found = _document("Subscription", CHANNEL, BROKER, _subscription(subscriber, {}))
-    assert found.document["spec"]["subscriber"] == subscriber
-    assert found.notes == ()
+    exported = _document("Subscription", CHANNEL, BROKER, _subscription(subscriber, {}))
+    assert exported.document["spec"]["subscriber"] == subscriber
+    assert exported.notes == ()
 
 
 def test_other_refs_become_their_addresses() -> None:
@@ -111,20 +111,20 @@ def test_other_refs_become_their_addresses() -> None:
     given_ = _subscription(
         {**ref, "uri": "/hook"}, {"physicalSubscription": physical}, reply=ref, delivery={"deadLetterSink": ref}
     )
-    found = _document("Subscription", CHANNEL, given_)
-    spec = found.document["spec"]
+    exported = _document("Subscription", CHANNEL, given_)
+    spec = exported.document["spec"]
     assert spec["subscriber"] == {"uri": "http://bill/hook", "CACerts": "-----BEGIN CERTIFICATE-----"}
     assert spec["reply"] == {"uri": "http://reply"}
     assert spec["delivery"] == {"deadLetterSink": {"uri": "http://dead"}}
-    assert len(found.notes) == 3
-    assert found.notes[0].startswith("spec.subscriber was a ref to Service ns/bill of serving.knative.dev/v1")
+    assert len(exported.notes) == 3
+    assert exported.notes[0].startswith("spec.subscriber was a ref to Service ns/bill of serving.knative.dev/v1")
     assert given_["spec"]["reply"] == ref, "the object itself stays as it is"
     trigger = _document("Trigger", BROKER, _trigger(ref, {"subscriberUri": "http://bill"}))
     assert trigger.document["spec"]["subscriber"] == {"uri": "http://bill"}
 
 
 @pytest.mark.parametrize(
-    ("written", "shown", "uri"),
+    ("written", "resolved", "uri"),
     [
         ("/hook?key=1", "http://bill/hook", "http://bill/hook?key=1"),
         ("?key=1", "http://bill/", "http://bill/?key=1"),
@@ -132,9 +132,9 @@ def test_other_refs_become_their_addresses() -> None:
         ("/hook", "http://bill/hook", "http://bill/hook"),
     ],
 )
-def test_query_comes_from_the_spec(written: str, shown: str, uri: str) -> None:
+def test_query_comes_from_the_spec(written: str, resolved: str, uri: str) -> None:
     """Penstock's own statuses do not have it; those of Knative's core do."""
-    trigger = _document("Trigger", BROKER, _trigger({"ref": KNATIVE, "uri": written}, {"subscriberUri": shown}))
+    trigger = _document("Trigger", BROKER, _trigger({"ref": KNATIVE, "uri": written}, {"subscriberUri": resolved}))
     assert trigger.document["spec"]["subscriber"] == {"uri": uri}
 
 
@@ -159,16 +159,16 @@ def test_what_cannot_be_exported_is_named(objects: list[Json], name: str, why: s
 
 def test_channel_that_is_not_exported_is_replaced_by_its_address() -> None:
     ref = {"ref": {**CHANNEL_REF, "namespace": "elsewhere"}}
-    found = _document("Trigger", BROKER, _trigger(ref, {"subscriberUri": "http://orders"}))
-    assert found.document["spec"]["subscriber"] == {"uri": "http://orders"}
+    exported = _document("Trigger", BROKER, _trigger(ref, {"subscriberUri": "http://orders"}))
+    assert exported.document["spec"]["subscriber"] == {"uri": "http://orders"}
 
 
 def test_entries_of_channels_are_knatives_if_core_writes_them() -> None:
     entries = [{"uid": "u1", "name": "bill", "generation": 1, "subscriberUri": "http://bill"}]
     channel = _object("KafkaChannel", "orders", {"subscribers": entries})
     assert _document("KafkaChannel", channel).document["spec"] == {"subscribers": entries}
-    (found,) = _export(channel, core=True).documents
-    assert found.document["spec"] == {}
+    (exported,) = _export(channel, core=True).documents
+    assert exported.document["spec"] == {}
 
 
 CHANNELS_REF = {"apiVersion": API["Subscription"], "kind": "Channel", "name": "front"}
@@ -192,9 +192,9 @@ def test_every_subscription_that_a_channel_serves_is_exported_or_named(
     subscription = _object("Subscription", "bill", {"channel": ref, "subscriber": {"uri": "http://bill"}})
     done = _export(_object("KafkaChannel", "orders", {"subscribers": entries}), subscription, core=True)
     assert [(out.name, out.others) for out in done.left_out] == left_out
-    found = [document for document in done.documents if document.kind == "Subscription"]
-    assert [exported.document["spec"]["channel"] for exported in found] == ([] if served is None else [served])
-    assert all(bool(exported.notes) == (ref != served) for exported in found)
+    subscriptions = [document for document in done.documents if document.kind == "Subscription"]
+    assert [exported.document["spec"]["channel"] for exported in subscriptions] == ([] if served is None else [served])
+    assert all(bool(exported.notes) == (ref != served) for exported in subscriptions)
 
 
 def test_subscription_of_a_channel_that_cannot_be_exported_is_missing() -> None:

@@ -46,13 +46,13 @@ def test_generation_used_before_it_was_closed_is_not_lost() -> None:
 def test_what_was_out_when_the_epoch_changed_counts(sent_s: float, acked_s: float, counts: bool) -> None:
     again = StoredAgain(0.0)
     looks = [(5.0, FIRST), (10.0, SECOND)]
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for now_s, identity in [(0.5, FIRST), *looks]:
-        if now_s >= acked_s and not found["asked"]:
-            found["asked"] = 1
+        if now_s >= acked_s and not totals["asked"]:
+            totals["asked"] = 1
             assert not again.acknowledged("t", sent_s, acked_s)
-        found += again.looked(identity, now_s)
-    assert found["t"] == int(counts)
+        totals += again.looked(identity, now_s)
+    assert totals["t"] == int(counts)
 
 
 def test_what_is_acknowledged_after_the_change_was_seen_counts_at_once() -> None:

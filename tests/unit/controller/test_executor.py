@@ -50,9 +50,9 @@ def _removal(uid: str) -> Removal:
     ],
 )
 def test_neighbours_of_one_kind_about_different_objects_are_a_run(actions: list[Action], expected: list[int]) -> None:
-    found = list(runs(actions, 2))
-    assert [len(run) for run in found] == expected
-    assert [action for run in found for action in run] == actions
+    grouped = list(runs(actions, 2))
+    assert [len(run) for run in grouped] == expected
+    assert [action for run in grouped for action in run] == actions
 
 
 class _Kafka:

@@ -57,7 +57,7 @@ def test_good_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "expected"),
     [
         ({"a.yaml": "kind: ["}, ("a.yaml", 1, "")),
         ({"a.yaml": _CHANNEL % "orders" + "spec: {numPartitions: many}\n"}, ("a.yaml", 4, "spec.numPartitions")),
@@ -70,11 +70,11 @@ def test_good_directory(tmp_path: Path) -> None:
     ],
     ids=["YAML", "value", "no channel", "kind", "twice", "host", "no subscription", "future"],
 )
-def test_error_has_file_line_and_field(files: dict[str, str], found: tuple[str, int, str], tmp_path: Path) -> None:
+def test_error_has_file_line_and_field(files: dict[str, str], expected: tuple[str, int, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     code, errors = _errors(tmp_path)
-    assert (code, errors) == (1, [found])
+    assert (code, errors) == (1, [expected])
 
 
 def test_both_objects_that_claim_a_host_are_reported(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_good_broker_needs_neither_kafka_nor_ingress(external: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("texts", "found"),
+    ("texts", "expected"),
     [
         ((_BROKER % ("", "d"), _CONFIG % "3"), ("a.yaml", 1, "spec.config")),
         ((_BROKER % ("", "c"), _CONFIG % "0"), ("a.yaml", 1, "spec.config")),
@@ -115,9 +115,9 @@ def test_good_broker_needs_neither_kafka_nor_ingress(external: str, tmp_path: Pa
     ],
     ids=["no ConfigMap", "ConfigMap", "no broker", "subscriber"],
 )
-def test_error_of_a_broker_or_trigger(texts: tuple[str, ...], found: tuple[str, int, str], tmp_path: Path) -> None:
+def test_error_of_a_broker_or_trigger(texts: tuple[str, ...], expected: tuple[str, int, str], tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("---\n".join(texts))
-    assert _errors(tmp_path) == (1, [found])
+    assert _errors(tmp_path) == (1, [expected])
 
 
 def test_kind_that_is_not_served_is_a_warning(tmp_path: Path) -> None:

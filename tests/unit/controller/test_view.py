@@ -88,9 +88,9 @@ def _decide(view: Any, term: Term) -> dict[str, int]:
     decided: dict[str, int] = {}
     while True:
         world = view.world(term)
-        for found in world.objects:
-            if found.uid in term.focus and isinstance(found.resource, KafkaChannel):
-                decided[found.uid] = found.resource.partitions
+        for item in world.objects:
+            if item.uid in term.focus and isinstance(item.resource, KafkaChannel):
+                decided[item.uid] = item.resource.partitions
         term.focus = set()
         if term.is_done:
             return decided

@@ -88,8 +88,8 @@ def trigger(
 
 def config_map(name: str = "config", **data: str) -> Object[ConfigMap]:
     """A ConfigMap; of its keys, `partitions` stands for `default.topic.partitions`, and so on."""
-    found = {f"default.topic.{key.replace('__', '.')}": text for key, text in data.items()}
-    return Object(f"m-{name}", 1, "h1", ConfigMap("default", name, found))
+    prefixed = {f"default.topic.{key.replace('__', '.')}": text for key, text in data.items()}
+    return Object(f"m-{name}", 1, "h1", ConfigMap("default", name, prefixed))
 
 
 def reset(
@@ -177,12 +177,12 @@ class Kafka:
     def status(self, subject: AnyObject, *others: AnyObject, **more: Any) -> WriteStatus:
         """The status of the first of these objects."""
         decided = reconcile(self.look(subject, *others, **more), self.config)
-        (found,) = (
+        (status,) = (
             action
             for action in decided
             if isinstance(action, WriteStatus) and (action.kind, action.namespace, action.name) == subject.key
         )
-        return found
+        return status
 
     def act(self, action: Action) -> None:
         """Do as asked."""
@@ -268,8 +268,8 @@ def names_of(actions: Sequence[Action]) -> list[str]:
 
 def condition(status: WriteStatus, type_: str = "Ready") -> tuple[ConditionStatus, str]:
     """(status, reason) of one condition."""
-    found = next(part for part in status.conditions if part.type == type_)
-    return found.status, found.reason
+    part = next(part for part in status.conditions if part.type == type_)
+    return part.status, part.reason
 
 
 def message(status: WriteStatus, type_: str = "Ready") -> str:

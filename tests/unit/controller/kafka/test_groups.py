@@ -23,8 +23,8 @@ def test_only_the_groups_that_answer_are_known() -> None:
         on_error("loading", KafkaNotYet("reading the offsets of group loading: its coordinator loads"))
         return {group: {0: 7} for group in groups if group != "loading"}
 
-    found = observe_groups(describe, committed, ["live", "away", "none"], ["away", "loading", "empty"])
-    assert found == ObservedGroups(
+    observed = observe_groups(describe, committed, ["live", "away", "none"], ["away", "loading", "empty"])
+    assert observed == ObservedGroups(
         states={"live": GroupState.LIVE, "away": GroupState.UNKNOWN, "none": GroupState.ABSENT},
         members={"live": 2, "none": 0},
         offsets={"empty": {0: 7}},

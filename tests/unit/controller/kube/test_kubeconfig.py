@@ -47,11 +47,11 @@ def test_what_is_wrong_with_a_kubeconfig(row: tuple[str | bytes, str, str], tmp_
     content, context, says = row
     path = tmp_path / "kubeconfig"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as error:
         asyncio.run(ApiServer(str(path), context).open())
-    assert says in str(found.value)
-    assert str(path) in str(found.value)
-    assert "canary" not in str(found.value)
+    assert says in str(error.value)
+    assert str(path) in str(error.value)
+    assert "canary" not in str(error.value)
 
 
 def test_one_that_is_not_there(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_trigger_does_not_read_a_channel_nor_a_subscription_a_broker() -> None:
     kafka = kafka_with_ingress()
     kafka.settle(channel("orders"), broker("main"), trigger("t", "orders"), subscription("s", "main"))
     assert not kafka.world.subscriptions
-    found = kafka.statuses(channel("orders"), broker("main"), trigger("t", "orders"), subscription("s", "main"))
-    assert condition(found["t"]) == (FALSE, "BrokerNotFound")
-    assert condition(found["s"]) == (FALSE, "ChannelNotFound")
+    statuses = kafka.statuses(channel("orders"), broker("main"), trigger("t", "orders"), subscription("s", "main"))
+    assert condition(statuses["t"]) == (FALSE, "BrokerNotFound")
+    assert condition(statuses["s"]) == (FALSE, "ChannelNotFound")
 
 
 def test_trigger_with_the_uid_of_an_entry_of_a_channel_is_served_once() -> None:
@@ -88,15 +88,15 @@ def test_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
     kafka = settled_kafka(
         broker(), broker("other"), trigger(to="other", subscriber=target, delivery=sink), channel(delivery=sink)
     )
-    found = kafka.world.subscriptions["t-billing"]
+    billing = kafka.world.subscriptions["t-billing"]
     address = f"{INGRESS}/default/main" if not uri else f"{INGRESS}/x"
-    assert found.subscriber.uri == address
-    assert found.delivery.dead_letter_sink == Addressable(address)
+    assert billing.subscriber.uri == address
+    assert billing.delivery.dead_letter_sink == Addressable(address)
     assert kafka.status(channel(delivery=sink), broker(), broker("other")).body["deadLetterSinkUri"] == address
 
 
 @pytest.mark.parametrize(
-    ("others", "found", "words"),
+    ("others", "expected", "words"),
     [
         ((), (FALSE, "SubscriberNotResolved"), "there is no Broker default/main|there is no"),
         ((broker(class_="Other"),), (FALSE, "SubscriberNotResolved"), "is not of class Kafka"),
@@ -105,13 +105,13 @@ def test_ref_to_a_broker_stands_for_its_address(uri: str) -> None:
     ],
 )
 def test_ref_to_a_broker_that_has_no_address(
-    others: tuple[AnyObject, ...], found: tuple[ConditionStatus, str], words: str
+    others: tuple[AnyObject, ...], expected: tuple[ConditionStatus, str], words: str
 ) -> None:
     kafka = kafka_with_ingress()
     referring = subscription(subscriber=Destination(ref=MAIN))
     kafka.settle(channel(), referring, *others)
     status = kafka.status(referring, channel(), *others)
-    assert condition(status, "ReferencesResolved") == found
+    assert condition(status, "ReferencesResolved") == expected
     assert any(each in message(status, "ReferencesResolved") for each in words.split("|"))
 
 

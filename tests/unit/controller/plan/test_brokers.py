@@ -55,14 +55,14 @@ def test_new_broker_and_trigger_in_the_right_order() -> None:
     ]
     record = kafka.world.channels["b-main"]
     assert (record.kind, record.path, record.hosts, record.external) == ("Broker", "/default/main", (), False)
-    found = kafka.world.subscriptions["t-billing"]
-    assert (found.kind, found.channel_uid, found.topic, found.group) == (
+    subscription = kafka.world.subscriptions["t-billing"]
+    assert (subscription.kind, subscription.channel_uid, subscription.topic, subscription.group) == (
         "Trigger",
         "b-main",
         BROKER_TOPIC,
         "kafka.t-billing",
     )
-    assert (found.filter, found.delivery) == (Exact((("type", "a"),)), CONFIG.default_delivery)
+    assert (subscription.filter, subscription.delivery) == (Exact((("type", "a"),)), CONFIG.default_delivery)
     assert kafka.decide(broker(), trigger(filter=Exact((("type", "a"),)))) == []
 
 
@@ -167,15 +167,15 @@ def test_config_that_could_not_be_reset_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "shown", "same"),
+    ("wish", "spelling", "same"),
     [("0.50", "0.5", True), (" 100 ", "100", True), ("TRUE", "true", True), ("lz4", "gzip", False), ("1", "2", False)],
 )
-def test_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: str, shown: str, same: bool) -> None:
+def test_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: str, spelling: str, same: bool) -> None:
     kafka = kafka_with_ingress()
     objects = broker(config=CONFIG_REF), config_map(config__any=wish)
     kafka.settle(*objects)
     seen = kafka.topics[BROKER_TOPIC]
-    kafka.topics[BROKER_TOPIC] = replace(seen, configs={**seen.configs, "any": shown})
+    kafka.topics[BROKER_TOPIC] = replace(seen, configs={**seen.configs, "any": spelling})
     assert names_of(kafka.decide(*objects)) == ([] if same else ["AlterTopicConfig"])
 
 

@@ -43,9 +43,9 @@ def test_what_a_target_stands_for(target: Destination, uri: str) -> None:
     kafka = Kafka()
     kafka.settle(*objects)
     billing, own = kafka.world.subscriptions["s-billing"], kafka.world.subscriptions["s-own"]
-    for found in (billing.subscriber, billing.reply, billing.delivery.dead_letter_sink, own.delivery.dead_letter_sink):
-        assert found is not None
-        assert (found.uri, found.ca_certs) == (uri, "pem")
+    for place in (billing.subscriber, billing.reply, billing.delivery.dead_letter_sink, own.delivery.dead_letter_sink):
+        assert place is not None
+        assert (place.uri, place.ca_certs) == (uri, "pem")
     statuses = kafka.statuses(*objects)
     uri = uri.partition("?")[0]  # a status shows no query
     assert statuses["orders"].body["deadLetterSinkUri"] == uri

@@ -47,8 +47,8 @@ def said(status: WriteStatus | None) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_an_object_says_of_kafka_is_not_known_any_more(kind: str) -> None:
-    found = said(decide(kind, live(kind)))
-    assert found == {type_: ("True", "") if type_ in STAY else AWAY for type_ in ("Ready", *_PARTS[kind])}
+    conditions = said(decide(kind, live(kind)))
+    assert conditions == {type_: ("True", "") if type_ in STAY else AWAY for type_ in ("Ready", *_PARTS[kind])}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,10 +72,10 @@ def test_false_condition_that_says_nothing_of_kafka_decides() -> None:
 def test_addresses_and_names_stay_and_subscribers_are_not_ready() -> None:
     address = {"url": "http://orders.ns.svc.cluster.local"}
     rows = [{"uid": "s1", "observedGeneration": 2, "ready": "True"}]
-    found = decide("KafkaChannel", live("KafkaChannel", address=address, subscribers=rows))
-    assert found is not None
-    (row,) = found.body["subscribers"]
-    assert found.body == {"address": address, "subscribers": [row]}
+    decision = decide("KafkaChannel", live("KafkaChannel", address=address, subscribers=rows))
+    assert decision is not None
+    (row,) = decision.body["subscribers"]
+    assert decision.body == {"address": address, "subscribers": [row]}
     assert (row.pop("ready"), WHY in row.pop("message")) == ("Unknown", True)
     assert row == {"uid": "s1", "observedGeneration": 2}
 
@@ -86,10 +86,10 @@ def test_steps_of_a_reset_offset_that_were_made_stay() -> None:
         if condition["type"] in ("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"):
             condition |= {"status": "Unknown", "reason": "MovingOffsets", "message": "in progress"}
     done = {"RefMapped": ("True", ""), "ConsumerGroupsStopped": ("True", "")}
-    found = decide("ResetOffset", status)
-    assert said(found) == {**done, **dict.fromkeys(("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"), AWAY)}
-    assert found is not None
-    assert found.body == {"topic": "t", "group": "g"}
+    decision = decide("ResetOffset", status)
+    assert said(decision) == {**done, **dict.fromkeys(("Ready", "OffsetsUpdated", "ConsumerGroupsStarted"), AWAY)}
+    assert decision is not None
+    assert decision.body == {"topic": "t", "group": "g"}
     assert set(said(decide("ResetOffset", {})).values()) == {AWAY}, "a new one"
 
 
@@ -111,9 +111,9 @@ def statuses(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 @given(statuses())
 def test_what_is_written_once_is_not_written_again(case: tuple[str, dict[str, Any]]) -> None:
     kind, before = case
-    found = decide(kind, before)
-    if found is not None:
-        written = status_document(found, before, 0.0)
+    decision = decide(kind, before)
+    if decision is not None:
+        written = status_document(decision, before, 0.0)
         assert written != before
         assert written.keys() == before.keys()
         assert decide(kind, written) is None

@@ -136,13 +136,13 @@ class Run:
                 break
         return self.topics() | set(world.creations) | set(self.kafka.world.creations)
 
-    def _put(self, found: AnyObject, *, there: bool) -> set[str]:
-        old = [other for other in self.there.values() if other.key == found.key or other.uid == found.uid]
+    def _put(self, resource: AnyObject, *, there: bool) -> set[str]:
+        old = [other for other in self.there.values() if other.key == resource.key or other.uid == resource.uid]
         for other in old:
             del self.there[other.key]
         if there:
-            self.there[found.key] = found
-        return {found.uid, *(other.uid for other in old)}
+            self.there[resource.key] = resource
+        return {resource.uid, *(other.uid for other in old)}
 
     def _fail(self, number: int) -> set[str]:
         old = self.more.get("failures", {})
@@ -167,8 +167,8 @@ class Run:
         focus |= self.parts.touched(changed)
         self.parts.follow(published, self.kafka.world.removals)
         for uid in dirty:
-            found = next((each for each in self.there.values() if each.uid == uid), None)
-            self.parts.put_object(uid, found)
+            resource = next((each for each in self.there.values() if each.uid == uid), None)
+            self.parts.put_object(uid, resource)
         after = self.whole()
         dirty |= changed | self.parts.changed_in_kafka(self.before.observed, after.observed)
         focus |= self.parts.touched(dirty)
@@ -192,8 +192,8 @@ class Run:
 
 
 def _creations(actions: Iterable[Action], before: Any) -> dict[str, Removal]:
-    found = [action for action in actions if isinstance(action, RecordCreations)]
-    return {creation.uid: creation for creation in found[0].creations} if found else dict(before)
+    records = [action for action in actions if isinstance(action, RecordCreations)]
+    return {creation.uid: creation for creation in records[0].creations} if records else dict(before)
 
 
 def _sorted(actions: Iterable[Action]) -> list[str]:
@@ -216,8 +216,8 @@ def test_part_is_decided_as_in_the_whole(steps: list[tuple[str, int]]) -> None:
 
 def test_change_of_a_trigger_touches_no_other() -> None:
     run = Run()
-    for number, found in enumerate(OBJECTS):
-        if found in (broker("main", config=CONFIG_REF), config_map(partitions="2"), trigger("one")):
+    for number, resource in enumerate(OBJECTS):
+        if resource in (broker("main", config=CONFIG_REF), config_map(partitions="2"), trigger("one")):
             run.check("put", number)
     run.check("settle", 0)
     assert set(run.kafka.world.subscriptions) == {"t-one"}

@@ -98,9 +98,9 @@ def test_recreated_topic_is_reported_until_the_subscription_is_recreated() -> No
 def test_subscription_published_without_a_topic_id_gets_it_later() -> None:
     kafka = Kafka()
     kafka.settle(channel(), sub())
-    known = kafka.world.subscriptions["s-billing"]
-    kafka.world = replace(kafka.world, subscriptions={known.uid: replace(known, topic_id="")})
-    assert kafka.decide(channel(), sub()) == [PublishSubscription(known)]
+    published = kafka.world.subscriptions["s-billing"]
+    kafka.world = replace(kafka.world, subscriptions={published.uid: replace(published, topic_id="")})
+    assert kafka.decide(channel(), sub()) == [PublishSubscription(published)]
 
 
 def test_raised_partitions_are_added_to_both_topics_then_published() -> None:

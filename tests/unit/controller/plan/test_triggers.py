@@ -243,7 +243,7 @@ LATER = broker("later", external_topic="missing")
 
 
 @pytest.mark.parametrize(
-    ("resource", "part", "found"),
+    ("resource", "part", "expected"),
     [
         (trigger(to="nowhere"), "BrokerReady", (FALSE, "BrokerNotFound")),
         (trigger(to="later"), "BrokerReady", (FALSE, "TopicNotFound")),
@@ -262,12 +262,12 @@ LATER = broker("later", external_topic="missing")
     ],
 )
 def test_what_keeps_a_trigger_from_being_served(
-    resource: AnyObject, part: str, found: tuple[ConditionStatus, str]
+    resource: AnyObject, part: str, expected: tuple[ConditionStatus, str]
 ) -> None:
     kafka = settled_kafka(broker(), LATER, resource)
     assert not kafka.world.subscriptions
     status = kafka.status(resource, broker(), LATER)
-    assert condition(status) == condition(status, part) == found
+    assert condition(status) == condition(status, part) == expected
     good = {"BrokerReady", "SubscriberResolved", "DeadLetterSinkResolved", "DependencyReady"} - {part}
     assert {condition(status, each) for each in good} == {(TRUE, "")}
     assert condition(status, "Subscribed")[0] is UNKNOWN

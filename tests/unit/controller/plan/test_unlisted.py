@@ -49,7 +49,7 @@ def test_status_says_how_to_go_on() -> None:
     kafka = served()
     for _ in range(2):  # when it is noticed, and afterwards
         status = kafka.statuses()
-        assert {name: condition(found) for name, found in status.items()} == dict.fromkeys(
+        assert {name: condition(write_status) for name, write_status in status.items()} == dict.fromkeys(
             ("orders", "billing"), (ConditionStatus.FALSE, "NotInFiles")
         )
         assert "keeps its topics and events" in message(status["orders"])

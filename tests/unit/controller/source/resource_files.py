@@ -24,7 +24,7 @@ def write(root: Path, file: str, *names: str, partitions: object = 1) -> None:
     path.write_text("---\n".join(TEXT.format(name=name, partitions=partitions) for name in names), "utf-8")
 
 
-def found(snapshot: Snapshot) -> dict[str, int]:
+def partitions_of(snapshot: Snapshot) -> dict[str, int]:
     """Name of each channel and its partitions."""
     return {
         written.resource.name: written.resource.partitions

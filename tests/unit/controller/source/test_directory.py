@@ -9,7 +9,7 @@ import pytest
 
 from controller.source.directory import Directory
 from knative.errors import UsageError
-from tests.unit.controller.source.resource_files import TEXT, found, write
+from tests.unit.controller.source.resource_files import TEXT, partitions_of, write
 
 
 def test_yaml_yml_and_json_in_folders_but_nothing_hidden(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_yaml_yml_and_json_in_folders_but_nothing_hidden(tmp_path: Path) -> None
     write(tmp_path, "..data/d.yaml", "six")
     write(tmp_path, "e.yaml.swp", "seven")
     snapshot = Directory(tmp_path).scan()
-    assert sorted(found(snapshot)) == ["four", "one", "three", "two"]
+    assert sorted(partitions_of(snapshot)) == ["four", "one", "three", "two"]
     assert snapshot.problems == ()
 
 
@@ -33,11 +33,11 @@ def test_change_is_seen_at_once_and_what_is_missing_counts_at_the_second_scan(tm
     assert directory.scan().complete
     write(tmp_path, "a.yaml", "one", partitions=3)
     changed = directory.scan()
-    assert (found(changed), changed.complete) == ({"one": 3}, False)
+    assert (partitions_of(changed), changed.complete) == ({"one": 3}, False)
     assert directory.scan().complete
     (tmp_path / "a.yaml").unlink()
     assert [directory.scan().complete for _ in range(2)] == [False, True]
-    assert found(directory.scan()) == {}
+    assert partitions_of(directory.scan()) == {}
 
 
 def test_scan_in_the_middle_of_saving_does_not_count(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ def test_scan_in_the_middle_of_saving_does_not_count(tmp_path: Path) -> None:
     assert not directory.scan().complete
     write(tmp_path, "a.yaml", "one", partitions=2)
     saved = directory.scan()
-    assert (found(saved), saved.complete) == ({"one": 2}, True)
+    assert (partitions_of(saved), saved.complete) == ({"one": 2}, True)
     (tmp_path / "a.yaml").rename(tmp_path / "a.yaml~")
     assert not directory.scan().complete
     write(tmp_path, "a.yaml", "one", partitions=3)
     saved = directory.scan()
-    assert (found(saved), saved.complete) == ({"one": 3}, True)
+    assert (partitions_of(saved), saved.complete) == ({"one": 3}, True)
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ def test_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
     (tmp_path / "a.yaml").write_text(text)
     for _ in range(4):
         snapshot = directory.scan()
-        assert found(snapshot) == {"one": 1, "two": 1, "three": 1}
+        assert partitions_of(snapshot) == {"one": 1, "two": 1, "three": 1}
     (problem,) = snapshot.problems
     assert (problem.file, problem.line, problem.field, problem.ignored) == ("a.yaml", line, field, False)
     assert problem.what
     assert problem.hint
     write(tmp_path, "a.yaml", "one", "two", partitions=2)
     fixed = directory.scan()
-    assert (found(fixed), fixed.problems) == ({"one": 2, "two": 2, "three": 1}, ())
+    assert (partitions_of(fixed), fixed.problems) == ({"one": 2, "two": 2, "three": 1}, ())
 
 
 def test_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     (tmp_path / "b.yaml").write_text(TEXT.format(name="two", partitions=1) + "---\nkind: KafkaChannel\n")
-    assert found(Directory(tmp_path).scan()) == {"one": 1}
+    assert partitions_of(Directory(tmp_path).scan()) == {"one": 1}
 
 
 def test_unsupported_kinds_are_reported_and_ignored(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_unsupported_kinds_are_reported_and_ignored(tmp_path: Path) -> None:
         "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n---\n" + TEXT.format(name="one", partitions=1)
     )
     snapshot = Directory(tmp_path).scan()
-    assert found(snapshot) == {"one": 1}
+    assert partitions_of(snapshot) == {"one": 1}
     (problem,) = snapshot.problems
     assert (problem.line, problem.ignored, problem.object) == (2, True, "Secret default/x")
     assert not problem.suspected_typo
@@ -121,10 +121,10 @@ def test_of_two_files_with_one_name_the_first_counts_and_keeps_it(tmp_path: Path
     directory.scan()
     write(tmp_path, "a.yaml", "one", partitions=5)
     snapshot = directory.scan()
-    assert found(snapshot) == {"one": 1}
+    assert partitions_of(snapshot) == {"one": 1}
     assert [(problem.file, problem.ignored) for problem in snapshot.problems] == [("a.yaml", True)]
     (tmp_path / "m.yaml").unlink()
-    assert found(directory.scan()) == {"one": 5}
+    assert partitions_of(directory.scan()) == {"one": 5}
 
 
 def test_complete_only_when_surely_everything_was_seen(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_directory_that_goes_away_is_a_problem_and_changes_nothing(tmp_path: Pat
     root.rename(tmp_path / "elsewhere")
     for _ in range(3):
         snapshot = directory.scan()
-    assert found(snapshot) == {"one": 1}
+    assert partitions_of(snapshot) == {"one": 1}
     assert not snapshot.complete
     assert "cannot be read" in snapshot.problems[0].what
 

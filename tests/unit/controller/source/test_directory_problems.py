@@ -15,7 +15,7 @@ import pytest
 
 from controller.source import directory as directory_module
 from controller.source.directory import Directory, Snapshot
-from tests.unit.controller.source.resource_files import TEXT, found, write
+from tests.unit.controller.source.resource_files import TEXT, partitions_of, write
 
 _LOOKS = 500
 
@@ -69,7 +69,7 @@ def test_file_without_a_document_is_not_a_problem(tmp_path: Path, content: bytes
     write(tmp_path, "b.yaml", "three")
     directory.scan()
     snapshot = directory.scan()
-    assert (found(snapshot), snapshot.problems, snapshot.complete) == ({"three": 1}, (), True)
+    assert (partitions_of(snapshot), snapshot.problems, snapshot.complete) == ({"three": 1}, (), True)
 
 
 def test_file_with_too_many_anchors_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_file_with_too_many_anchors_is_reported_and_keeps_its_resources(tmp_path
     write(tmp_path, "b.yaml", "two")
     for _ in range(3):
         snapshot = directory.scan()
-        assert found(snapshot) == {"one": 1, "two": 1}
+        assert partitions_of(snapshot) == {"one": 1, "two": 1}
     (problem,) = snapshot.problems
     assert (problem.file, problem.line) == ("a.yaml", 1001)
     assert "anchors" in problem.what
@@ -121,16 +121,16 @@ def test_what_is_in_a_folder_that_cannot_be_read_stays(mode: int) -> None:
         (root / "a.yaml").unlink()
         for _ in range(3):
             snapshot = directory.scan()
-            assert {"two", "three"} <= found(snapshot).keys()
+            assert {"two", "three"} <= partitions_of(snapshot).keys()
             assert [(problem.file, problem.hint) for problem in snapshot.problems] == [("team", "fix its permissions")]
             assert not snapshot.complete
-        assert "one" not in found(snapshot)
+        assert "one" not in partitions_of(snapshot)
         assert Directory(root).scan().problems != ()
         (root / "team").chmod(0o755)
         assert directory.scan().problems == ()
         (root / "team" / "b.yaml").unlink()
         directory.scan()
-        assert found(directory.scan()) == {"three": 1}
+        assert partitions_of(directory.scan()) == {"three": 1}
 
 
 def test_folder_that_vanishes_while_it_is_read_needs_no_other_permissions(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
         (root / "a.yaml").chmod(0o000)
         for _ in range(3):
             snapshot = directory.scan()
-        assert found(snapshot) == {"one": 1}
+        assert partitions_of(snapshot) == {"one": 1}
         assert snapshot.problems[0].hint == "fix its permissions"
 
 
@@ -176,7 +176,7 @@ def test_link_to_a_folder_is_reported_and_keeps_its_resources(tmp_path: Path) ->
     (root / "team").symlink_to(tmp_path / "team")
     for _ in range(3):
         snapshot = directory.scan()
-        assert found(snapshot) == {"one": 1}
+        assert partitions_of(snapshot) == {"one": 1}
         assert "link to a folder" in snapshot.problems[0].what
 
 
@@ -187,7 +187,7 @@ def test_links_to_files_are_followed_and_broken_ones_reported(tmp_path: Path) ->
     (root / "a.yaml").symlink_to(tmp_path / "elsewhere.yaml")
     (root / "b.yaml").symlink_to(tmp_path / "nowhere.yaml")
     snapshot = Directory(root).scan()
-    assert found(snapshot) == {"one": 1}
+    assert partitions_of(snapshot) == {"one": 1}
     assert [(problem.file, problem.hint) for problem in snapshot.problems] == [("b.yaml", "fix or remove the link")]
 
 
@@ -196,7 +196,7 @@ def test_irregular_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "b.yaml")  # opening it would wait for a writer
     (tmp_path / "c.yaml").symlink_to("/dev/zero")
     snapshot = Directory(tmp_path).scan()
-    assert found(snapshot) == {"one": 1}
+    assert partitions_of(snapshot) == {"one": 1}
     assert [problem.file for problem in snapshot.problems] == ["b.yaml", "c.yaml"]
 
 
@@ -212,12 +212,12 @@ def test_over_the_limit_of_files_nothing_changes(tmp_path: Path, monkeypatch: py
     write(tmp_path, "b.yaml", "b")
     for _ in range(3):
         snapshot = directory.scan()
-        assert found(snapshot) == {"k": 1, "l": 1, "m": 1}
+        assert partitions_of(snapshot) == {"k": 1, "l": 1, "m": 1}
         assert [problem.what for problem in snapshot.problems] == ["it has more than 3 files; changes are ignored"]
         assert not snapshot.complete
     (tmp_path / "b.yaml").unlink()
     directory.scan()
-    assert found(directory.scan()) == {"a": 1, "l": 1, "m": 1}
+    assert partitions_of(directory.scan()) == {"a": 1, "l": 1, "m": 1}
 
 
 def test_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
@@ -247,5 +247,5 @@ def test_file_that_is_removed_after_its_folder_was_listed_is_not_a_problem(
 
     monkeypatch.setattr(directory_module, "_walk", removing)
     first, second = directory.scan(), directory.scan()
-    assert (found(first), first.problems, first.complete) == ({"one": 1}, (), False)
+    assert (partitions_of(first), first.problems, first.complete) == ({"one": 1}, (), False)
     assert (second.problems, second.complete) == ((), True)

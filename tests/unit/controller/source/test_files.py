@@ -85,9 +85,9 @@ spec: {type: TYPE, reference: REFERENCE}
 """
     broker = "{apiVersion: eventing.knative.dev/v1, kind: Broker, name: main}"
     channel = "{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, namespace: shop, name: orders}"
-    wanted = [("a", "paid", broker), ("b", "made", broker), ("c", "paid", channel), ("d", "paid", "{kind: X, name: y}")]
+    types = [("a", "paid", broker), ("b", "made", broker), ("c", "paid", channel), ("d", "paid", "{kind: X, name: y}")]
     documents = (
-        text.replace("NAME", name).replace("TYPE", type_).replace("REFERENCE", there) for name, type_, there in wanted
+        text.replace("NAME", name).replace("TYPE", type_).replace("REFERENCE", there) for name, type_, there in types
     )
     (tmp_path / "types.yaml").write_text("---".join(documents))
 

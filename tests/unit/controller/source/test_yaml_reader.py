@@ -56,10 +56,10 @@ def test_fields_know_their_lines() -> None:
 
 def test_several_documents_lists_and_empty_ones() -> None:
     text = b"---\n---\na: 1\n---\nkind: List\nitems:\n- b: 1\n- c: 1\n...\n"
-    found = read_documents(text)
-    assert [document.value for document in found] == [{"a": 1}, {"b": 1}, {"c": 1}]
-    assert [document.line for document in found] == [3, 7, 8]
-    assert found[2].line_of(("c",)) == 8
+    documents = read_documents(text)
+    assert [document.value for document in documents] == [{"a": 1}, {"b": 1}, {"c": 1}]
+    assert [document.line for document in documents] == [3, 7, 8]
+    assert documents[2].line_of(("c",)) == 8
     assert read_documents(b"") == read_documents(b"# nothing\n") == []
 
 

@@ -24,8 +24,8 @@ def status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel", 
 
 
 def said(root: Path, name: str = "orders") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((root / "KafkaChannel" / f"default.{name}.json").read_text("utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((root / "KafkaChannel" / f"default.{name}.json").read_text("utf-8"))
+    return document
 
 
 def test_shape_of_a_status(tmp_path: Path) -> None:

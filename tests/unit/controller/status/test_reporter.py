@@ -47,17 +47,17 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
     ],
 )  # fmt: skip
 def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) -> None:
-    found = [
+    reasons = [
         (resource_problem.ready, resource_problem.reason)
         for resource_problem in resource_problems([_status(*parts)], [])
     ]
-    assert found == ([] if reported is None else [reported])
+    assert reasons == ([] if reported is None else [reported])
 
 
 def test_of_an_object_with_each_condition_that_people_should_know() -> None:
     waits = unknown("AddedToChannel", "TopicConflict", "waits")
-    (found,) = resource_problems([_status(true("Addressable"), REFUSED, waits)], [])
-    assert [part[:3] for part in found.parts] == [
+    (problem,) = resource_problems([_status(true("Addressable"), REFUSED, waits)], [])
+    assert [part[:3] for part in problem.parts] == [
         (REFUSED.type, "False", "TopicConflict"),
         ("AddedToChannel", "Unknown", "TopicConflict"),
     ]
@@ -65,8 +65,8 @@ def test_of_an_object_with_each_condition_that_people_should_know() -> None:
 
 def test_of_an_object_whose_changes_are_not_seen() -> None:
     conditions = (true("Ready", "WatchForbidden", "m"), true("TopicReady"))
-    (found,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
-    assert (found.ready, found.reason, found.message) == ("True", "WatchForbidden", "m")
+    (problem,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
+    assert (problem.ready, problem.reason, problem.message) == ("True", "WatchForbidden", "m")
 
 
 def test_of_a_channel_without_its_service() -> None:
@@ -75,15 +75,15 @@ def test_of_a_channel_without_its_service() -> None:
         true("TopicReady"),
         true("Addressable", "ServiceNotWritten", "m"),
     )
-    (found,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
-    assert (found.ready, found.reason, found.message) == ("True", "ServiceNotWritten", "m")
+    (problem,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
+    assert (problem.ready, problem.reason, problem.message) == ("True", "ServiceNotWritten", "m")
 
 
 def test_writes_that_are_refused_are_one_problem_for_all_objects_of_a_kind() -> None:
     channels = [Trouble("status", f"KafkaChannel ns/{name}", since, "403") for name, since in (("b", 2.0), ("a", 1.0))]
     others = [Trouble("finalizer", "Trigger ns/t", 3.0, "403"), Trouble("watch", "/apis/x", 0.0, "500")]
-    found = [(problem.file, problem.what) for problem in refused_writes([*channels, *others])]
-    assert found == [
+    problems = [(problem.file, problem.what) for problem in refused_writes([*channels, *others])]
+    assert problems == [
         ("cluster finalizer of Trigger", "of Trigger ns/t cannot be written (since 1970-01-01T00:00:03Z): 403"),
         (
             "cluster status of KafkaChannel",
@@ -106,10 +106,10 @@ def test_of_a_file_and_the_worst_first() -> None:
         "c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, suspected_typo=True
     )
     gone = FileProblem(".", 0, "", "gone", "restore it")
-    found = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])
+    problems = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])
     assert [
         (resource_problem.kind, resource_problem.name, resource_problem.ready, resource_problem.message)
-        for resource_problem in found
+        for resource_problem in problems
     ] == [
         ("File", ".", "False", "gone; restore it"),
         ("File", "a.yaml:4", "False", "spec.numPartitions: 'x' is no whole number; write one from 1"),
@@ -121,18 +121,18 @@ def test_of_a_file_and_the_worst_first() -> None:
 
 
 def test_note_is_not_a_rejection() -> None:
-    (found,) = resource_problems([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
-    assert (found.kind, found.name, found.ready) == ("File", ".", "True")
-    assert found.message == "what was served before stays; name it anew"
+    (problem,) = resource_problems([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
+    assert (problem.kind, problem.name, problem.ready) == ("File", ".", "True")
+    assert problem.message == "what was served before stays; name it anew"
 
 
 def test_problems_beyond_one_record_are_counted() -> None:
-    found = [ResourceProblem("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
-    kept, left_out = fitting(found, 2_000)
-    assert kept == tuple(found[: len(kept)])
+    problems = [ResourceProblem("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
+    kept, left_out = fitting(problems, 2_000)
+    assert kept == tuple(problems[: len(kept)])
     assert 5 < len(kept) < 20
     assert len(kept) + left_out == 50
-    assert fitting(found) == (tuple(found), 0)
+    assert fitting(problems) == (tuple(problems), 0)
 
 
 def test_of_a_channel_there_are_all_declared_types_or_none() -> None:

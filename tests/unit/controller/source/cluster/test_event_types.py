@@ -79,13 +79,13 @@ def broker() -> Any:
 
 def test_event_type_says_what_comes_and_where_and_goes_with_that() -> None:
     event = Received(BROKER, "created", "/shop")
-    found = event_type(event, broker())
+    document = event_type(event, broker())
     namespace, name = event.name
-    assert (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, name)
+    assert (document["metadata"]["namespace"], document["metadata"]["name"]) == (namespace, name)
     reference = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "namespace": "shop", "name": "main"}
-    assert found["spec"]["reference"] == reference
-    assert (found["spec"]["type"], found["spec"]["source"]) == ("created", "/shop")
-    assert owner_of(found) == "b1"
+    assert document["spec"]["reference"] == reference
+    assert (document["spec"]["type"], document["spec"]["source"]) == ("created", "/shop")
+    assert owner_of(document) == "b1"
 
 
 def written(type_: str = "paid", reference: Any = None, owner: Any = None, **spec: Any) -> dict[str, Any]:
@@ -216,10 +216,10 @@ class Running:
         self.made.take([delta(channel=channel, type=type_) for type_ in types])
 
     async def write(self) -> bool:
-        return await self.made.write(found)
+        return await self.made.write(channel_of)
 
 
-def found(key: Key) -> Known:
+def channel_of(key: Key) -> Known:
     """Every channel is there."""
     metadata = {"namespace": key[1], "name": key[2], "uid": f"u-{key[2]}"}
     return read_object({"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata})

@@ -98,8 +98,8 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_what_stays(row: tuple[Table, str, str]) -> None:
     view, retained, foreign = row
-    found = keep(view, PUBLISHED)
-    assert (found.retained, found.foreign) == (ids(*retained.split()), ids(*foreign.split()))
+    kept = keep(view, PUBLISHED)
+    assert (kept.retained, kept.foreign) == (ids(*retained.split()), ids(*foreign.split()))
 
 
 CREATED = {
@@ -154,8 +154,8 @@ def test_what_a_person_wants_removed_does_not_stay() -> None:
     cluster = table()
     for uid in ("c", "s"):
         cluster.rows[uid].released = True
-    found = keep(cluster, PUBLISHED)
-    assert found.retained == found.foreign == ids()
+    kept = keep(cluster, PUBLISHED)
+    assert kept.retained == kept.foreign == ids()
 
 
 def test_channel_is_released_only_with_its_subscriptions() -> None:

@@ -30,30 +30,30 @@ KAFKA = {"eventing.knative.dev/broker.class": "Kafka"}
 
 def raw(kind: str, spec: Any = None, api: str = "messaging.knative.dev/v1", **metadata: Any) -> dict[str, Any]:
     base = {"namespace": "ns", "name": "one", "uid": "u1", "generation": 3, "resourceVersion": "5"}
-    found = {"apiVersion": api, "kind": kind, "metadata": {**base, **metadata}}
-    return found if spec is None else {**found, "spec": spec}
+    document = {"apiVersion": api, "kind": kind, "metadata": {**base, **metadata}}
+    return document if spec is None else {**document, "spec": spec}
 
 
-def known(kind: str = "KafkaChannel", spec: Any = None, **metadata: Any) -> Known:
+def object_of(kind: str = "KafkaChannel", spec: Any = None, **metadata: Any) -> Known:
     api = "eventing.knative.dev/v1" if kind in ("Broker", "Trigger") else "messaging.knative.dev/v1"
     return read_object(raw(kind, spec, api, **metadata))
 
 
 def test_object_has_the_identity_that_the_server_gave_it() -> None:
-    found = known(spec={"numPartitions": 2})
-    assert isinstance(found.resource, KafkaChannel)
-    assert (found.uid, found.generation, found.as_object().key) == ("u1", 3, ("KafkaChannel", "ns", "one"))
-    assert (found.deleting, found.finalized) == (False, False)
+    channel = object_of(spec={"numPartitions": 2})
+    assert isinstance(channel.resource, KafkaChannel)
+    assert (channel.uid, channel.generation, channel.as_object().key) == ("u1", 3, ("KafkaChannel", "ns", "one"))
+    assert (channel.deleting, channel.finalized) == (False, False)
 
 
 def broker(class_: str, *reasons: str, **metadata: Any) -> Known:
     annotations = {"eventing.knative.dev/broker.class": class_}
-    found = raw("Broker", {}, "eventing.knative.dev/v1", annotations=annotations, **metadata)
+    document = raw("Broker", {}, "eventing.knative.dev/v1", annotations=annotations, **metadata)
     moment = "2026-01-01T00:00:00Z"
     conditions = [
         {"type": "Ready", "status": "False", "reason": reason, "lastTransitionTime": moment} for reason in reasons
     ]
-    return read_object({**found, "status": {"conditions": conditions}})
+    return read_object({**document, "status": {"conditions": conditions}})
 
 
 @pytest.mark.parametrize(
@@ -87,32 +87,32 @@ def test_class_that_nobody_serves_has_a_way_out(given: Known, said: bool) -> Non
 def test_only_of_brokers_of_another_class_the_address_is_read(
     class_: str, status: dict[str, Any], address: Addressable | None
 ) -> None:
-    found = read_object({**broker(class_).raw, "status": status}).resource
-    assert isinstance(found, Broker)
-    assert found.address == address
+    resource = read_object({**broker(class_).raw, "status": status}).resource
+    assert isinstance(resource, Broker)
+    assert resource.address == address
 
 
 def test_channel_may_have_no_spec() -> None:
-    assert known().resource == KafkaChannel("ns", "one")
+    assert object_of().resource == KafkaChannel("ns", "one")
 
 
 def test_object_that_is_not_valid_says_why() -> None:
-    found = known(spec={"numPartitions": 0})
-    assert found.resource is None
-    (condition,) = found.invalid_status.conditions
+    channel = object_of(spec={"numPartitions": 0})
+    assert channel.resource is None
+    (condition,) = channel.invalid_status.conditions
     assert (condition.type, condition.reason) == ("Ready", "SpecInvalid")
     assert "spec.numPartitions" in condition.message
-    assert found.invalid_status.generation == 3
+    assert channel.invalid_status.generation == 3
 
 
 @pytest.mark.parametrize(("ready", "over"), [("True", True), ("False", True), ("Unknown", False), (None, False)])
 def test_reset_offset_knows_from_its_status_whether_it_is_over(ready: str | None, over: bool) -> None:
     spec = {"offset": {"time": "latest"}, "ref": {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription"}}
     spec["ref"]["name"] = "billing"
-    found = raw("ResetOffset", spec, "kafka.eventing.knative.dev/v1alpha1")
+    reset = raw("ResetOffset", spec, "kafka.eventing.knative.dev/v1alpha1")
     if ready is not None:
-        found["status"] = {"conditions": [{"type": "RefMapped", "status": "True"}, {"type": "Ready", "status": ready}]}
-    resource = read_object(found).resource
+        reset["status"] = {"conditions": [{"type": "RefMapped", "status": "True"}, {"type": "Ready", "status": ready}]}
+    resource = read_object(reset).resource
     assert isinstance(resource, ResetOffset)
     assert resource.over is over
 
@@ -137,8 +137,8 @@ def test_status_is_no_news() -> None:
 
 def test_what_only_other_programs_read_is_not_kept() -> None:
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "penstock.dev/hosts": "a.b"}
-    found = trimmed("ConfigMap")({"metadata": {"name": "x", "managedFields": [1], "annotations": applied}, "data": {}})
-    assert found == {
+    kept = trimmed("ConfigMap")({"metadata": {"name": "x", "managedFields": [1], "annotations": applied}, "data": {}})
+    assert kept == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "x", "annotations": {"penstock.dev/hosts": "a.b"}},
@@ -167,7 +167,7 @@ def test_what_objects_refer_to() -> None:
     config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}}
     resources = [
         entry.resource
-        for entry in (known("Subscription", spec), known("Broker", config, annotations=KAFKA))
+        for entry in (object_of("Subscription", spec), object_of("Broker", config, annotations=KAFKA))
         if entry.resource is not None
     ]
     assert refs_of(resources) == {

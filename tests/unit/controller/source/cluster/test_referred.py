@@ -49,8 +49,8 @@ async def test_config_map_that_is_named_again_is_as_it_is_now() -> None:
 
     def partitions() -> dict[str, str]:
         referred.news()
-        maps = [known.resource for known in referred.config_maps()]
-        return {found.name: found.data[PARTITIONS_KEY] for found in maps if isinstance(found, ConfigMap)}
+        maps = [config_map.resource for config_map in referred.config_maps()]
+        return {entry.name: entry.data[PARTITIONS_KEY] for entry in maps if isinstance(entry, ConfigMap)}
 
     for name in ("one", "other"):
         referred.use(f"u-{name}", _broker(name))

@@ -28,8 +28,8 @@ def channel(uid: str = "u1", name: str = "orders") -> Known:
 
 def service(**spec: Any) -> dict[str, Any]:
     metadata = {"namespace": "shop", "name": "orders-kn-channel", "uid": "s1", "resourceVersion": "7"}
-    found = {"metadata": {**metadata, "ownerReferences": [{"uid": "u1"}], "managedFields": []}, "spec": spec}
-    return dict(trim_service(found))
+    document = {"metadata": {**metadata, "ownerReferences": [{"uid": "u1"}], "managedFields": []}, "spec": spec}
+    return dict(trim_service(document))
 
 
 def test_new_service_is_the_channels_and_leads_to_the_ingress() -> None:

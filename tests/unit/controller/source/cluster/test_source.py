@@ -113,7 +113,7 @@ async def test_reset_offset_that_is_not_over_says_that_kafka_is_away() -> None:
         for store in source._stores(kind):
             store.add_page({"items": items if kind == "ResetOffset" else [], "metadata": {"resourceVersion": "1"}})
     await source.scan()
-    found = source.outage_statuses("kafka:9092: connection refused", ())
-    assert sorted(write_status.name for write_status in found) == ["busy", "new"]
-    assert {condition.reason for write_status in found for condition in write_status.conditions} == {"KafkaUnavailable"}
+    writes = source.outage_statuses("kafka:9092: connection refused", ())
+    assert sorted(write.name for write in writes) == ["busy", "new"]
+    assert {condition.reason for write in writes for condition in write.conditions} == {"KafkaUnavailable"}
     await source.stop()

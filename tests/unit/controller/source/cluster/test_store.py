@@ -157,11 +157,11 @@ class Server:
 
     def write(self, name: str) -> None:
         self.version += 1
-        known = name in self.objects
-        self._uids += not known
-        uid = self.objects[name]["metadata"]["uid"] if known else f"u{self._uids}"
+        exists = name in self.objects
+        self._uids += not exists
+        uid = self.objects[name]["metadata"]["uid"] if exists else f"u{self._uids}"
         self.objects[name] = thing(name, self.version, uid)
-        self.log.append(event("MODIFIED" if known else "ADDED", self.objects[name]))
+        self.log.append(event("MODIFIED" if exists else "ADDED", self.objects[name]))
 
     def delete(self, name: str) -> None:
         if name in self.objects:

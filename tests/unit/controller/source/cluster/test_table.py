@@ -188,7 +188,7 @@ def test_trigger_whose_broker_is_somebody_elses_now_is_not_written(
     trigger = with_(TRIGGER, **OURS_TOO)
     cluster = table(broker(class_, finalizers=finalizers), trigger, core=True)
     assert cluster.rows["u1"].state is State.SERVED
-    assert ("u1" in {known.uid for known in cluster.written()}) is written
+    assert ("u1" in {item.uid for item in cluster.written()}) is written
     assert len(table(trigger, core=True).written()) == 1, "as long as nothing is known of its Broker"
 
 
@@ -328,25 +328,25 @@ def test_after_any_events_each_uid_has_one_state_and_nothing_is_removed_by_accid
         _check(cluster, there, gone)
         kept = keep(cluster, published)
         assert kept.foreign <= kept.retained
-        removed = published.keys() - kept.retained - {known.uid for known in cluster.known(State.SERVED)}
+        removed = published.keys() - kept.retained - {served.uid for served in cluster.known(State.SERVED)}
         assert removed == {uid for uid in published if cluster.rows[uid].state in DELETED}
         assert keep_creations(cluster, creations) == published.keys() - removed
 
 
 def _check(cluster: Table, there: dict[str, Any], gone: set[str]) -> None:
     for uid, row in cluster.rows.items():
-        known: Known | None = row.known
-        assert (known is not None) == (uid in there)
-        if known is None:
+        item: Known | None = row.known
+        assert (item is not None) == (uid in there)
+        if item is None:
             assert row.state is (State.GONE if uid in gone else State.MISSING)
             continue
-        assert known == read_object(there[uid])
+        assert item == read_object(there[uid])
         if row.state is State.SERVED:
-            assert known.resource is not None
+            assert item.resource is not None
         if row.state in STAYING | {State.FORMER}:
-            assert not known.deleting
+            assert not item.deleting
         if row.state in (State.FORMER, State.LEAVING, State.OTHERS):
-            assert known.kind in ("Subscription", "Trigger")
+            assert item.kind in ("Subscription", "Trigger")
     adopted = {change.known.uid for change in cluster.adoptions()}
     assert adopted.isdisjoint(change.known.uid for change in cluster.releases(()))
     entries = cluster.entries()

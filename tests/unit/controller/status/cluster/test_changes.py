@@ -51,20 +51,20 @@ def test_status_keeps_the_time_of_a_condition_that_did_not_change() -> None:
 
 def test_event_names_its_object() -> None:
     status = WriteStatus("KafkaChannel", "ns", "orders", "u", 2, (), {})
-    found = event_object(EventDraft(True, "TopicDiffers", "n" * 2000), status, "v1", "e", 1_700_000_000.0625, "me")
-    assert found["eventTime"] == "2023-11-14T22:13:20.062500Z"
-    assert found["regarding"] == {
+    event = event_object(EventDraft(True, "TopicDiffers", "n" * 2000), status, "v1", "e", 1_700_000_000.0625, "me")
+    assert event["eventTime"] == "2023-11-14T22:13:20.062500Z"
+    assert event["regarding"] == {
         "apiVersion": "v1",
         "kind": "KafkaChannel",
         "namespace": "ns",
         "name": "orders",
         "uid": "u",
     }
-    assert (found["type"], found["reason"], len(found["note"])) == ("Warning", "TopicDiffers", 1000)
+    assert (event["type"], event["reason"], len(event["note"])) == ("Warning", "TopicDiffers", 1000)
 
 
 def test_note_of_an_event_is_cut_to_bytes() -> None:
     """The API server counts bytes."""
     status = WriteStatus("KafkaChannel", "ns", "orders", "u", 2, (), {})
-    found = event_object(EventDraft(True, "TopicDiffers", "é" * 499 + "€" * 9), status, "v1", "e", 1.0, "me")
-    assert found["note"] == "é" * 499, "of the next one there is room for two of three bytes"
+    event = event_object(EventDraft(True, "TopicDiffers", "é" * 499 + "€" * 9), status, "v1", "e", 1.0, "me")
+    assert event["note"] == "é" * 499, "of the next one there is room for two of three bytes"

@@ -12,7 +12,7 @@ from knative.urls import quoted, shown_key, shown_url
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "expected"),
     [
         ("", ""),
         ("http://h/p", "http://h/p"),
@@ -30,9 +30,9 @@ from knative.urls import quoted, shown_key, shown_url
         ("http://h/p?a\nb", "http://h/p"),
     ],
 )
-def test_shown(url: str, shown: str) -> None:
-    assert shown_url(url) == shown
-    assert shown_url(shown) == shown
+def test_shown(url: str, expected: str) -> None:
+    assert shown_url(url) == expected
+    assert shown_url(expected) == expected
 
 
 _PART = st.text("ab:@%.~-", max_size=8)
@@ -41,12 +41,12 @@ _PART = st.text("ab:@%.~-", max_size=8)
 @given(host=st.text("abc.-", min_size=1, max_size=5), user=_PART, path=_PART, query=st.text("xyz?/@:#=&", max_size=8))
 def test_what_is_left_is_the_place(host: str, user: str, path: str, query: str) -> None:
     whole = f"http://{user}@{host}/{path}?{query}"
-    found = urlsplit(shown_url(whole))
-    assert (found.netloc, found.path, found.query, found.fragment) == (host, f"/{path}", "", "")
+    parts = urlsplit(shown_url(whole))
+    assert (parts.netloc, parts.path, parts.query, parts.fragment) == (host, f"/{path}", "", "")
 
 
 @pytest.mark.parametrize(
-    ("text", "most", "shown"),
+    ("text", "most", "expected"),
     [
         ("fast", 64, "'fast'"),
         ("abcdef", 3, "'abc'"),
@@ -62,8 +62,8 @@ def test_what_is_left_is_the_place(host: str, user: str, path: str, query: str) 
         ("h/?mail=me@secret", 64, "'...@...'"),
     ],
 )
-def test_quoted(text: str, most: int, shown: str) -> None:
-    assert quoted(text, most) == shown
+def test_quoted(text: str, most: int, expected: str) -> None:
+    assert quoted(text, most) == expected
 
 
 @given(
@@ -75,8 +75,8 @@ def test_nothing_after_a_sign_of_a_url_is_quoted(before: str, sign: str, after: 
 
 
 @pytest.mark.parametrize(
-    ("key", "shown"),
+    ("key", "expected"),
     [("uri", "uri"), ("penstock.dev/hosts", "penstock.dev/hosts"), ("http://h/?secret", "'http://...'")],
 )
-def test_key_in_a_path(key: str, shown: str) -> None:
-    assert shown_key(key) == shown
+def test_key_in_a_path(key: str, expected: str) -> None:
+    assert shown_key(key) == expected

@@ -55,10 +55,10 @@ def evaluate(node: Node, event: Mapping[str, Any]) -> Result:
 
 def _lift(zero: type, operands: list[tuple[Node, type | None]], compute: Callable[..., Result], event: Any) -> Result:
     values = []
-    for operand, wanted in operands:
+    for operand, type_ in operands:
         value, errors = evaluate(operand, event)
-        if not errors and wanted is not None:
-            value, errors = cast(value, wanted)
+        if not errors and type_ is not None:
+            value, errors = cast(value, type_)
         if errors:
             return ZERO[zero], errors
         values.append(value)
@@ -69,12 +69,12 @@ def _integers(node: Binary) -> list[tuple[Node, type | None]]:
     return [(node.left, int), (node.right, int)]
 
 
-def cast(value: Any, wanted: type) -> Result:
-    if type(value) is wanted:
+def cast(value: Any, type_: type) -> Result:
+    if type(value) is type_:
         return value, []
-    if wanted is str:
+    if type_ is str:
         return {True: "true", False: "false"}[value] if type(value) is bool else str(value), []
-    if wanted is bool:
+    if type_ is bool:
         if type(value) is int:
             return value != 0, []
         if value.lower() in ("true", "false"):
@@ -133,15 +133,15 @@ def _logic(operands: list[Node], operators: list[str], event: Any) -> Result:
 
 
 def _tokens(pattern: str) -> list[str]:
-    found, i = [], 0
+    tokens, i = [], 0
     while i < len(pattern):
         if pattern[i] == "\\" and pattern[i + 1 : i + 2] in ("%", "_"):
-            found.append("=" + pattern[i + 1])
+            tokens.append("=" + pattern[i + 1])
             i += 2
         else:
-            found.append(pattern[i] if pattern[i] in "%_" else "=" + pattern[i])
+            tokens.append(pattern[i] if pattern[i] in "%_" else "=" + pattern[i])
             i += 1
-    return found
+    return tokens
 
 
 def _like(text: str, tokens: list[str]) -> bool:

@@ -37,8 +37,8 @@ ROWS = [(section, *row[:2], row[2] if len(row) > 2 else None) for section, rows 
 def test_expression_has_the_value_and_the_error_of_the_specification(
     section: str, text: str, value: Any, error: str | None
 ) -> None:
-    found, errors = compile(text).evaluate(EVENT)
-    assert (found, type(found), [evaluation_error.kind.value for evaluation_error in errors]) == (
+    result, errors = compile(text).evaluate(EVENT)
+    assert (result, type(result), [evaluation_error.kind.value for evaluation_error in errors]) == (
         value,
         type(value),
         [error] if error else [],
@@ -54,10 +54,10 @@ def test_reference_evaluator_agrees(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "position", "reason"), NOT_VALID, ids=[row[0][:20] or "empty" for row in NOT_VALID])
 def test_text_that_is_not_an_expression_is_rejected_with_its_place(text: str, position: int, reason: str) -> None:
-    with pytest.raises(CesqlSyntaxError) as found:
+    with pytest.raises(CesqlSyntaxError) as error:
         compile(text)
-    assert reason in str(found.value)
-    assert found.value.position == position
+    assert reason in str(error.value)
+    assert error.value.position == position
 
 
 def test_expression_that_is_too_deep_or_too_long_is_rejected() -> None:

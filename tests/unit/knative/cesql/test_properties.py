@@ -118,8 +118,8 @@ def test_compiled_expression_agrees_with_the_reference(text: str, event: dict[st
     except CesqlSyntaxError:  # such as a sign that follows a value
         return
     value, errors = compile(text).evaluate(event)
-    wanted, wanted_errors = evaluate(node, event)
-    assert (value, type(value), [error.kind.value for error in errors]) == (wanted, type(wanted), wanted_errors)
+    expected, problems = evaluate(node, event)
+    assert (value, type(value), [error.kind.value for error in errors]) == (expected, type(expected), problems)
 
 
 @given(EXPRESSIONS, EVENTS)

@@ -38,7 +38,7 @@ names = st.from_regex(r"[a-z0-9]{1,24}", fullmatch=True).filter(
 )
 #: Attributes by name, values as they are after decoding.
 attributes = st.builds(
-    lambda extensions, known: {**extensions, **known},
+    lambda extensions, fixed: {**extensions, **fixed},
     st.dictionaries(names, text, max_size=4),
     st.fixed_dictionaries(
         {

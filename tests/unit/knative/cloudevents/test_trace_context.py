@@ -98,6 +98,6 @@ def test_attempt_sends_its_own_context_and_no_other() -> None:
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_nothing_in_a_header_raises(parent: bytes, state: bytes) -> None:
-    found = parent_in_record([("traceparent", parent), ("tracestate", state)])
+    span = parent_in_record([("traceparent", parent), ("tracestate", state)])
 
-    assert found is None or len(found.trace_id) == 32
+    assert span is None or len(span.trace_id) == 32

@@ -35,8 +35,8 @@ CHANNELS = (
     ],
 )
 def test_address_leads_to_its_channel(uri: str, name: str | None) -> None:
-    found = Addresses(CHANNELS).channel_at(uri)
-    assert (found and found.name) == name
+    channel = Addresses(CHANNELS).channel_at(uri)
+    assert (channel and channel.name) == name
 
 
 def test_topic_belongs_to_one_channel() -> None:

@@ -223,10 +223,10 @@ def test_channel_or_broker_by_name(name: str, uid: str) -> None:
     def of(uid: str, name: str, kind: str) -> Channel:
         return Channel(uid, 1, "ns", name, "t", "t.dlq", 1, kind=kind)
 
-    known = [of("b", "both", "Broker"), of("c", "both", "KafkaChannel"), of("m", "main", "Broker"), BROKER]
-    found = named_channel(known, "ns", name)
-    assert (found.uid if found else "") == uid
-    assert named_channel(known, "other", name) is None
+    channels = [of("b", "both", "Broker"), of("c", "both", "KafkaChannel"), of("m", "main", "Broker"), BROKER]
+    channel = named_channel(channels, "ns", name)
+    assert (channel.uid if channel else "") == uid
+    assert named_channel(channels, "other", name) is None
 
 
 def test_bytes_of_statuses() -> None:

@@ -48,11 +48,11 @@ _removals = st.builds(Removal, uid=_uids, kind=st.just("Subscription"), label=_u
 _keys = st.tuples(st.just("KafkaChannel"), st.just("default"), _uids)
 states = st.builds(
     LeaderState,
-    st.lists(_removals).map(lambda found: {removal.uid: removal for removal in found}),
+    st.lists(_removals).map(lambda removals: {removal.uid: removal for removal in removals}),
     st.dictionaries(_keys, st.builds(Identity, _uids, st.integers(1, 3), _uids)),
-    st.lists(_removals).map(lambda found: {removal.uid: removal for removal in found}),
+    st.lists(_removals).map(lambda removals: {removal.uid: removal for removal in removals}),
     st.lists(st.builds(replace, st.just(SEEK), id=_uids, phase=st.sampled_from(SeekPhase), uid=_uids)).map(
-        lambda found: {item.id: item for item in found}
+        lambda items: {item.id: item for item in items}
     ),
 )
 

@@ -111,16 +111,16 @@ def test_workers_add_up() -> None:
         1, 1, 20, NOW - 90, 0.5, (FailingDelivery(3, 9, 6, NOW + 2, "e9"),), LastError(NOW - 50, 400, "no"), True
     )
 
-    found = merged(worker("b", 1, other, 2, 3), worker("a", 3, BUSY, 0, 1), worker("old", 11, BUSY, 0, 1, 2, 3))
+    total = merged(worker("b", 1, other, 2, 3), worker("a", 3, BUSY, 0, 1), worker("old", 11, BUSY, 0, 1, 2, 3))
 
-    assert found.owners == (("a", (0, 1)), ("b", (2, 3)))
-    assert (found.in_flight, found.retrying, found.lag, found.delivered_per_s) == (4, 3, 120, 13.0)
-    assert found.throttled == ("b",)
-    assert found.lag_s == 90
-    assert [(name, head.offset) for name, head in found.heads] == [("b", 9), ("a", 41), ("a", 7)]
-    assert found.next_attempt == NOW + 2
-    assert found.last_error == ("a", ERROR)
-    assert found.as_of == NOW - 3
+    assert total.owners == (("a", (0, 1)), ("b", (2, 3)))
+    assert (total.in_flight, total.retrying, total.lag, total.delivered_per_s) == (4, 3, 120, 13.0)
+    assert total.throttled == ("b",)
+    assert total.lag_s == 90
+    assert [(name, head.offset) for name, head in total.heads] == [("b", 9), ("a", 41), ("a", 7)]
+    assert total.next_attempt == NOW + 2
+    assert total.last_error == ("a", ERROR)
+    assert total.as_of == NOW - 3
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ PAID = {"exact": {"type": "order.paid"}}
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         ({"all": []}, True),
         ({"any": []}, False),
@@ -35,8 +35,8 @@ PAID = {"exact": {"type": "order.paid"}}
         ({"all": [{"cesql": "TRUE"}, PAID]}, None),
     ],
 )
-def test_what_a_filter_says_of_order_paid(value: dict[str, object], wanted: bool | None) -> None:
-    assert passes(from_json(value), "order.paid") is wanted
+def test_what_a_filter_says_of_order_paid(value: dict[str, object], expected: bool | None) -> None:
+    assert passes(from_json(value), "order.paid") is expected
 
 
 _TEXTS = st.sampled_from(["a", "ab", "b", "ba"])

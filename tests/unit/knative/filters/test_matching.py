@@ -197,9 +197,9 @@ def test_attributes_come_from_the_headers_of_a_binary_record() -> None:
 
 def test_attributes_come_from_the_envelope_of_a_structured_record() -> None:
     body = b'{"specversion":"1.0","id":"1","source":"/a","type":"t","hop":3,"urgent":true,"data":{"hop":9}}'
-    found = attributes_of([("content-type", b"application/cloudevents+json"), ("ce_id", b"other")], body)
-    assert found is not None
-    assert (found["id"], found["hop"], found["urgent"]) == ("1", "3", "true")
+    attributes = attributes_of([("content-type", b"application/cloudevents+json"), ("ce_id", b"other")], body)
+    assert attributes is not None
+    assert (attributes["id"], attributes["hop"], attributes["urgent"]) == ("1", "3", "true")
 
 
 @pytest.mark.parametrize(

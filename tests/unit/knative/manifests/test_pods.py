@@ -132,9 +132,9 @@ def test_only_the_controller_gets_a_token(subtests: pytest.Subtests) -> None:
             spec = template["spec"]
             (container,) = spec["containers"]
             reads = "PENSTOCK_RESOURCES" in [variable["name"] for variable in container["env"]]
-            found = documents(MANIFESTS / "rbac" / "service-accounts.yaml")
+            items = documents(MANIFESTS / "rbac" / "service-accounts.yaml")
             accounts = {
-                document["metadata"]["name"]: document.get("automountServiceAccountToken", True) for document in found
+                document["metadata"]["name"]: document.get("automountServiceAccountToken", True) for document in items
             }
             account = accounts[spec["serviceAccountName"]] if "serviceAccountName" in spec else True
             assert spec.get("automountServiceAccountToken", account) is reads

@@ -24,7 +24,7 @@ def test_file_without_the_comment_signs_has_the_defaults(tmp_path: Path, monkeyp
     written = tmp_path / "settings.env"
     written.write_text(re.sub(r"^#(?=PENSTOCK_)", "", SETTINGS_FILE.read_text(), flags=re.MULTILINE))
     monkeypatch.setenv(CONFIG_VARIABLE, str(written))
-    found = load_settings()
-    assert found.model_dump() == Settings().model_dump()
-    assert found.warnings == ()
-    assert len(found.sources) == len(Settings.model_fields)
+    settings = load_settings()
+    assert settings.model_dump() == Settings().model_dump()
+    assert settings.warnings == ()
+    assert len(settings.sources) == len(Settings.model_fields)

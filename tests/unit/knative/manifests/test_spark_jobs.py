@@ -14,8 +14,8 @@ from tests.support.processes import REPOSITORY
 
 
 def _jobs(component: str, kind: str) -> dict[str, dict[str, Any]]:
-    found = documents(COMPONENTS / component / "jobs.yaml")
-    return {document["metadata"]["name"]: document["spec"] for document in found if document["kind"] == kind}
+    manifests = documents(COMPONENTS / component / "jobs.yaml")
+    return {document["metadata"]["name"]: document["spec"] for document in manifests if document["kind"] == kind}
 
 
 CRON_JOBS = _jobs("spark-jobs", "CronJob")

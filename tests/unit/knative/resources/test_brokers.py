@@ -95,9 +95,9 @@ def test_broker_with_everything() -> None:
 
 
 def test_config_ref_has_defaults() -> None:
-    found = kinds.parse(broker({"config": {"name": "c"}}))
-    assert isinstance(found, Broker)
-    assert found.config == ("shop", "c")
+    resource = kinds.parse(broker({"config": {"name": "c"}}))
+    assert isinstance(resource, Broker)
+    assert resource.config == ("shop", "c")
 
 
 @pytest.mark.parametrize("class_", [None, "", "MTChannelBasedBroker", "kafka", "KafkaNamespaced"])
@@ -106,18 +106,18 @@ def test_broker_of_another_class_is_not_checked(class_: str | None) -> None:
     annotations: dict[str, object] = {EXTERNAL: "no topic!", ORDER: "sorted", "penstock.dev/hosts": "a:80"}
     if class_ is not None:
         annotations[CLASS] = class_
-    found = kinds.parse(broker(spec, annotations))
-    assert isinstance(found, Broker)
-    assert found.class_ == (class_ or "")
+    resource = kinds.parse(broker(spec, annotations))
+    assert isinstance(resource, Broker)
+    assert resource.class_ == (class_ or "")
     assert isinstance(kinds.parse(broker([], annotations)), Broker)
 
 
 def test_broker_whose_class_was_changed_still_has_what_its_triggers_need() -> None:
     annotations = {CLASS: "Other", ORDER: "ordered", "penstock.dev/concurrency": "3"}
-    found = kinds.parse(broker({"config": {"name": "c"}, "delivery": {"retry": 4}}, annotations))
-    assert isinstance(found, Broker)
-    assert found.delivery is not None
-    assert (found.order, found.concurrency, found.delivery.retry) == (DeliveryOrder.ORDERED, 3, 4)
+    resource = kinds.parse(broker({"config": {"name": "c"}, "delivery": {"retry": 4}}, annotations))
+    assert isinstance(resource, Broker)
+    assert resource.delivery is not None
+    assert (resource.order, resource.concurrency, resource.delivery.retry) == (DeliveryOrder.ORDERED, 3, 4)
 
 
 # -- Trigger
@@ -125,9 +125,9 @@ def test_broker_whose_class_was_changed_still_has_what_its_triggers_need() -> No
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_trigger_needs_a_broker_and_a_subscriber(version: str) -> None:
-    found = kinds.parse({**trigger(), "apiVersion": f"eventing.knative.dev/{version}"})
-    assert found == Trigger("shop", "main", "main", Destination(uri="http://h/"))
-    assert (found.filter, found.start, found.order, found.concurrency) == (ALL_EVENTS, Start.LATEST, None, None)
+    value = kinds.parse({**trigger(), "apiVersion": f"eventing.knative.dev/{version}"})
+    assert value == Trigger("shop", "main", "main", Destination(uri="http://h/"))
+    assert (value.filter, value.start, value.order, value.concurrency) == (ALL_EVENTS, Start.LATEST, None, None)
 
 
 def test_trigger_with_everything() -> None:
@@ -160,9 +160,9 @@ def test_trigger_with_everything() -> None:
 
 
 def test_filter_of_attributes_counts_without_filters() -> None:
-    found = kinds.parse(trigger(filter={"attributes": {"type": ""}}))
-    assert isinstance(found, Trigger)
-    assert found.filter == Attributes((("type", ""),))
+    resource = kinds.parse(trigger(filter={"attributes": {"type": ""}}))
+    assert isinstance(resource, Trigger)
+    assert resource.filter == Attributes((("type", ""),))
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_filter_of_attributes_counts_without_filters() -> None:
     ],
 )
 def test_start_by_time(text: str, unix_ms: int) -> None:
-    found = kinds.parse(trigger({"penstock.dev/start": text}))
-    assert isinstance(found, Trigger)
-    assert found.start == StartTime(unix_ms, text)
+    resource = kinds.parse(trigger({"penstock.dev/start": text}))
+    assert isinstance(resource, Trigger)
+    assert resource.start == StartTime(unix_ms, text)
 
 
 # -- ConfigMap

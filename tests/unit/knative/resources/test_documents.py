@@ -24,4 +24,4 @@ def test_verdict_of_a_directory(case: Case) -> None:
     with pytest.raises(Invalid) as refused:
         kinds.parse(case.document)
     fields = [problem.field for problem in refused.value.problems]
-    assert any(found == case.field or found.startswith(f"{case.field}.") for found in fields)
+    assert any(path == case.field or path.startswith(f"{case.field}.") for path in fields)

@@ -50,9 +50,9 @@ def test_one_delivery_alone_applies_whole(by_field: bool) -> None:
 def test_trigger_inherits_each_field_that_it_has_not(
     own: DeliveryRules, spec: DeliverySpec, sink: Destination, names: tuple[str, ...]
 ) -> None:
-    found = effective_delivery(own, SHARED, SETTINGS, by_field=True)
-    assert (found.spec, found.dead_letter_sink, found.own) == (spec, sink, names)
-    assert found.inherited == tuple(name for name in EVERY if name not in names)
+    delivery = effective_delivery(own, SHARED, SETTINGS, by_field=True)
+    assert (delivery.spec, delivery.dead_letter_sink, delivery.own) == (spec, sink, names)
+    assert delivery.inherited == tuple(name for name in EVERY if name not in names)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,5 @@ def test_trigger_inherits_each_field_that_it_has_not(
 def test_subscription_inherits_only_the_dead_letter_sink(
     own: DeliveryRules, spec: DeliverySpec, sink: Destination, inherited: tuple[str, ...]
 ) -> None:
-    found = effective_delivery(own, SHARED, SETTINGS, by_field=False)
-    assert (found.spec, found.dead_letter_sink, found.inherited) == (spec, sink, inherited)
+    delivery = effective_delivery(own, SHARED, SETTINGS, by_field=False)
+    assert (delivery.spec, delivery.dead_letter_sink, delivery.inherited) == (spec, sink, inherited)

@@ -36,23 +36,23 @@ def subscription(annotations: object = None, **spec: object) -> dict[str, Any]:
 
 
 def read_channel(value: dict[str, Any]) -> KafkaChannel:
-    found = kinds.parse(value)
-    assert isinstance(found, KafkaChannel)
-    return found
+    resource = kinds.parse(value)
+    assert isinstance(resource, KafkaChannel)
+    return resource
 
 
 def read_subscription(value: dict[str, Any]) -> Subscription:
-    found = kinds.parse(value)
-    assert isinstance(found, Subscription)
-    return found
+    resource = kinds.parse(value)
+    assert isinstance(resource, Subscription)
+    return resource
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1"])
 @pytest.mark.parametrize("spec", [None, {}])
 def test_channel_needs_a_name_and_nothing_else(version: str, spec: object) -> None:
-    found = read_channel(channel(spec, apiVersion=f"messaging.knative.dev/{version}", status={"x": 1}))
-    assert found == KafkaChannel("default", "orders")
-    assert (found.partitions, found.replication, found.retention_s) == (1, 1, 604_800.0)
+    resource = read_channel(channel(spec, apiVersion=f"messaging.knative.dev/{version}", status={"x": 1}))
+    assert resource == KafkaChannel("default", "orders")
+    assert (resource.partitions, resource.replication, resource.retention_s) == (1, 1, 604_800.0)
 
 
 def test_channel_with_everything() -> None:
@@ -64,37 +64,37 @@ def test_channel_with_everything() -> None:
         "subscribers": [{"uid": "u1", "generation": 2, "subscriberUri": "http://a/", "replyUri": "http://b/"}],
     }
     annotations = {"penstock.dev/hosts": "My-Service.ns.svc, other , other", "penstock.dev/keep-topic": "true"}
-    found = read_channel(channel(spec, annotations))
-    assert (found.partitions, found.replication, found.retention_s) == (4, 3, 3600.0)
-    assert found.delivery is not None
-    assert found.delivery == DeliveryRules(2, BackoffPolicy.LINEAR, 0.1, 5.0)
-    assert found.hosts == ("my-service.ns.svc", "other")
-    assert found.keep_topic
-    entry = found.subscribers[0]
+    resource = read_channel(channel(spec, annotations))
+    assert (resource.partitions, resource.replication, resource.retention_s) == (4, 3, 3600.0)
+    assert resource.delivery is not None
+    assert resource.delivery == DeliveryRules(2, BackoffPolicy.LINEAR, 0.1, 5.0)
+    assert resource.hosts == ("my-service.ns.svc", "other")
+    assert resource.keep_topic
+    entry = resource.subscribers[0]
     assert (entry.uid, entry.name, entry.generation, entry.subscriber.uri) == ("u1", "u1", 2, "http://a/")
     assert entry.reply is not None
     assert entry.reply.uri == "http://b/"
 
 
 def test_subscription_and_its_defaults() -> None:
-    found = read_subscription(subscription())
-    assert (found.namespace, found.name, found.channel) == ("shop", "billing", "orders")
-    assert found.subscriber.uri == "http://127.0.0.1:8080/in"
-    assert (found.order, found.concurrency, found.start) == (None, None, Start.LATEST)
-    assert (found.exhausted, found.reply, found.delivery) == (OnRetriesExhausted.DEAD_LETTER, None, None)
+    resource = read_subscription(subscription())
+    assert (resource.namespace, resource.name, resource.channel) == ("shop", "billing", "orders")
+    assert resource.subscriber.uri == "http://127.0.0.1:8080/in"
+    assert (resource.order, resource.concurrency, resource.start) == (None, None, Start.LATEST)
+    assert (resource.exhausted, resource.reply, resource.delivery) == (OnRetriesExhausted.DEAD_LETTER, None, None)
 
 
 def test_delivery_that_is_there_has_defaults_of_its_own() -> None:
-    found = read_subscription(subscription(delivery={}))
-    assert found.delivery is not None
-    assert found.delivery == DeliveryRules()
+    resource = read_subscription(subscription(delivery={}))
+    assert resource.delivery is not None
+    assert resource.delivery == DeliveryRules()
     ignoring = read_subscription(subscription(delivery={"retryAfterMax": "PT0S"}))
     assert ignoring.delivery is not None
     assert ignoring.delivery.retry_after_max_s == 0.0
 
 
 def test_annotations_of_a_subscription() -> None:
-    found = read_subscription(
+    resource = read_subscription(
         subscription(
             {
                 "kafka.eventing.knative.dev/delivery.order": "key-ordered",
@@ -105,17 +105,17 @@ def test_annotations_of_a_subscription() -> None:
             }
         )
     )
-    assert (found.order, found.concurrency) == (DeliveryOrder.KEY_ORDERED, 7)
-    assert (found.start, found.exhausted) == (Start.EARLIEST, OnRetriesExhausted.IGNORE)
+    assert (resource.order, resource.concurrency) == (DeliveryOrder.KEY_ORDERED, 7)
+    assert (resource.start, resource.exhausted) == (Start.EARLIEST, OnRetriesExhausted.IGNORE)
 
 
 REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
 
 
 def test_ref_is_not_resolved_here() -> None:
-    found = read_subscription(subscription(subscriber={"ref": REF, "uri": "/path"}))
-    assert (found.subscriber.uri, found.subscriber.ref) == ("/path", Ref("v1", "Service", "", "sink"))
-    assert str(found.subscriber.ref) == "Service sink"
+    resource = read_subscription(subscription(subscriber={"ref": REF, "uri": "/path"}))
+    assert (resource.subscriber.uri, resource.subscriber.ref) == ("/path", Ref("v1", "Service", "", "sink"))
+    assert str(resource.subscriber.ref) == "Service sink"
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,14 @@ def test_filters_have_every_dialect() -> None:
 
 def test_defaults_of_the_shapes_are_those_of_the_values() -> None:
     fields = delivery("").fields
-    shown = {name: getattr(node, "default", None) for name, node in fields.items()}
+    preset = {name: getattr(node, "default", None) for name, node in fields.items()}
     spec = DeliverySpec()
-    assert (shown["retry"], shown["backoffPolicy"], shown["format"]) == (spec.retry, spec.backoff_policy, spec.format)
-    durations = [parse_duration_s(str(shown[name])) for name in ("backoffDelay", "timeout")]
+    assert (preset["retry"], preset["backoffPolicy"], preset["format"]) == (
+        spec.retry,
+        spec.backoff_policy,
+        spec.format,
+    )
+    durations = [parse_duration_s(str(preset[name])) for name in ("backoffDelay", "timeout")]
     assert durations == [spec.backoff_delay_s, spec.timeout_s]
     assert delivery_of(read_fields(ObjectReader({}, (), []), delivery(""))) == DeliveryRules()
     value = {"apiVersion": KAFKA_CHANNEL.api_version, "kind": "KafkaChannel", "metadata": {"name": "a"}}
@@ -120,8 +124,8 @@ def _schemas(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict
 
 
 def _schema(kind: Kind) -> dict[str, Any]:
-    found: dict[str, Any] = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found
+    schema: dict[str, Any] = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.name)
@@ -151,7 +155,7 @@ def test_nothing_is_written_into_entries_that_another_controller_writes() -> Non
 
 
 def test_channel_is_what_duck_types_of_knative_look_for() -> None:
-    found = crd(KAFKA_CHANNEL)
-    assert found["metadata"]["labels"]["messaging.knative.dev/subscribable"] == "true"
-    assert found["metadata"]["labels"]["duck.knative.dev/addressable"] == "true"
-    assert "channel" in found["spec"]["names"]["categories"]
+    definition = crd(KAFKA_CHANNEL)
+    assert definition["metadata"]["labels"]["messaging.knative.dev/subscribable"] == "true"
+    assert definition["metadata"]["labels"]["duck.knative.dev/addressable"] == "true"
+    assert "channel" in definition["spec"]["names"]["categories"]

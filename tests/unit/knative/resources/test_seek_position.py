@@ -42,8 +42,8 @@ def test_time_in_the_future(text: str, future: bool) -> None:
 
 @given(by=st.integers(), old=st.integers(-1, 100), low=st.integers(0, 50), length=st.integers(0, 50))
 def test_shift_stays_in_the_log(by: int, old: int, low: int, length: int) -> None:
-    found = shifted(Shift(by), old, low, low + length)
-    assert low <= found <= low + length
+    offset = shifted(Shift(by), old, low, low + length)
+    assert low <= offset <= low + length
     exact = (low if old < 0 else old) + by
     if low <= exact <= low + length:
-        assert found == exact
+        assert offset == exact

@@ -15,8 +15,8 @@ from knative.resources.trigger_filters import CHARACTERS_MAX, DEPTH_MAX, OPERAND
 def _read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     problems: list[FieldProblem] = []
     written = yaml.safe_load(text) if isinstance(text, str) else text
-    found = read_filter(ObjectReader(written, ("spec",), problems))
-    return to_json(found), [str(problem) for problem in problems]
+    filter_ = read_filter(ObjectReader(written, ("spec",), problems))
+    return to_json(filter_), [str(problem) for problem in problems]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def _said(
     report = ControllerReport(NOW_S, problems)
     here = Contract((ORDERS, broker), (BILLING,), (worker(),) if served else (), report)
     (status,) = [status for status in resource_statuses(here, NOW_S) if status.kind == kind]
-    return [(found.type, found.status.value, found.reason) for found in conditions_of(status)]
+    return [(condition.type, condition.status.value, condition.reason) for condition in conditions_of(status)]
 
 
 def _true(*types: str) -> list[tuple[str, str, str]]:

@@ -238,9 +238,9 @@ def test_filter_that_exceeds_its_limits_is_a_note_of_a_ready_subscriber() -> Non
         workers = [WorkerStatus(name, NOW, "all", {SUBSCRIPTION.uid: row}) for name in ("w1", "w2")]
         return serving("Subscribed", subscriber_status(SUBSCRIPTION, workers, NOW))
 
-    found = reported()
-    assert (found.status, found.reason) == (ConditionStatus.TRUE, "FilterLimitExceeded")
-    assert found.message == (
+    condition = reported()
+    assert (condition.status, condition.reason) == (ConditionStatus.TRUE, "FilterLimitExceeded")
+    assert condition.message == (
         "some events do not match, because they exceed a limit of the filter: LOWER: a text has 70,000 characters"
     )
     assert reported(WorkerState.WAITING_FOR_KAFKA).reason == "WaitingForKafka"

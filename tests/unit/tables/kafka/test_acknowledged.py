@@ -22,6 +22,6 @@ _REFUSED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     ],
 )
 def test_only_what_has_an_offset_and_no_error(error: KafkaError | None, offset: int, code: int | None) -> None:
-    found = not_stored(error, Message(topic="t", partition=0, offset=offset))
-    assert (None if found is None else found.code()) == code
-    assert found is None or not found.fatal()
+    problem = not_stored(error, Message(topic="t", partition=0, offset=offset))
+    assert (None if problem is None else problem.code()) == code
+    assert problem is None or not problem.fatal()

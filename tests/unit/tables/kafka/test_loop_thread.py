@@ -19,24 +19,24 @@ def _until_stopped(thread: LoopThread) -> None:
 
 @pytest.mark.asyncio
 async def test_call_from_the_thread_runs_on_the_loop_and_returns_its_result() -> None:
-    found: list[object] = []
+    results: list[object] = []
     crashes: list[BaseException] = []
 
     async def later(number: int) -> int:
         return number + 1
 
     def run() -> None:
-        found.append(thread.call(threading.get_ident))
-        found.append(thread.begin(later(1)).result(_LIMIT_S))
-        thread.call_soon(found.append, "soon")
+        results.append(thread.call(threading.get_ident))
+        results.append(thread.begin(later(1)).result(_LIMIT_S))
+        thread.call_soon(results.append, "soon")
 
     thread = LoopThread(run, "test", crashes.append)
     assert not thread.started
     thread.start()
-    while "soon" not in found:
+    while "soon" not in results:
         await asyncio.sleep(0)
     assert await thread.stop(_LIMIT_S)
-    assert (found, crashes) == ([threading.get_ident(), 2, "soon"], [])
+    assert (results, crashes) == ([threading.get_ident(), 2, "soon"], [])
 
 
 @pytest.mark.asyncio

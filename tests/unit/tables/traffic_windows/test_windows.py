@@ -56,10 +56,10 @@ def test_deltas_add_up_in_their_windows() -> None:
     assert kept.add(replace(SETTLED, number=4, at=T0 + 10), 3, T0)
     assert kept.flush(T0 + 1) == 3
 
-    found = read(rows)
-    assert found[CHANNEL] == Window(0, Counts(5, 50))
-    assert found[SUBSCRIPTION] == Window(2, Counts(0, 80, 6, 4, 2), {1: 4, 9: 2})
-    assert found[replace(SUBSCRIPTION, start=T0 + 10)] == Window(3, Counts(0, 40, 3, 2, 1), {1: 2, 9: 1})
+    stored = read(rows)
+    assert stored[CHANNEL] == Window(0, Counts(5, 50))
+    assert stored[SUBSCRIPTION] == Window(2, Counts(0, 80, 6, 4, 2), {1: 4, 9: 2})
+    assert stored[replace(SUBSCRIPTION, start=T0 + 10)] == Window(3, Counts(0, 40, 3, 2, 1), {1: 2, 9: 1})
 
 
 def test_bytes_of_a_row() -> None:
@@ -106,13 +106,13 @@ def test_sums_are_exact_when_deltas_are_read_again(seconds: list[int], data: st.
                     kept.add(deltas[again], again, delta.at)
     kept.flush(T0 + 200)
 
-    found = read(rows)
+    stored = read(rows)
     for size in (SHORT_S, LONG_S):
-        wanted: dict[int, int] = {}
+        expected: dict[int, int] = {}
         for delta in deltas:
             start = delta.at - delta.at % size
-            wanted[start] = wanted.get(start, 0) + delta.counts.events
-        assert {key.start: window.counts.events for key, window in found.items() if key.size == size} == wanted
+            expected[start] = expected.get(start, 0) + delta.counts.events
+        assert {key.start: window.counts.events for key, window in stored.items() if key.size == size} == expected
 
 
 def test_minute_is_summed_up_when_it_is_over_and_again_for_what_comes_late() -> None:

@@ -101,8 +101,8 @@ async def test_group_that_kafka_refuses_fails_alone() -> None:
     coordinators = coordinators_with(client)
     client.answers.set()
     client.refused = ("g7",)
-    found = await asyncio.gather(*(coordinators.ask(group, group) for group in _GROUPS), return_exceptions=True)
-    assert [answer for answer in found if isinstance(answer, str)] == [group for group in _GROUPS if group != "g7"]
-    refused = found[7]
+    answers = await asyncio.gather(*(coordinators.ask(group, group) for group in _GROUPS), return_exceptions=True)
+    assert [answer for answer in answers if isinstance(answer, str)] == [group for group in _GROUPS if group != "g7"]
+    refused = answers[7]
     assert isinstance(refused, NotReached)
     assert refused.args[0].code() == _DENIED

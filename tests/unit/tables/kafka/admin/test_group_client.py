@@ -58,7 +58,7 @@ def broken(code: int) -> KafkaException:
 
 
 @pytest.mark.parametrize(
-    ("answers", "found"),
+    ("answers", "expected"),
     [
         ([classic(0, "Stable", 2)], GroupInfo("Stable", 2)),
         ([classic(0, "Empty")], GroupInfo("Empty", 0)),
@@ -73,9 +73,9 @@ def broken(code: int) -> KafkaException:
         ([classic(0, "Dead"), broken(KafkaError._TIMED_OUT), classic(0, "Empty")], GroupInfo("Empty", 0)),
     ],
 )
-async def test_descriptions(answers: list[Any], found: GroupInfo | None) -> None:
+async def test_descriptions(answers: list[Any], expected: GroupInfo | None) -> None:
     client, given = client_of(*answers)
-    assert await client.describe("g", _LIMIT_S) == found
+    assert await client.describe("g", _LIMIT_S) == expected
     assert given.left == []
 
 
@@ -133,8 +133,8 @@ async def test_coordinator_that_stays_away_is_an_error_in_time() -> None:
 async def test_partition_that_is_not_there() -> None:
     answer = SimpleNamespace(error_code=0, topics=[("t", [(0, 5, "m\0", 0), (1, -1, "", 3), (2, -1, "", 0)])])
     client, _ = client_of(answer, answer)
-    found, problems = await client.fetch_partitions("g", [("t", 0), ("t", 1), ("t", 2)], _LIMIT_S)
-    assert {place: group_offset.metadata for place, group_offset in found.items()} == {("t", 0): "m"}
+    offsets, problems = await client.fetch_partitions("g", [("t", 0), ("t", 1), ("t", 2)], _LIMIT_S)
+    assert {place: group_offset.metadata for place, group_offset in offsets.items()} == {("t", 0): "m"}
     assert {place: str(kafka_failed) for place, kafka_failed in problems.items()} == {
         ("t", 1): "reading the offsets of group g, partition 1: Broker: Unknown topic or partition"
     }

@@ -19,8 +19,8 @@ def _secret(folder: Path, **keys: str) -> None:
 
 
 def _reasons(files: BrokerSecretFiles, number: int = 2) -> dict[str, str]:
-    found = asyncio.run(files.problems(REFERENCES[:number]))
-    return {reference: problem.reason for reference, problem in found.items()}
+    problems = asyncio.run(files.problems(REFERENCES[:number]))
+    return {reference: problem.reason for reference, problem in problems.items()}
 
 
 def test_changed_folder_is_read_again(tmp_path: Path) -> None:

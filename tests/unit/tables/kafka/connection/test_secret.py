@@ -71,8 +71,8 @@ def test_password_is_not_shown_with_the_settings() -> None:
 def test_folder_is_read(tmp_path: Path) -> None:
     for name, text in {**SCRAM, "other.p12": "\udcff"}.items():
         (tmp_path / name).write_bytes(text.encode(errors="surrogateescape") + b"\n")
-    found = read_secret(tmp_path)
-    assert (found["sasl.username"], found["sasl.password"]) == ("ann", "pass")
+    settings = read_secret(tmp_path)
+    assert (settings["sasl.username"], settings["sasl.password"]) == ("ann", "pass")
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_folder_is_read(tmp_path: Path) -> None:
 def test_folder_that_is_not_valid(tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(UsageError, match=problem) as found:
+    with pytest.raises(UsageError, match=problem) as error:
         read_secret(tmp_path)
-    assert str(tmp_path) in str(found.value)
+    assert str(tmp_path) in str(error.value)
 
 
 def test_no_folder(tmp_path: Path) -> None:

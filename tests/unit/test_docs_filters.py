@@ -23,8 +23,8 @@ def test_page_has_examples_of_both_kinds() -> None:
 
 @pytest.mark.parametrize(("kind", "written", "event", "result"), _EXAMPLES)
 def test_example_has_its_result(kind: str, written: str, event: str, result: str) -> None:
-    found = _of_filter(written, json.loads(event)) if kind == "filter" else _of_expression(written, json.loads(event))
-    assert found == result
+    answer = _of_filter(written, json.loads(event)) if kind == "filter" else _of_expression(written, json.loads(event))
+    assert answer == result
 
 
 def _of_filter(written: str, attributes: dict[str, str]) -> str:
@@ -37,5 +37,5 @@ def _of_expression(text: str, attributes: dict[str, str]) -> str:
         value, errors = cesql.compile(text).evaluate(attributes)
     except cesql.CesqlSyntaxError as problem:
         return str(problem.kind)
-    shown = str(value).lower() if isinstance(value, bool) else repr(value)
-    return ", ".join([shown, *(str(error.kind) for error in errors)])
+    literal = str(value).lower() if isinstance(value, bool) else repr(value)
+    return ", ".join([literal, *(str(error.kind) for error in errors)])

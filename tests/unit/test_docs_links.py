@@ -63,20 +63,20 @@ def _missing_paths(page: Path) -> Iterator[str]:
 
 def _definitions(module: Path) -> set[str]:
     """Classes, functions, and methods as `Class.method`."""
-    found = set()
+    names = set()
     for node in ast.parse(module.read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            found.add(node.name)
+            names.add(node.name)
         if isinstance(node, ast.ClassDef):
             members = (stmt for stmt in node.body if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)))
-            found.update(f"{node.name}.{member.name}" for member in members)
-    return found
+            names.update(f"{node.name}.{member.name}" for member in members)
+    return names
 
 
 def _unknown_names(page: Path) -> Iterator[str]:
     for link, names in _STEP.findall(page.read_text(encoding="utf-8")):
-        known = _definitions(page.parent / link)
-        yield from (f"{link}: {name}" for name in _CODE.findall(names) if name not in known)
+        definitions = _definitions(page.parent / link)
+        yield from (f"{link}: {name}" for name in _CODE.findall(names) if name not in definitions)
 
 
 def test_links_lead_to_files_and_headings() -> None:

@@ -115,9 +115,7 @@ def test_exact_versions_are_for_libraries_whose_internals_or_jars_are_used() -> 
     project = tomllib.loads(_text("pyproject.toml"))["project"]
     extras = (text for texts in project["optional-dependencies"].values() for text in texts)
     requirements = [Requirement(text) for text in (*project["dependencies"], *extras)]
-    operators = {
-        wanted.name: {part.operator for part in wanted.specifier} for wanted in requirements if wanted.specifier
-    }
+    operators = {pin.name: {part.operator for part in pin.specifier} for pin in requirements if pin.specifier}
     exact = {name for name, signs in operators.items() if "==" in signs}
     assert exact == {"faust-streaming", "mode-streaming", "aiokafka", "pyspark", "graphframes-py"}
     assert {name for name, signs in operators.items() if signs != {">=", "<"}} == exact

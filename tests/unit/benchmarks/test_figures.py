@@ -45,8 +45,8 @@ def test_ratios_are_of_medians_and_of_best_rounds() -> None:
 
 
 def test_file_has_every_row_whether_it_was_measured_or_not() -> None:
-    found = as_json([Figure(COST, (1.0, 2.0, 4.0)), Figure(RATE, (), "Kafka went away"), Figure(SHOWN, (3.0,))])
-    assert found == [
+    rows = as_json([Figure(COST, (1.0, 2.0, 4.0)), Figure(RATE, (), "Kafka went away"), Figure(SHOWN, (3.0,))])
+    assert rows == [
         {"name": "cost", "unit": "us", "min": 1.0, "median": 2.0, "max": 4.0, "target": 40, "better": LOWER},
         {
             "name": "rate",
@@ -63,8 +63,8 @@ def test_file_has_every_row_whether_it_was_measured_or_not() -> None:
 
 
 def test_another_implementation_is_beside_each_row() -> None:
-    (found,) = as_json([Figure(COST, (2.0, 3.0, 4.0))], [Figure(COST, (1.0,), "not offered")])
-    assert found["beside"] == {
+    (row,) = as_json([Figure(COST, (2.0, 3.0, 4.0))], [Figure(COST, (1.0,), "not offered")])
+    assert row["beside"] == {
         "min": 1.0,
         "median": 1.0,
         "max": 1.0,

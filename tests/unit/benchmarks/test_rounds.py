@@ -52,8 +52,8 @@ def _measure(rounds: Callable[[str, int], Values], calls: list[str] | None = Non
 def test_one_round_is_enough_for_some_unless_more_are_asked_for(tmp_path: Path) -> None:
     measure = replace(_measure(lambda name, number: {FIRST: number, SECOND: 1}), once=True)
     for asked, rounds in ((False, (1,)), (True, (1, 2, 3))):
-        found = run([measure], Lab("", tmp_path), [_folder(tmp_path, str(asked))], 3, print, asked)
-        assert found[0][0] == Figure(FIRST, rounds)
+        figures = run([measure], Lab("", tmp_path), [_folder(tmp_path, str(asked))], 3, print, asked)
+        assert figures[0][0] == Figure(FIRST, rounds)
 
 
 def test_figures_say_how_busy_the_machine_was_before_their_measure(tmp_path: Path) -> None:
@@ -69,18 +69,18 @@ def test_figures_say_how_busy_the_machine_was_before_their_measure(tmp_path: Pat
 def test_analytics_and_filters_are_penstocks_own(tmp_path: Path) -> None:
     """Another implementation's rows are there, and empty."""
     measures = (*analytics.MEASURES, *filters.MEASURES)
-    (found,) = run(measures, Lab("", tmp_path), [_folder(tmp_path, "other")], 3, print)
-    assert [figure.row for figure in found] == [row for measure in measures for row in measure.rows]
-    assert {(figure.values, figure.error) for figure in found} == {((), "not offered")}
+    (figures,) = run(measures, Lab("", tmp_path), [_folder(tmp_path, "other")], 3, print)
+    assert [figure.row for figure in figures] == [row for measure in measures for row in measure.rows]
+    assert {(figure.values, figure.error) for figure in figures} == {((), "not offered")}
 
 
 def test_implementations_take_turns_and_change_who_is_first(tmp_path: Path) -> None:
     calls: list[str] = []
     measure = _measure(lambda name, number: {FIRST: number, SECOND: len(name)}, calls)
     both = [_folder(tmp_path, "a"), _folder(tmp_path, "bb")]
-    found = run([measure], Lab("", tmp_path), both, 3, print)
+    figures = run([measure], Lab("", tmp_path), both, 3, print)
     assert calls == ["a", "bb", "bb", "a", "a", "bb"]
-    assert found == [
+    assert figures == [
         [Figure(FIRST, (1, 2, 3)), Figure(SECOND, (1, 1, 1))],
         [Figure(FIRST, (1, 2, 3)), Figure(SECOND, (2, 2, 2))],
     ]
@@ -148,10 +148,10 @@ def test_what_another_implementation_does_not_offer_is_not_listed(tmp_path: Path
 
     code = command.conclude(tmp_path / "out.json", ["ours", "bare"], [ours, theirs], print, console)
 
-    shown = console.export_text()
+    output = console.export_text()
     assert code == 0
-    assert "bare: second was not measured: it crashed" in shown
-    assert NOT_OFFERED not in shown
+    assert "bare: second was not measured: it crashed" in output
+    assert NOT_OFFERED not in output
 
 
 def test_every_row_of_the_whole_table_has_a_name_of_its_own() -> None:
@@ -168,8 +168,8 @@ def test_folder_without_both_commands_is_not_an_implementation(tmp_path: Path) -
 
 
 def test_environment_of_an_implementation(tmp_path: Path) -> None:
-    wanted = Wanted("s", "http://127.0.0.1:1/sub/s", "key-ordered", 7, 2, 0.05, "http://127.0.0.1:2/")
-    assignment = Assignment("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (wanted,)).environment()
+    spec = Wanted("s", "http://127.0.0.1:1/sub/s", "key-ordered", 7, 2, 0.05, "http://127.0.0.1:2/")
+    assignment = Assignment("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (spec,)).environment()
     subscriptions = json.loads(Path(assignment["BENCH_SUBSCRIPTIONS"]).read_text())
     assert (assignment["BENCH_KAFKA"], assignment["BENCH_TOPIC"], assignment["BENCH_PARTITIONS"]) == (
         "127.0.0.1:9",

@@ -24,10 +24,10 @@ FLAGS = {
 def test_every_flag_of_kafka_scale_comes_before_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = [f"--{name}={value}" if value else f"--{name}" for name, value in FLAGS.items()]
     assert main([flag for flag in flags if flag not in ("--version", "--from-file")] + [command]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for line in ("kafka: 127.0.0.1:1", "chunks: 3", "no shutdown reader: True", "compute topic replfactor: 3"):
-        assert f"  {line}\n" in shown
-    assert ("jan18pub.dat.gz" in shown) is (command == "read")
+        assert f"  {line}\n" in output
+    assert ("jan18pub.dat.gz" in output) is (command == "read")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

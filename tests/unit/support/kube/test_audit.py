@@ -49,42 +49,42 @@ def test_grants_are_every_verb_on_every_resource() -> None:
 
 
 def test_unused_is_what_no_request_needed() -> None:
-    found = _compare([_role(_rule(["services"], ["get", "list", "watch"]))], _record("list", "services"))
-    assert [str(grant) for grant in found.unused] == ["get services", "watch services"]
-    assert found.refused == ()
+    diff = _compare([_role(_rule(["services"], ["get", "list", "watch"]))], _record("list", "services"))
+    assert [str(grant) for grant in diff.unused] == ["get services", "watch services"]
+    assert diff.refused == ()
 
 
 def test_refused_is_named_with_its_object() -> None:
     record = _record("delete", "kafkachannels", decision="forbid", apiGroup="messaging.knative.dev", name="orders")
-    found = _compare([_role(_rule(["services"], ["get"]))], record)
-    assert [str(request) for request in found.refused] == ["delete kafkachannels.messaging.knative.dev test/orders"]
+    diff = _compare([_role(_rule(["services"], ["get"]))], record)
+    assert [str(request) for request in diff.refused] == ["delete kafkachannels.messaging.knative.dev test/orders"]
 
 
 def test_refused_request_does_not_use_a_grant() -> None:
-    found = _compare([_role(_rule(["services"], ["get"]))], _record("get", "services", decision="forbid"))
-    assert [str(grant) for grant in found.unused] == ["get services"]
+    diff = _compare([_role(_rule(["services"], ["get"]))], _record("get", "services", decision="forbid"))
+    assert [str(grant) for grant in diff.unused] == ["get services"]
 
 
 def test_subresource_is_a_resource_of_its_own() -> None:
     role = _role(_rule(["kafkachannels", "kafkachannels/status"], ["patch"]))
-    found = _compare([role], _record("patch", "kafkachannels", subresource="status"))
-    assert [str(grant) for grant in found.unused] == ["patch kafkachannels"]
+    diff = _compare([role], _record("patch", "kafkachannels", subresource="status"))
+    assert [str(grant) for grant in diff.unused] == ["patch kafkachannels"]
 
 
 def test_requests_of_others_do_not_count() -> None:
-    found = _compare(
+    diff = _compare(
         [_role(_rule(["services"], ["get"]))],
         _record("get", "services", user="admin"),
         _record("list", "secrets", decision="forbid", user="system:serviceaccount:test:default"),
     )
-    assert [str(grant) for grant in found.unused] == ["get services"]
-    assert found.refused == ()
+    assert [str(grant) for grant in diff.unused] == ["get services"]
+    assert diff.refused == ()
 
 
 def test_grant_for_a_name_covers_that_name_only() -> None:
     role = _role(_rule(["leases"], ["update"], resourceNames=["controller", "other"]))
-    found = _compare([role], _record("update", "leases", name="controller"))
-    assert [str(grant) for grant in found.unused] == ["update leases named other"]
+    diff = _compare([role], _record("update", "leases", name="controller"))
+    assert [str(grant) for grant in diff.unused] == ["update leases named other"]
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_bindings_name_roles_and_accounts_that_are_there() -> None:
 
 def test_duck_roles_have_all_that_knative_needs() -> None:
     def of(label: str) -> set[str]:
-        found = [role for role in ROLES if role["metadata"]["labels"].get(f"duck.knative.dev/{label}") == "true"]
-        return {str(grant) for grant in grants(found)}
+        roles = [role for role in ROLES if role["metadata"]["labels"].get(f"duck.knative.dev/{label}") == "true"]
+        return {str(grant) for grant in grants(roles)}
 
     verbs = ("create", "get", "list", "watch", "update", "patch", "delete")
     where = ("kafkachannels.messaging.knative.dev", "kafkachannels/status.messaging.knative.dev")

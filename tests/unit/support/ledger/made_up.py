@@ -51,9 +51,9 @@ def clean_ledger(seed: int = 1) -> list[Fact]:
     return facts
 
 
-def find(facts: list[Fact], kind: type[F], **wanted: object) -> list[F]:
+def find(facts: list[Fact], kind: type[F], **values: object) -> list[F]:
     """The facts of this kind with these values."""
-    return [f for f in facts if isinstance(f, kind) and all(getattr(f, name) == v for name, v in wanted.items())]
+    return [f for f in facts if isinstance(f, kind) and all(getattr(f, name) == v for name, v in values.items())]
 
 
 def deliver_again(facts: list[Fact]) -> list[Fact]:

@@ -22,9 +22,9 @@ _JSON = st.recursive(
 @given(_JSON, st.sampled_from([(",", ":"), (" , ", " : ")]))
 def test_indented_json_means_the_same(value: object, separators: tuple[str, str]) -> None:
     text = json.dumps([value], separators=separators)
-    found = indented(text)
-    assert found is not None
-    assert json.loads(found) == [value]
+    pretty = indented(text)
+    assert pretty is not None
+    assert json.loads(pretty) == [value]
 
 
 def test_numbers_and_names_stay_as_they_are_written() -> None:
@@ -40,9 +40,9 @@ def test_what_is_not_json_is_text(text: str) -> None:
 
 def test_deep_json_is_no_page_of_spaces() -> None:
     deep = "[" * 900 + "1," * 9_000 + "1" + "]" * 900
-    found = indented(deep)
-    assert found is not None
-    assert len(found) < 100 * len(deep)
+    pretty = indented(deep)
+    assert pretty is not None
+    assert len(pretty) < 100 * len(deep)
 
 
 @pytest.mark.parametrize(

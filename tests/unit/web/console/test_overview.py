@@ -43,9 +43,9 @@ def _ask(state: State, query: dict[str, str] | None = None, limits: Limits | Non
     return Ask(state, MemoryReads(), Mode.READ, "", limits or Limits(), MemoryActs(), query=query or {})
 
 
-def _names(shown: object) -> list[tuple[str, str]]:
-    assert isinstance(shown, list)
-    rows: list[Row] = shown
+def _names(table: object) -> list[tuple[str, str]]:
+    assert isinstance(table, list)
+    rows: list[Row] = table
     return [(row.name, row.word) for row in rows]
 
 
@@ -55,7 +55,7 @@ def _both(stats: SubscriptionStats | None = None) -> WorkerStatus:
 
 
 @pytest.mark.parametrize(
-    ("workers", "letters", "shown"),
+    ("workers", "letters", "order"),
     [
         ([_both()], {}, [("billing", "Ready"), ("pay", "Ready")]),
         ([_both()], {"shop/trigger:pay": 2}, [("pay", "Dead letters"), ("billing", "Ready")]),
@@ -68,8 +68,8 @@ def _both(stats: SubscriptionStats | None = None) -> WorkerStatus:
         ([], {}, [("billing", "Unknown"), ("pay", "Unknown")]),
     ],
 )
-def test_worst_come_first(workers: list[WorkerStatus], letters: dict[str, int], shown: list[tuple[str, str]]) -> None:
-    assert _names(overview(_ask(_state(*workers, letters=letters)))["subscriptions"]) == shown
+def test_worst_come_first(workers: list[WorkerStatus], letters: dict[str, int], order: list[tuple[str, str]]) -> None:
+    assert _names(overview(_ask(_state(*workers, letters=letters)))["subscriptions"]) == order
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ def test_longest_fixed_beginning_wins() -> None:
         ("/items/b/c", every, {"path": "items/b/c"}),
         ("/", every, {"path": ""}),
     ]:
-        found = patterns.find("GET", path)
-        assert found is not None
-        assert (found.handler, found.info) == (page, info)
+        match = patterns.find("GET", path)
+        assert match is not None
+        assert (match.handler, match.info) == (page, info)
 
 
 def test_methods() -> None:
@@ -35,9 +35,9 @@ def test_methods() -> None:
     patterns.add("/a/{b}", {"GET", "HEAD"}, first)
     patterns.add("/a/{b}", {"GET", "PUT"}, second)
     for method, page in (("GET", first), ("PUT", second)):
-        found = patterns.find(method, "/a/x")
-        assert found is not None
-        assert found.handler is page
+        match = patterns.find(method, "/a/x")
+        assert match is not None
+        assert match.handler is page
     refused = patterns.find("POST", "/a/x")
     assert refused is not None
     assert (refused.handler, refused.allow) == (None, "GET, HEAD, PUT")

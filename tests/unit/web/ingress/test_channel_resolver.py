@@ -26,7 +26,7 @@ ROUTES = ChannelResolver([ORDERS, ODD, DEFAULT])
 
 
 @pytest.mark.parametrize(
-    ("host", "path", "found"),
+    ("host", "path", "expected"),
     [
         (b"x", b"/channels/demo/orders", ORDERS),
         (b"x", b"/channels/demo/orders/", ORDERS),
@@ -44,8 +44,8 @@ ROUTES = ChannelResolver([ORDERS, ODD, DEFAULT])
         (b"x", b"/demo/default/", DEFAULT),
     ],
 )
-def test_found(host: bytes | None, path: bytes, found: Channel) -> None:
-    assert ROUTES.resolve(host, path) is found
+def test_found(host: bytes | None, path: bytes, expected: Channel) -> None:
+    assert ROUTES.resolve(host, path) is expected
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_found(host: bytes | None, path: bytes, found: Channel) -> None:
     ],
 )
 def test_not_found_says_how_to_address(host: bytes | None, path: bytes) -> None:
-    found = ROUTES.resolve(host, path)
-    assert isinstance(found, NotFound)
-    assert "POST /channels/<namespace>/<channel>" in found.reason
-    assert "/<namespace>/<broker>" in found.reason
+    answer = ROUTES.resolve(host, path)
+    assert isinstance(answer, NotFound)
+    assert "POST /channels/<namespace>/<channel>" in answer.reason
+    assert "/<namespace>/<broker>" in answer.reason
 
 
 def test_before_the_contract_is_read() -> None:
@@ -125,7 +125,7 @@ UNLISTED = replace(channel("u4", "demo", "old", "orders.example.com", "old.examp
 )
 def test_event_for_a_channel_that_is_in_no_file_is_to_be_sent_again(host: bytes, path: bytes) -> None:
     routes = ChannelResolver([UNLISTED, ORDERS])
-    found = routes.resolve(host, path)
-    assert isinstance(found, NotYet)
-    assert "KafkaChannel demo/old is not served" in found.reason
+    answer = routes.resolve(host, path)
+    assert isinstance(answer, NotYet)
+    assert "KafkaChannel demo/old is not served" in answer.reason
     assert routes.resolve(b"orders.example.com", b"/") is ORDERS, "a served channel has the host"

@@ -28,9 +28,9 @@ def _channel(kind: str, namespace: str, name: str) -> Channel:
 
 
 def _senders(*entries: dict[str, Any]) -> Senders:
-    found, problems = parse_tokens(list(entries))
+    senders, problems = parse_tokens(list(entries))
     assert problems == []
-    return Senders(found)
+    return Senders(senders)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_targets(kind: str, namespace: str, name: str, may: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "expected"),
     [
         (b"Bearer t0ken", "shop"),
         (b"bearer  t0ken ", "shop"),
@@ -67,11 +67,11 @@ def test_targets(kind: str, namespace: str, name: str, may: bool) -> None:
         (b"Bearer \xff\x00", Verdict.UNKNOWN_TOKEN),
     ],
 )
-def test_identify(value: bytes | None, found: str | Verdict) -> None:
+def test_identify(value: bytes | None, expected: str | Verdict) -> None:
     senders = _senders(ENTRY)
     for _ in range(2):  # the second time it may be remembered
         sender = senders.identify(value)
-        assert (sender.name if isinstance(sender, Sender) else sender) == found
+        assert (sender.name if isinstance(sender, Sender) else sender) == expected
 
 
 def test_what_is_remembered_does_not_depend_on_spaces() -> None:
@@ -91,13 +91,13 @@ def test_more_tokens_than_are_remembered() -> None:
     assert len(senders._known) <= memo.ENTRIES_MAX
 
 
-@pytest.mark.parametrize(("length", "known"), [(TOKEN_BYTES_MAX, True), (TOKEN_BYTES_MAX + 1, False)])
-def test_token_has_a_length(length: int, known: bool) -> None:
+@pytest.mark.parametrize(("length", "accepted"), [(TOKEN_BYTES_MAX, True), (TOKEN_BYTES_MAX + 1, False)])
+def test_token_has_a_length(length: int, accepted: bool) -> None:
     token = "t" * length
     senders = _senders({**ENTRY, "sha256": _sum(token)})
-    assert isinstance(senders.identify(b"Bearer  " + token.encode()), Sender) is known
-    assert (senders.identify(b"Bearer " + token.encode()) is Verdict.UNKNOWN_TOKEN) is not known
-    assert len(senders._known) == known
+    assert isinstance(senders.identify(b"Bearer  " + token.encode()), Sender) is accepted
+    assert (senders.identify(b"Bearer " + token.encode()) is Verdict.UNKNOWN_TOKEN) is not accepted
+    assert len(senders._known) == accepted
 
 
 @pytest.mark.parametrize(

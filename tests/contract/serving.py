@@ -32,7 +32,7 @@ HEADERS: list[tuple[str, bytes | None]] = [
 ]
 
 
-def wanted(url: str, delivery: DeliverySpec, concurrency: int = 10) -> Subscription:
+def subscription_to(url: str, delivery: DeliverySpec, concurrency: int = 10) -> Subscription:
     return Subscription(
         "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Addressable(url),
         delivery=delivery, order=DeliveryOrder.UNORDERED, concurrency=concurrency,

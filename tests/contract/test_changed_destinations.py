@@ -9,7 +9,7 @@ import pytest
 from knative.contract.records import TRIGGER
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.filters import from_json
-from tests.contract.serving import feed, serving, until, wanted
+from tests.contract.serving import feed, serving, subscription_to, until
 from tests.support.fakes import MemoryProduce
 from tests.support.scripted_server import OK, ScriptedServer, answer, reply, silence
 
@@ -23,7 +23,7 @@ async def test_attempts_that_hang_at_a_former_subscriber_are_made_at_the_new_one
     """They do not count: without retries, one that counted would be a dead letter."""
     produce = MemoryProduce()
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
-        before = wanted(former.url(), DeliverySpec(retry=0), concurrency=4)
+        before = subscription_to(former.url(), DeliverySpec(retry=0), concurrency=4)
         async with serving(before, produce, revoke_drain_s=SOON_S) as runner:
             partition = feed(runner, 0, 6)
             await until(lambda: len(former.requests) == 4)
@@ -37,7 +37,7 @@ async def test_attempts_that_hang_at_a_former_subscriber_are_made_at_the_new_one
 
 async def test_answer_within_the_grace_time_counts() -> None:
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
-        before = wanted(former.url(), DeliverySpec(retry=0))
+        before = subscription_to(former.url(), DeliverySpec(retry=0))
         async with serving(before, MemoryProduce(), revoke_drain_s=60.0) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: len(former.requests) == 1)
@@ -51,7 +51,7 @@ async def test_retry_that_hangs_at_a_former_subscriber_is_made_again_and_counted
     produce = MemoryProduce()
     delivery = DeliverySpec(retry=1, backoff_delay_s=0.01)
     async with ScriptedServer(reply(answer(500)), silence()) as former, ScriptedServer(reply(answer(503))) as present:
-        before = wanted(former.url(), delivery)
+        before = subscription_to(former.url(), delivery)
         async with serving(before, produce, revoke_drain_s=SOON_S) as runner:
             partition = feed(runner, 0, 1)
             partition.committed = 1_000  # as if its attempts were committed: there is no Kafka here
@@ -73,7 +73,7 @@ async def test_reply_that_hangs_at_its_former_destination_is_asked_for_again() -
         ScriptedServer(silence()) as former,
         ScriptedServer(reply(OK)) as present,
     ):
-        before = replace(wanted(subscriber.url(), DeliverySpec(retry=0)), reply=Addressable(former.url()))
+        before = replace(subscription_to(subscriber.url(), DeliverySpec(retry=0)), reply=Addressable(former.url()))
         async with serving(before, produce := MemoryProduce(), revoke_drain_s=SOON_S) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: len(former.requests) == 1)
@@ -89,7 +89,7 @@ async def test_dead_letter_that_hangs_at_a_former_sink_goes_to_the_new_one() -> 
         ScriptedServer(reply(OK)) as present,
     ):
         delivery = DeliverySpec(dead_letter_sink=Addressable(former.url()))
-        before = wanted(subscriber.url(), delivery)
+        before = subscription_to(subscriber.url(), delivery)
         async with serving(before, produce := MemoryProduce(), revoke_drain_s=SOON_S) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: len(former.requests) == 1)
@@ -103,7 +103,7 @@ async def test_shorter_time_limit_ends_attempts_that_hang() -> None:
     """They have failed by the limit that counts now."""
     produce = MemoryProduce()
     async with ScriptedServer(silence()) as server:
-        before = wanted(server.url(), DeliverySpec(retry=1, backoff_delay_s=0.01, timeout_s=300.0))
+        before = subscription_to(server.url(), DeliverySpec(retry=1, backoff_delay_s=0.01, timeout_s=300.0))
         async with serving(before, produce) as runner:
             partition = feed(runner, 0, 3)
             partition.committed = 1_000
@@ -117,7 +117,7 @@ async def test_shorter_time_limit_ends_attempts_that_hang() -> None:
 
 async def test_event_that_hangs_is_dropped_if_the_new_filter_does_not_want_it() -> None:
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
-        before = replace(wanted(former.url(), DeliverySpec(retry=0)), kind=TRIGGER)
+        before = replace(subscription_to(former.url(), DeliverySpec(retry=0)), kind=TRIGGER)
         async with serving(before, produce := MemoryProduce(), revoke_drain_s=SOON_S) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: len(former.requests) == 1)
@@ -129,7 +129,7 @@ async def test_event_that_hangs_is_dropped_if_the_new_filter_does_not_want_it() 
 
 async def test_partition_that_is_lost_meanwhile_is_left_to_its_next_owner() -> None:
     async with ScriptedServer(silence()) as former, ScriptedServer(reply(OK)) as present:
-        before = wanted(former.url(), DeliverySpec(retry=0))
+        before = subscription_to(former.url(), DeliverySpec(retry=0))
         async with serving(before, produce := MemoryProduce(), revoke_drain_s=60.0) as runner:
             partition = feed(runner, 0, 2)
             await until(lambda: len(former.requests) == 2)

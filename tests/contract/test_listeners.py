@@ -13,7 +13,7 @@ from knative.delivery.policy import Addressable, DeliverySpec
 from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, ReceiveSpan, TracedSubscription
 from knative.traffic.counters import TrafficCounters
-from tests.contract.serving import HEADERS, feed, serving, until, wanted
+from tests.contract.serving import HEADERS, feed, serving, subscription_to, until
 from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, Step, answer, reply, silence
@@ -83,7 +83,7 @@ async def test_each_listener_hears_of_a_delivery_what_it_counts(
         ScriptedServer(reply(answer(204))) as other,
     ):
         delivery = DeliverySpec(retry=1, backoff_delay_s=0.01, dead_letter_sink=Addressable(other.url()))
-        wants = replace(wanted(subscriber.url(), delivery), reply=Addressable(other.url()))
+        wants = replace(subscription_to(subscriber.url(), delivery), reply=Addressable(other.url()))
         async with serving(wants, MemoryProduce(), observe, trace, counters) as runner:
             partition = PartitionState("t", 0, OffsetTracker(0))
             partition.committed = 1_000  # as if its attempts were committed: there is no Kafka here
@@ -110,7 +110,7 @@ async def test_revoked_partition_leaves_no_open_span(answers: list[Step], spans:
     trace = SpanLog()
     async with ScriptedServer(*answers) as subscriber, ScriptedServer(silence()) as other:
         delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
-        wants = replace(wanted(subscriber.url(), delivery), reply=Addressable(other.url()))
+        wants = replace(subscription_to(subscriber.url(), delivery), reply=Addressable(other.url()))
         async with serving(wants, MemoryProduce(), trace=trace) as runner:
             partition = feed(runner, 0, 1)
             partition.committed = 1_000
@@ -122,7 +122,7 @@ async def test_revoked_partition_leaves_no_open_span(answers: list[Step], spans:
 async def test_trigger_counts_under_a_name_that_no_subscription_has() -> None:
     observe, counters = CountingObserve(), TrafficCounters("w")
     async with ScriptedServer(reply(answer(202))) as subscriber:
-        wants = replace(wanted(subscriber.url(), DeliverySpec()), kind="Trigger")
+        wants = replace(subscription_to(subscriber.url(), DeliverySpec()), kind="Trigger")
         async with serving(wants, MemoryProduce(), observe, counters=counters) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: partition.tracker.committable == 1)
@@ -133,7 +133,7 @@ async def test_trigger_counts_under_a_name_that_no_subscription_has() -> None:
 
 async def test_record_that_is_not_a_cloudevent_has_no_attempt() -> None:
     observe, trace, produce = CountingObserve(), SpanLog(), MemoryProduce()
-    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as runner:
+    async with serving(subscription_to("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as runner:
         partition = PartitionState("t", 0, OffsetTracker(0))
         runner.dispatcher.scheduler.enqueue(
             partition, [CheckedDelivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)]

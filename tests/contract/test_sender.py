@@ -60,16 +60,16 @@ BY_STATUS: list[tuple[Step, Verdict | tuple[type[Verdict], int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("step", "wanted"), BY_STATUS)
-async def test_table_of_answers(step: Step, wanted: Verdict | tuple[type[Verdict], int]) -> None:
+@pytest.mark.parametrize(("step", "expected"), BY_STATUS)
+async def test_table_of_answers(step: Step, expected: Verdict | tuple[type[Verdict], int]) -> None:
     async with ScriptedServer(step) as server, posting(server.url()) as poster:
         verdict = (await poster.answer(b"event")).verdict
-        if isinstance(wanted, tuple):
-            assert isinstance(verdict, wanted[0])
+        if isinstance(expected, tuple):
+            assert isinstance(verdict, expected[0])
             assert isinstance(verdict, RetryableFailure | FinalFailure)
-            assert verdict.code == wanted[1]
+            assert verdict.code == expected[1]
         else:
-            assert verdict == wanted
+            assert verdict == expected
     assert len(server.requests) == 1, "a redirect was followed, or the request was sent twice"
 
 

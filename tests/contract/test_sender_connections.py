@@ -277,14 +277,14 @@ async def test_unknown_host_name_fails_the_attempt(host: str) -> None:
 async def test_unanswered_dns_query_does_not_delay_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many subscribers have such names, and however many attempts: a look-up each, and each in its thread."""
     answers, asked = threading.Event(), []
-    known = socket.getaddrinfo
+    getaddrinfo = socket.getaddrinfo
 
     def look_up(host: str, *more: Any, **named: Any) -> Any:
         if host.startswith("hang"):
             asked.append(host)
             assert answers.wait(180)
             raise socket.gaierror(socket.EAI_AGAIN, "the name server is silent")
-        return known(host, *more, **named)
+        return getaddrinfo(host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     async with ScriptedServer(FINE) as server, AsyncExitStack() as stack:

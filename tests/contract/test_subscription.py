@@ -13,7 +13,7 @@ from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
-from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, until, wanted
+from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, subscription_to, until
 from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, answer, reply, silence
@@ -25,7 +25,7 @@ async def test_requests_of_a_revoked_partition_give_their_slots_back() -> None:
     """A hanging subscriber must not keep a process from serving the partitions that it still has."""
     async with (
         ScriptedServer(silence()) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=5), concurrency=2), MemoryProduce()) as runner,
+        serving(subscription_to(server.url(), DeliverySpec(retry=5), concurrency=2), MemoryProduce()) as runner,
     ):
         gone = feed(runner, 0, 2)
         await until(lambda: len(server.requests) == 2)
@@ -41,7 +41,7 @@ async def test_retry_of_a_revoked_partition_leaves_no_request_behind() -> None:
     delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
     async with (
         ScriptedServer(reply(answer(500)), silence()) as server,
-        serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
+        serving(subscription_to(server.url(), delivery), MemoryProduce()) as runner,
     ):
         gone = feed(runner, 0, 1)
         gone.committed = 1_000  # as if its attempts were committed: there is no Kafka here
@@ -58,7 +58,7 @@ async def test_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
         ScriptedServer(reply(answer(200))) as right,
     ):
         delivery = DeliverySpec(retry=1_000, backoff_delay_s=0.01, dead_letter_sink=Addressable(wrong.url()))
-        before = wanted(subscriber.url(), delivery)
+        before = subscription_to(subscriber.url(), delivery)
         async with serving(before, MemoryProduce()) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: len(wrong.requests) >= 2)
@@ -87,7 +87,7 @@ async def test_dead_letter_that_waits_for_a_slot_goes_to_the_sink_that_counts_wh
         ScriptedServer(reply(answer(200))) as present,
     ):
         delivery = DeliverySpec(dead_letter_sink=Addressable(former.url()))
-        before = wanted(subscriber.url(), delivery, concurrency=2)
+        before = subscription_to(subscriber.url(), delivery, concurrency=2)
         async with serving(before, MemoryProduce()) as runner:
             partition = feed(runner, 0, 2)
             await until(lambda: len(subscriber.requests) == 2)
@@ -106,7 +106,7 @@ async def test_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
     produce.failing = ProduceProblem.UNAVAILABLE
     async with (
         ScriptedServer(reply(answer(400))) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as runner,
+        serving(subscription_to(server.url(), DeliverySpec(retry=0)), produce) as runner,
     ):
         partition = feed(runner, 0, 3)
         await until(lambda: len(server.requests) == 3)
@@ -118,37 +118,37 @@ async def test_next_owner_waits_for_what_is_left_of_a_retry() -> None:
     delivery = DeliverySpec(retry=3, backoff_delay_s=0.4)
     async with (
         ScriptedServer(reply(answer(503))) as server,
-        serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
+        serving(subscription_to(server.url(), delivery), MemoryProduce()) as runner,
     ):
         gone = feed(runner, 0, 1)
         await until(lambda: 0 in gone.tracker.due)
         await runner.drain([gone], 0.0)
-        known = read(gone.tracker.committable, gone.tracker.metadata())
-    assert known.attempts == {0: 1}
+        metadata = read(gone.tracker.committable, gone.tracker.metadata())
+    assert metadata.attempts == {0: 1}
     async with (
         ScriptedServer(reply(answer(200))) as server,
-        serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
+        serving(subscription_to(server.url(), delivery), MemoryProduce()) as runner,
     ):
-        partition = PartitionState("t", 0, OffsetTracker(0, known))
+        partition = PartitionState("t", 0, OffsetTracker(0, metadata))
         records = [CheckedDelivery(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
         runner.dispatcher.scheduler.enqueue(partition, records)
         await until(lambda: partition.tracker.settled == {1})  # the other one does not wait
         [head] = runner.view.stats().heads
-        assert (head.offset, head.attempts, head.next_attempt) == (0, 1, known.due[0])
+        assert (head.offset, head.attempts, head.next_attempt) == (0, 1, metadata.due[0])
         await until(lambda: partition.tracker.committable == 2)
-        assert time.time() >= known.due[0]
+        assert time.time() >= metadata.due[0]
         assert [request[-1:] for request in server.requests] == [b"1", b"0"]
 
 
 async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
     """They are all taken up in one turn, one after the other and not one within the other."""
     due = time.time() + 0.5
-    known = OffsetMetadata(attempts=dict.fromkeys(range(STARTED_MAX), 1), due=dict.fromkeys(range(STARTED_MAX), due))
+    metadata = OffsetMetadata(attempts=dict.fromkeys(range(STARTED_MAX), 1), due=dict.fromkeys(range(STARTED_MAX), due))
     async with (
         ScriptedServer(reply(answer(200))) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=3)), MemoryProduce()) as runner,
+        serving(subscription_to(server.url(), DeliverySpec(retry=3)), MemoryProduce()) as runner,
     ):
-        partition = PartitionState("t", 0, OffsetTracker(0, known))
+        partition = PartitionState("t", 0, OffsetTracker(0, metadata))
         runner.dispatcher.scheduler.enqueue(
             partition, [CheckedDelivery(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)]
         )
@@ -160,7 +160,7 @@ async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
 async def test_what_is_let_go_before_its_first_step_gives_its_slot_back(lets_go: str) -> None:
     async with (
         ScriptedServer(silence()) as server,
-        serving(wanted(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as runner,
+        serving(subscription_to(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as runner,
     ):
         gone = PartitionState("t", 0, OffsetTracker(0))
         not_an_event = CheckedDelivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)
@@ -181,7 +181,9 @@ async def test_ignore_is_for_what_no_sink_has_taken() -> None:
         ScriptedServer(reply(answer(200)), reply(answer(400))) as sink,
     ):
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        ignoring = replace(wanted(subscriber.url(), delivery, concurrency=1), exhausted=OnRetriesExhausted.IGNORE)
+        ignoring = replace(
+            subscription_to(subscriber.url(), delivery, concurrency=1), exhausted=OnRetriesExhausted.IGNORE
+        )
         async with serving(ignoring, produce, observe) as runner:
             partition = feed(runner, 0, 2)
             await until(lambda: partition.tracker.committable == 2)
@@ -196,7 +198,7 @@ async def test_no_more_than_the_cap_is_in_flight_to_a_dead_letter_sink() -> None
         ScriptedServer(silence()) as sink,
     ):
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        async with serving(wanted(subscriber.url(), delivery, concurrency=3), MemoryProduce()) as runner:
+        async with serving(subscription_to(subscriber.url(), delivery, concurrency=3), MemoryProduce()) as runner:
             feed(runner, 0, 20)
             await until(lambda: len(sink.requests) == 3)
             await asyncio.sleep(0.2)
@@ -217,7 +219,7 @@ async def test_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> No
 
     async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(slowly) as sink:
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
+        async with serving(subscription_to(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
             partition = feed(runner, 0, 20)
             await until(lambda: len(subscriber.requests) == 20)
             assert partition.tracker.committable < 20
@@ -229,7 +231,7 @@ async def test_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> No
 async def test_what_waits_for_a_slot_and_is_lost_leaves_none_behind() -> None:
     async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(silence()) as sink:
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
+        async with serving(subscription_to(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
             gone = feed(runner, 0, 20)
             await until(lambda: len(sink.requests) == 2)
             runner.dispatcher.abandon([gone])
@@ -248,7 +250,7 @@ async def test_dead_letter_names_the_url_that_was_asked() -> None:
         return True
 
     async with ScriptedServer(later) as server:
-        before = wanted(server.url(), DeliverySpec())
+        before = subscription_to(server.url(), DeliverySpec())
         async with serving(before, produce) as runner:
             partition = feed(runner, 0, 1)
             await until(lambda: len(server.requests) == 1)
@@ -261,5 +263,5 @@ async def test_dead_letter_names_the_url_that_was_asked() -> None:
 
 async def test_runner_that_never_started_stops() -> None:
     """SIGTERM may come while it is being added."""
-    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), MemoryProduce()) as runner:
+    async with serving(subscription_to("http://127.0.0.1:1/", DeliverySpec()), MemoryProduce()) as runner:
         await runner.on_stop()

@@ -72,10 +72,10 @@ class Sample:
 @pytest.fixture(scope="module")
 def samples() -> list[Sample]:
     """All of them, one behind the other."""
-    found: list[Sample] = []
+    drawn: list[Sample] = []
     for seed in range(GRAPHS):
-        found.append(Sample(seed, found[-1].first + found[-1].size if found else 0))
-    return found
+        drawn.append(Sample(seed, drawn[-1].first + drawn[-1].size if drawn else 0))
+    return drawn
 
 
 @pytest.fixture(scope="module")
@@ -89,53 +89,53 @@ def union(samples: list[Sample]) -> Graph:
 
 
 def test_islands_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    found = engine.islands(union)
+    labels = engine.islands(union)
 
     for sample in samples:
-        mine = found[sample.first : sample.first + sample.size] - sample.first
+        mine = labels[sample.first : sample.first + sample.size] - sample.first
         assert mine.tolist() == oracle.islands(sample.size, sample.edges)
 
 
 def test_loops_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    found = engine.loops(union)
+    labels = engine.loops(union)
 
     for sample in samples:
-        mine = found[sample.first : sample.first + sample.size] - sample.first
+        mine = labels[sample.first : sample.first + sample.size] - sample.first
         assert mine.tolist() == oracle.loops(sample.size, sample.edges)
 
 
 def test_hops_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
     starts = [sample.first + start for sample in samples for start in sample.starts]
-    found = {start: (vertices, depths) for start, vertices, depths in engine.hops(union, starts)}
+    hops = {start: (vertices, depths) for start, vertices, depths in engine.hops(union, starts)}
 
     for sample in samples:
         for start in sample.starts:
-            vertices, depths = found[sample.first + start]
-            wanted = oracle.distances(sample.size, sample.edges, start)
-            del wanted[start]
+            vertices, depths = hops[sample.first + start]
+            expected = oracle.distances(sample.size, sample.edges, start)
+            del expected[start]
             reported = list(zip((vertices - sample.first).tolist(), depths.tolist(), strict=True))
-            assert reported == sorted(wanted.items(), key=lambda pair: (pair[1], pair[0]))
+            assert reported == sorted(expected.items(), key=lambda pair: (pair[1], pair[0]))
 
 
 def test_influence_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    found = engine.influence(union, np.array([value for sample in samples for value in sample.base]))
+    influence = engine.influence(union, np.array([value for sample in samples for value in sample.base]))
 
     for sample in samples:
-        mine = found[sample.first : sample.first + sample.size]
-        wanted = oracle.influence(sample.size, sample.edges, sample.base, DAMPING, ROUNDS)
-        np.testing.assert_allclose(mine, wanted, rtol=1e-9, atol=1e-9)
+        mine = influence[sample.first : sample.first + sample.size]
+        expected = oracle.influence(sample.size, sample.edges, sample.base, DAMPING, ROUNDS)
+        np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_cut_vertices_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    found = engine.articulation_points(
+    cuts = engine.articulation_points(
         union, np.array([value for sample in samples for value in sample.values], dtype=np.int64)
     )
 
     for sample in samples:
-        mine = {v - sample.first: cut for v, cut in found.items() if sample.first <= v < sample.first + sample.size}
-        wanted = oracle.articulation_points(sample.size, sample.edges, sample.values)
-        assert mine.keys() == wanted.keys()
-        assert all(mine[vertex] in wanted[vertex] for vertex in mine)
+        mine = {v - sample.first: cut for v, cut in cuts.items() if sample.first <= v < sample.first + sample.size}
+        expected = oracle.articulation_points(sample.size, sample.edges, sample.values)
+        assert mine.keys() == expected.keys()
+        assert all(mine[vertex] in expected[vertex] for vertex in mine)
 
 
 def test_answers_by_hand(engine: Engine) -> None:
@@ -174,7 +174,7 @@ def test_nothing_at_all(engine: Engine) -> None:
 
     assert engine.islands(graph).tolist() == [0, 1]
     assert engine.loops(graph).tolist() == [0, 1]
-    assert [(start, len(found)) for start, found, _ in engine.hops(graph, [1])] == [(1, 0)]
+    assert [(start, len(vertices)) for start, vertices, _ in engine.hops(graph, [1])] == [(1, 0)]
     assert engine.influence(graph, np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
     assert engine.articulation_points(graph, np.array([1, 1])) == {}
 

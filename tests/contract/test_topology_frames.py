@@ -67,10 +67,10 @@ WORLDS = {
 @pytest.mark.parametrize("whole", [0, 1_000])
 def test_document_is_the_one_of_the_local_engine(engine: SparkSession, name: str, whole: int) -> None:
     """As a whole, and the part that is shown of a large map."""
-    found = build(WORLDS[name], GraphFramesEngine(engine), whole=whole)
+    topology = build(WORLDS[name], GraphFramesEngine(engine), whole=whole)
 
-    assert plain(found) == plain(build(WORLDS[name], LocalEngine(), whole=whole))
-    assert found.engine == "graphframes"
+    assert plain(topology) == plain(build(WORLDS[name], LocalEngine(), whole=whole))
+    assert topology.engine == "graphframes"
 
 
 @given(world=worlds())
@@ -96,10 +96,10 @@ def test_job_reads_kafka_for_it(
         {"bootstrap.servers": kafka.bootstrap}, instance, now, now - 600, now, namespace, tmp_path / "none"
     )
 
-    found = run(engine, wish, lambda edges: (GraphFramesEngine(engine), f"{edges} edges"))
+    topology = run(engine, wish, lambda edges: (GraphFramesEngine(engine), f"{edges} edges"))
 
-    assert {finding.id for finding in found.findings} == FAULTS
-    assert {vertex.message for vertex in found.vertices if vertex.id == "subscription:test/sleepy"} == {
+    assert {finding.id for finding in topology.findings} == FAULTS
+    assert {vertex.message for vertex in topology.vertices if vertex.id == "subscription:test/sleepy"} == {
         "partitions without an owner yet: 1; workers take them over within half a minute"
     }
-    assert "75 edges" in found.method
+    assert "75 edges" in topology.method

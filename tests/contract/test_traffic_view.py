@@ -20,24 +20,24 @@ NOW = T0 + 25.0
 
 
 def rows() -> TrafficRows:
-    found = TrafficRows("t", {}, 900, 3600, lambda: NOW)
+    traffic_rows = TrafficRows("t", {}, 900, 3600, lambda: NOW)
     channel, settled = Key(SHORT_S, T0 + 20, "ns", "ch"), Key(SHORT_S, T0 + 10, "ns", "ch", "sub")
     window = Window(2, Counts(0, 70, 6, 4, 3, 2, 1), {50: 5, 100: 1})
-    found.apply(
+    traffic_rows.apply(
         [
             Record(channel.encode(), Window(1, Counts(3, 30)).encode()),
             Record(settled.encode(), window.encode()),
             Record(Key(LONG_S, T0 - 60, "ns", "other").encode(), Window(1, Counts(9)).encode()),
         ]
     )
-    return found
+    return traffic_rows
 
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[RunningWeb]:
-    known = rows()
-    known.caught_up()
-    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW)) as web:
+    traffic_rows = rows()
+    traffic_rows.caught_up()
+    with RunningWeb(lambda app: traffic.register(app, traffic_rows, clock=lambda: NOW)) as web:
         yield web
 
 
@@ -99,11 +99,11 @@ def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
     [("both", ["both", "broker:both"]), ("broker:both", ["broker:both"]), ("main", ["broker:main"]), ("mai", [])],
 )
 def test_broker_is_found_by_its_name(channel: str, names: list[str]) -> None:
-    known = TrafficRows("t", {}, 900, 3600, lambda: NOW)
+    traffic_rows = TrafficRows("t", {}, 900, 3600, lambda: NOW)
     for name in ("both", "broker:both", "broker:main"):
-        known.apply([Record(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode())])
-    known.caught_up()
-    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW)) as web:
+        traffic_rows.apply([Record(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode())])
+    traffic_rows.caught_up()
+    with RunningWeb(lambda app: traffic.register(app, traffic_rows, clock=lambda: NOW)) as web:
         assert [row["name"] for row in ask(web, f"?channel={channel}")[2]["channels"]] == names
 
 

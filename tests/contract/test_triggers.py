@@ -18,7 +18,7 @@ from knative.delivery.policy import Addressable, DeliveryFormat, DeliveryOrder, 
 from knative.filters import Filter, from_json
 from knative.ports import ProduceProblem
 from knative.traffic.counters import TrafficCounters
-from tests.contract.serving import serving, until, wanted
+from tests.contract.serving import serving, subscription_to, until
 from tests.support.checked_delivery import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import OK, ScriptedServer, answer, reply, silence
@@ -31,7 +31,7 @@ EVENT = ["ce-specversion: 1.0", "ce-id: r1", "ce-source: /subscriber", "ce-type:
 
 def trigger(url: str, filter_: Filter, **delivery: object) -> Subscription:
     spec = DeliverySpec(**delivery)  # type: ignore[arg-type]
-    return replace(wanted(url, spec), kind=TRIGGER, filter=filter_, topic="b", dlq_topic="b.dlq")
+    return replace(subscription_to(url, spec), kind=TRIGGER, filter=filter_, topic="b", dlq_topic="b.dlq")
 
 
 def record(

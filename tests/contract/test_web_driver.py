@@ -105,8 +105,8 @@ class Sites:
         page("/held")(type("HeldHere", (Held,), {"waiting": self.waiting}))
         app.web.add_static("/files", self.static)
         health.register(app, lambda: (False, {"died": "x"}), lambda: (True, {}))
-        found = subscribers.SubscribersPage(self.contract, lambda _, name: DETAILS if name == "orders" else None)
-        subscribers.register(app, found)
+        view = subscribers.SubscribersPage(self.contract, lambda _, name: DETAILS if name == "orders" else None)
+        subscribers.register(app, view)
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,15 @@ def distances(size: int, edges: Edges, start: int, directed: bool = True, withou
         ways[head].add(tail)
         if not directed:
             ways[tail].add(head)
-    found = {start: 0}
+    depths = {start: 0}
     waiting = deque([start])
     while waiting:
         vertex = waiting.popleft()
         for other in ways[vertex]:
-            if other not in found and other != without:
-                found[other] = found[vertex] + 1
+            if other not in depths and other != without:
+                depths[other] = depths[vertex] + 1
                 waiting.append(other)
-    return found
+    return depths
 
 
 def islands(size: int, edges: Edges) -> list[int]:
@@ -59,7 +59,7 @@ def influence(size: int, edges: Edges, base: Sequence[float], damping: float, ro
 
 def articulation_points(size: int, edges: Edges, values: Sequence[int]) -> Mapping[int, set[tuple[int, int]]]:
     """Each vertex without which its island falls apart -> every right answer (several pieces may be the largest)."""
-    found: dict[int, set[tuple[int, int]]] = {}
+    cuts: dict[int, set[tuple[int, int]]] = {}
     for vertex in range(size):
         whole = set(distances(size, edges, vertex, directed=False)) - {vertex}
         pieces: list[set[int]] = []
@@ -68,9 +68,9 @@ def articulation_points(size: int, edges: Edges, values: Sequence[int]) -> Mappi
             pieces.append(set(distances(size, edges, first, directed=False, without=vertex)))
         if len(pieces) > 1:
             most = max(map(len, pieces))
-            found[vertex] = {
+            cuts[vertex] = {
                 (len(whole) - most, sum(values[member] for member in whole - piece))
                 for piece in pieces
                 if len(piece) == most
             }
-    return found
+    return cuts

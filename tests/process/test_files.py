@@ -49,12 +49,12 @@ def restless(tmp_path: Path) -> Iterator[Path]:
 
 def test_all_that_stays_is_read(restless: Path) -> None:
     for _ in range(_LOOKS):
-        found = contents(restless)
-        assert found[restless / "deep" / "deeper" / "stays.json"] == b"s"
-        assert found[restless / "state.json"] == b"x" * 1000
+        files = contents(restless)
+        assert files[restless / "deep" / "deeper" / "stays.json"] == b"s"
+        assert files[restless / "state.json"] == b"x" * 1000
 
 
 def test_all_that_stays_is_listed(restless: Path) -> None:
     for _ in range(_LOOKS):
-        found = set(paths_below(restless))
-        assert found >= {restless / "deep", restless / "deep" / "deeper", restless / "state.json"}
+        paths = set(paths_below(restless))
+        assert paths >= {restless / "deep", restless / "deep" / "deeper", restless / "state.json"}

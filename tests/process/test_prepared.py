@@ -31,13 +31,13 @@ ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "PENSTOCK_KAFK
 )
 def test_command_says_the_same(arguments: list[str], more: dict[str, str]) -> None:
     command = [sys.executable, "-m", "app.cli", *arguments]
-    shown = []
+    outcomes = []
     for allowed in (True, False):
         with prepared(allowed):
             done = run(command, {**ENV, **more})
-            shown.append((done.returncode, done.stdout, done.stderr))
-    assert shown[0] == shown[1]
-    assert any(shown[0][1:])
+            outcomes.append((done.returncode, done.stdout, done.stderr))
+    assert outcomes[0] == outcomes[1]
+    assert any(outcomes[0][1:])
 
 
 def test_it_is_a_process_of_its_own(tmp_path: Path) -> None:

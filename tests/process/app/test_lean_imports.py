@@ -40,6 +40,6 @@ print(json.dumps([before, result]))
 def test_what_is_kept_out_is_there_later(use: str, result: object) -> None:
     done = run([sys.executable, "-c", _PROGRAM.format(use=use)], os.environ)
     assert done.returncode == 0, done.stderr
-    before, found = json.loads(done.stdout)
+    before, value = json.loads(done.stdout)
     assert not {*before} & {*_KEPT_OUT}
-    assert found == result
+    assert value == result

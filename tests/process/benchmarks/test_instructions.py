@@ -17,8 +17,8 @@ async def test_each_case_does_its_work_again_and_again() -> None:
 
 
 def test_table_says_what_has_changed() -> None:
-    shown = lines({"read": 1_100, "send": 990, "answer": 5}, {"read": 1_000, "send": 1_000})
-    assert [line.split() for line in shown] == [
+    table = lines({"read": 1_100, "send": 990, "answer": 5}, {"read": 1_000, "send": 1_000})
+    assert [line.split() for line in table] == [
         ["read", "1,100", "1,000", "+10.0", "%"],
         ["send", "990", "1,000", "-1.0", "%"],
         ["answer", "5", "new"],

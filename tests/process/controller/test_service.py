@@ -37,8 +37,8 @@ class OneChannel(FileSource):
     """A source that, as a cluster's does, says itself that Kafka is away."""
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        found = outage_status(("KafkaChannel", "ns", "one"), "u", 1, {}, why)
-        return [] if found is None or "u" in said else [found]
+        status = outage_status(("KafkaChannel", "ns", "one"), "u", 1, {}, why)
+        return [] if status is None or "u" in said else [status]
 
 
 class Written(StateDirectory):
@@ -103,5 +103,5 @@ async def test_status_that_is_written_later_is_in_the_report_now(tmp_path: Path)
     assert sink.statuses.get_nowait().name == "old"
     assert sink.statuses.empty()
     reports = [decode_status(record.value) for record in produce.records if record.value is not None]
-    (report,) = (found for found in reports if isinstance(found, ControllerReport))
+    (report,) = (record for record in reports if isinstance(record, ControllerReport))
     assert [resource_problem.name for resource_problem in report.problems] == ["new", "old"]

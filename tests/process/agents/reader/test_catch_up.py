@@ -28,8 +28,8 @@ class Owner:
     def next_turn(self) -> tuple[int, int] | None:
         return None
 
-    def take_missed(self, found: list[Range]) -> Taken:
-        raise AssertionError(found)
+    def take_missed(self, ranges: list[Range]) -> Taken:
+        raise AssertionError(ranges)
 
     def skip(self, number: int, low: int) -> None:
         raise AssertionError(number)

@@ -54,10 +54,10 @@ def test_places_that_can_be(master: str | None) -> None:
 def test_little_data_is_not_compiled_for() -> None:
     """But what was asked for by name wins."""
     wish = {"spark.sql.shuffle.partitions": "7"}
-    found = spark_settings(SparkOptions(small=True, settings=wish))
+    settings = spark_settings(SparkOptions(small=True, settings=wish))
 
-    assert found["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1")
-    assert {**found, **SMALL_SETTINGS, **wish} == found
+    assert settings["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1")
+    assert {**settings, **SMALL_SETTINGS, **wish} == settings
     assert sql_settings(SparkOptions(small=True, settings=wish)).items() >= wish.items(), "set again in the session"
     assert "TieredStopAtLevel" not in str(spark_settings(SparkOptions()))
 
@@ -177,10 +177,10 @@ def test_why_spark_did_not_start(said: str, says: str, kind: type[PenstockError]
 
 def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
     sieve = Sieve()
-    shown = sieve.pass_on(b"WARNING: Using incubator mod") + sieve.pass_on(b"ules: jdk.incubator.vector\nreal tro")
-    shown += sieve.pass_on(b"uble\n[Stage 0:==>  ]\r[Stage")
+    output = sieve.pass_on(b"WARNING: Using incubator mod") + sieve.pass_on(b"ules: jdk.incubator.vector\nreal tro")
+    output += sieve.pass_on(b"uble\n[Stage 0:==>  ]\r[Stage")
 
-    assert shown == b"real trouble\n[Stage 0:==>  ]\r"
+    assert output == b"real trouble\n[Stage 0:==>  ]\r"
     assert sieve.take_lines() == [
         "WARNING: Using incubator modules: jdk.incubator.vector",
         "real trouble",

@@ -17,9 +17,9 @@ _EXAMPLE = Path(__file__).parents[4] / "examples" / "broker"
 
 
 def test_resources_are_valid() -> None:
-    shown = CliRunner().invoke(cli, ["validate", str(_EXAMPLE), "--strict"])
-    assert shown.exit_code == 0
-    assert "Broker 1, ConfigMap 1, Trigger 6: 0 errors, 0 warnings." in shown.stderr
+    done = CliRunner().invoke(cli, ["validate", str(_EXAMPLE), "--strict"])
+    assert done.exit_code == 0
+    assert "Broker 1, ConfigMap 1, Trigger 6: 0 errors, 0 warnings." in done.stderr
 
 
 @pytest.mark.parametrize(

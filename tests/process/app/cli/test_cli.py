@@ -63,8 +63,8 @@ def test_send_without_a_worker_is_not_ready() -> None:
 
 
 def test_config_show() -> None:
-    shown = json.loads(penstock("config", "show", "-o", "json").stdout)
-    assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in shown}
+    settings = json.loads(penstock("config", "show", "-o", "json").stdout)
+    assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in settings}
 
 
 def test_doctor_with_a_wrong_setting_has_one_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,13 +24,13 @@ def _on_a_terminal(*arguments: str, **variables: str) -> bytes:
         [sys.executable, "-m", "app.cli", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     )
     os.close(theirs)
-    shown = b""
+    screen = b""
     with suppress(OSError):  # Linux says so when the other side is closed
         while chunk := os.read(ours, 65_536):
-            shown += chunk
+            screen += chunk
     os.close(ours)
     process.wait(180)
-    return shown
+    return screen
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,10 @@ def resources(tmp_path: Path) -> Path:
 
 def _explain(resources: Path, trigger: str, amount: int, *more: str) -> tuple[int, str]:
     command = ["explain", trigger, "--event", "-", "--resources", str(resources), *more]
-    shown = CliRunner().invoke(cli, command, input=_EVENT.replace("AMOUNT", str(amount)))
-    if shown.exception is not None and not isinstance(shown.exception, SystemExit):
-        raise shown.exception
-    return shown.exit_code, shown.stdout
+    done = CliRunner().invoke(cli, command, input=_EVENT.replace("AMOUNT", str(amount)))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout
 
 
 @pytest.mark.parametrize("name", ["orders", "default/orders"])
@@ -63,18 +63,18 @@ def test_event_that_exceeds_a_limit_of_the_filter_does_not_match(resources: Path
     (resources / "shop.yaml").write_text(text)
     event = _EVENT.replace('"amount": AMOUNT', '"a": ' + json.dumps("a" * 60_000))
     command = ["explain", "orders", "--event", "-", "--resources", str(resources)]
-    shown = CliRunner().invoke(cli, command, input=event)
-    assert shown.exit_code == 1
-    first = shown.stdout.splitlines()[0]
+    done = CliRunner().invoke(cli, command, input=event)
+    assert done.exit_code == 1
+    first = done.stdout.splitlines()[0]
     assert first.startswith("default/orders does not match: ")
     assert "characters" in first
-    assert len(shown.stdout) < 1_000_000
+    assert len(done.stdout) < 1_000_000
 
 
 def test_json_has_the_order_of_the_broker(resources: Path) -> None:
     code, output = _explain(resources, "orders", 120, "-o", "json")
-    shown = json.loads(output)
-    assert (code, shown["matches"], shown["order"]) == (0, True, "ordered")
+    explanation = json.loads(output)
+    assert (code, explanation["matches"], explanation["order"]) == (0, True, "ordered")
 
 
 def test_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
@@ -94,9 +94,9 @@ def test_file_with_a_problem_is_named_with_its_line_and_field(resources: Path) -
 
 
 def test_file_that_is_missing_is_named(resources: Path) -> None:
-    shown = CliRunner().invoke(cli, ["explain", "orders", "--event", "no-such.json", "--resources", str(resources)])
-    assert isinstance(shown.exception, UsageError)
-    assert str(shown.exception) == (
+    done = CliRunner().invoke(cli, ["explain", "orders", "--event", "no-such.json", "--resources", str(resources)])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == (
         "no-such.json cannot be read: No such file or directory. Name a file that this user can read; - means "
         "standard input."
     )

@@ -24,8 +24,8 @@ def test_they_have_no_warnings() -> None:
 
 def test_what_can_be_copied_is_as_in_the_help() -> None:
     """Quotes, braces and hyphens too."""
-    shown = _shown("penstock-send").stdout
-    assert """penstock send --data '{"hello": "world"}'""" in shown
-    assert "-a, --attribute <list[str]>" in shown
-    assert "penstock-send - Send one event or many to a channel or broker" in shown
+    page = _shown("penstock-send").stdout
+    assert """penstock send --data '{"hello": "world"}'""" in page
+    assert "-a, --attribute <list[str]>" in page
+    assert "penstock-send - Send one event or many to a channel or broker" in page
     assert "penstock status -o wide --watch" in _shown("penstock-status").stdout

@@ -106,14 +106,14 @@ def test_curl_of_the_tutorial_sends_its_event() -> None:
     tutorial = (REPOSITORY / "docs" / "tutorial.md").read_text()
     (block,) = [block for block in re.findall(r"```\n(.*?)```", tutorial, re.DOTALL) if "originationTime" in block]
     command = block.replace("| curl ", "| printf '%s\\n' ")
-    shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert shown[-1] == "http://localhost:8080/"
+    lines = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[-1] == "http://localhost:8080/"
     assert {
         "Host: my-kafkachannel-service.mynamespace.svc.cluster.local",
         "ce-id: 123",
         "ce-source: /testsource",
         "ce-specversion: 1.0",
-    } <= set(shown)
+    } <= set(lines)
     body = subprocess.run(
         ["bash", "-c", command.partition(" | printf")[0]], capture_output=True, text=True, check=True
     ).stdout

@@ -36,10 +36,10 @@ def test_on_a_terminal_it_is_a_spinner_that_goes() -> None:
             while chunk := os.read(ours, 65_536):
                 said += chunk
     os.close(ours)
-    shown = said.decode()
-    assert "failed: letter 7\r\n" in shown, "a line of its own, above it"
-    assert shown.rindex("\x1b[2K") > shown.rindex("redriven 3"), "the line is cleared"
-    assert shown.endswith("the summary\r\n")
+    screen = said.decode()
+    assert "failed: letter 7\r\n" in screen, "a line of its own, above it"
+    assert screen.rindex("\x1b[2K") > screen.rindex("redriven 3"), "the line is cleared"
+    assert screen.endswith("the summary\r\n")
 
 
 def test_result_goes_on_below_itself() -> None:

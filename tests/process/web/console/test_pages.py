@@ -71,8 +71,8 @@ async def test_while_kafka_is_away_the_last_state_is_shown_with_its_age() -> Non
 
 @pytest.mark.asyncio
 async def test_filter_is_explained_in_a_console_that_only_shows() -> None:
-    wanted = from_json({"prefix": {"type": "order."}})
-    trigger = replace(SUBSCRIPTION, kind=TRIGGER, filter=wanted)
+    prefix = from_json({"prefix": {"type": "order."}})
+    trigger = replace(SUBSCRIPTION, kind=TRIGGER, filter=prefix)
     reads = MemoryReads(subscriptions=[trigger], workers=[worker(trigger)])
     async with serving_console(reads, Mode.READ) as url, aiohttp.ClientSession() as client:
         path = f"{url}/trigger/demo/billing"
@@ -152,7 +152,7 @@ async def test_pages_of_resources_lead_to_what_can_be_done_with_them() -> None:
         links = {
             path: re.findall(r'href="(/(?:letters|move|events|send)\?[^"]*)"', await _text(url, path)) for path in paths
         }
-        for path in {path for found in links.values() for path in found}:
+        for path in {path for targets in links.values() for path in targets}:
             await _text(url, path)
 
     letters, of_trigger = "/letters?subscription=demo%2Fbilling", "/letters?subscription=demo%2Ftrigger%3Apay"

@@ -34,9 +34,9 @@ def test_address_of_another_machine_is_a_sentence() -> None:
 def test_all_addresses_of_a_name_have_a_socket() -> None:
     port = free_port()
     expected = {address[0] for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM)}
-    found = open_sockets("localhost", port)
-    assert {listener.getsockname()[0] for listener in found} == expected
-    for listener in found:
+    listeners = open_sockets("localhost", port)
+    assert {listener.getsockname()[0] for listener in listeners} == expected
+    for listener in listeners:
         listener.close()
 
 

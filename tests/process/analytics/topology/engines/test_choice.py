@@ -29,9 +29,9 @@ CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-sp
 def test_local_engine_up_to_its_size(
     wish: EngineChoice, edges: int, why_not: str, chosen: EngineChoice, says: str
 ) -> None:
-    found, why = choose(wish, edges, why_not)
+    engine, why = choose(wish, edges, why_not)
 
-    assert found is chosen
+    assert engine is chosen
     assert says in why
     assert bool(why) is bool(says)
 

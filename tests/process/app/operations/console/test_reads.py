@@ -48,7 +48,7 @@ _UNKNOWN = [("demo/billing", "Unknown"), ("demo/orders", "Unknown")]
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("own", "age_s", "connected", "away", "shown"),
+    ("own", "age_s", "connected", "away", "expected"),
     [
         (True, 1, True, False, _READY),
         (True, 60, False, True, _READY),  # the last state
@@ -58,12 +58,12 @@ _UNKNOWN = [("demo/billing", "Unknown"), ("demo/orders", "Unknown")]
     ],
 )
 async def test_state_is_the_last_one_while_kafka_is_away(
-    own: bool, age_s: float, connected: bool, away: bool, shown: list[tuple[str, str]]
+    own: bool, age_s: float, connected: bool, away: bool, expected: list[tuple[str, str]]
 ) -> None:
     report = replace(worker(), worker="worker-1" if own else "worker-2", time=time.time() - age_s)
     state = await _reads(report, connected=connected).state()
 
-    assert (state.kafka_away, _words(state)) == (away, shown)
+    assert (state.kafka_away, _words(state)) == (away, expected)
     assert (state.at_s == report.time) is away
     assert state.letters is None
 
@@ -88,9 +88,9 @@ async def test_what_could_not_be_read_says_why_until_it_is_read(problem: Excepti
 
     latest = Latest(read, "test")
     assert (await latest.get(60), latest.problem) == (None, said)
-    known = await latest.get(60)
-    assert known is not None
-    assert (known.value, latest.problem) == (7, None)
+    reading = await latest.get(60)
+    assert reading is not None
+    assert (reading.value, latest.problem) == (7, None)
 
 
 @pytest.mark.asyncio
@@ -136,6 +136,6 @@ async def test_what_costs_much_is_read_seldom(monkeypatch: pytest.MonkeyPatch) -
     latest = Latest(read, "costly", share=0.0001)  # so it rests for at least 100 s
     for passed_s, count in ((0, 1), (60, 1), (86_400, 2)):
         now_s[0] += passed_s
-        known = await latest.get(60)
-        assert known is not None
-        assert known.value == count
+        reading = await latest.get(60)
+        assert reading is not None
+        assert reading.value == count

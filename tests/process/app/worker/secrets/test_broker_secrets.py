@@ -74,10 +74,10 @@ class World:
         """Of a Secret that was tried."""
         self.contract.change(reference)
         await self.until(lambda: self.secrets.tried)
-        found = self.secrets.get(reference)
-        assert isinstance(found, SecretProblem)
+        problem = self.secrets.get(reference)
+        assert isinstance(problem, SecretProblem)
         await self.secrets.stop()
-        return found
+        return problem
 
 
 def _problem(root: Path | None, reference: str = "shop/kafka") -> SecretProblem:

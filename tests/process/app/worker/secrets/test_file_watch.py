@@ -85,9 +85,9 @@ def test_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> Non
 def test_token_file_that_is_not_valid(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "tokens.yaml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=problem) as found:
+    with pytest.raises(UsageError, match=problem) as error:
         read_tokens(path)
-    assert "secret" not in str(found.value)
+    assert "secret" not in str(error.value)
     with pytest.raises(UsageError, match="cannot be read"):
         read_tokens(tmp_path / "absent")
 
@@ -134,6 +134,6 @@ def _shown(server: ssl.SSLContext, authority: Authority) -> str:
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-    found = ends[0].getpeercert()
-    assert found is not None
-    return str(dict(pair[0] for pair in found["subject"])["commonName"])  # type: ignore[misc]
+    certificate = ends[0].getpeercert()
+    assert certificate is not None
+    return str(dict(pair[0] for pair in certificate["subject"])["commonName"])  # type: ignore[misc]

@@ -39,10 +39,10 @@ def after_reading(monkeypatch: pytest.MonkeyPatch) -> Plant:
 
     def plant(name: str, happens: Callable[[], None]) -> None:
         def then(really: Callable[[Path], Any], path: Path) -> Any:
-            found = really(path)
+            content = really(path)
             if path.name == name:
                 happens()
-            return found
+            return content
 
         for method in ("read_text", "read_bytes"):
             monkeypatch.setattr(Path, method, partialmethod(partial(then, getattr(Path, method))))
@@ -63,10 +63,10 @@ def test_key_that_goes_is_not_one_that_cannot_be_read(tmp_path: Path, monkeypatc
     is_file = Path.is_file
 
     def then_goes(path: Path) -> bool:
-        found = is_file(path)
+        is_there = is_file(path)
         if path.name == "protocol":
             replace()
-        return found
+        return is_there
 
     monkeypatch.setattr(Path, "is_file", then_goes)
     assert read_keys(folder) == {"user": "bob", "password": "his"}

@@ -139,10 +139,10 @@ class ControllerFixture:
     async def there(self, topic: str) -> Any:
         """Wait until there is such a topic, which a broker may know a moment after it is created; what it is like."""
         end = time.monotonic() + LIMIT_S
-        while (found := await self.look(topic)) is None:
+        while (info := await self.look(topic)) is None:
             assert time.monotonic() < end, f"waited {LIMIT_S} s for {topic}"
             await asyncio.sleep(0.1)
-        return found
+        return info
 
     async def look(self, name: str) -> Any:
         return (await asyncio.to_thread(observe_topics, self.admin, [name])).get(name)

@@ -135,11 +135,11 @@ async def test_start_by_time_is_the_first_record_that_is_not_older(plant: Contro
         for name, (start, _) in starts.items():
             write(plant, name, TRIGGER.format(name=name, start=start))
         await plant.until(lambda: all(plant.published(name) is not None for name in starts), "all triggers")
-        found = {
+        committed = {
             name: await asyncio.to_thread(plant.offsets.committed, plant.published(name).group, topic, range(3))
             for name in starts
         }
-        assert found == {name: offsets for name, (_, offsets) in starts.items()}
+        assert committed == {name: offsets for name, (_, offsets) in starts.items()}
 
 
 @pytest.mark.asyncio

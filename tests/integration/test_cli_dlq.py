@@ -42,8 +42,8 @@ def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
 
 @pytest.fixture
 def subscriber() -> Iterator[ScriptedSubscriber]:
-    with ScriptedSubscriber() as found:
-        yield found
+    with ScriptedSubscriber() as server:
+        yield server
 
 
 def _ids(subscriber: ScriptedSubscriber, path: str) -> list[str]:
@@ -58,8 +58,8 @@ def test_letters_are_listed_and_shown(looked: Looked) -> None:
     looked.dead_letters(two, ["1"], "timeout: no answer")
     looked.dead_letters(subscription, ["binary"], "timeout: no answer")
     groups = looked.json("dlq", "list")
-    shown = [(row["subscription"], row["reason"], row["count"], row["redriven"]) for row in groups]
-    assert shown == [
+    letters = [(row["subscription"], row["reason"], row["count"], row["redriven"]) for row in groups]
+    assert letters == [
         ("ns/one", "the answer was 503", 2, 0), ("ns/one", "timeout: no answer", 1, 0),
         ("ns/two", "timeout: no answer", 1, 0),
     ]  # fmt: skip
@@ -146,9 +146,9 @@ def test_what_fails_stays_and_the_exit_code_says_how_much(looked: Looked, subscr
     looked.dead_letters(subscription, ["1", "2", "3"])
     partly = looked.penstock("dlq", "redrive", "--yes", "--subscription", "ns/one", "--retries", "2", "-o", "json")
     assert partly.returncode == 4, partly.stderr
-    found = json.loads(partly.stdout)
-    assert (found["redriven"], found["failed"]) == (1, 2)
-    assert {row["reason"] for row in found["failures"]} == {"the answer was 400", "the answer was 503"}
+    result = json.loads(partly.stdout)
+    assert (result["redriven"], result["failed"]) == (1, 2)
+    assert {row["reason"] for row in result["failures"]} == {"the answer was 400", "the answer was 503"}
     assert _ids(subscriber, "/one") == ["1", "1", "2", "3", "3", "3"]
     assert looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")["redriven"] == 2
     assert sum(row["count"] for row in looked.json("dlq", "list")) == 3
@@ -191,8 +191,8 @@ def test_subscription_that_nothing_knows_is_an_error(looked: Looked, command: tu
         bare = looked.penstock("dlq", *command, wish, "one")
         assert bare.returncode == 2
         assert f"{wish} 'one' is not NAMESPACE/NAME." in bare.stderr
-    for known in ("ns/one", "ns/gone"):
-        done = looked.penstock("dlq", *command, "--subscription", known, "--reason", "another")
+    for name in ("ns/one", "ns/gone"):
+        done = looked.penstock("dlq", *command, "--subscription", name, "--reason", "another")
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -213,8 +213,8 @@ def test_reply_to_a_trigger_is_stored_as_a_worker_does(looked: Looked, subscribe
     replies = [says(200, b"x" * 1_000_100, *EVENT_HEADERS, f"ce-partitionkey: {key}") for key in [*keys, "deep"]]
     looked.dead_letters(looked.subscribe("one", subscriber.script("/one", *replies), kind=TRIGGER), [*keys, "deep"])
     done = looked.penstock("dlq", "redrive", "--yes", "--all", "--retries", "0", "-o", "json")
-    found = json.loads(done.stdout)
-    assert (found["redriven"], found["failed"]) == (8, 1), found
+    result = json.loads(done.stdout)
+    assert (result["redriven"], result["failed"]) == (8, 1), result
     assert "more than 64 replies led to this event" in done.stderr
     client = {"bootstrap.servers": looked.bootstrap}
     with TopicReader(looked.topic, client) as reader:
@@ -252,8 +252,8 @@ def test_interruption_also_ends_a_run_that_skips_letters(looked: Looked, subscri
         async with asyncio.timeout(_LIMIT_S):
             return await run.run(letters())
 
-    found = asyncio.run(skip())
-    assert (found.stopped, found.complete, found.redriven) == ("it was interrupted", False, 0)
+    summary = asyncio.run(skip())
+    assert (summary.stopped, summary.complete, summary.redriven) == ("it was interrupted", False, 0)
 
 
 def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
@@ -305,12 +305,12 @@ def test_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscriber: 
     with _start(looked, "--rate", "20/s", "-o", "json") as process:
         wait_until("some are redriven", lambda: len(subscriber.requests("/one")) >= 5, _LIMIT_S)
         process.send_signal(signal.SIGINT)
-        shown, _ = process.communicate(timeout=_LIMIT_S)
+        output, _ = process.communicate(timeout=_LIMIT_S)
     assert process.returncode == 4
-    found = json.loads(shown)
-    assert (found["stopped"], found["complete"]) == ("it was interrupted", False)
-    assert found["redriven"] == len(subscriber.requests("/one")) < 50
-    assert looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")["redriven"] == 50 - found["redriven"]
+    result = json.loads(output)
+    assert (result["stopped"], result["complete"]) == ("it was interrupted", False)
+    assert result["redriven"] == len(subscriber.requests("/one")) < 50
+    assert looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")["redriven"] == 50 - result["redriven"]
     assert _ids(subscriber, "/one") == [str(number) for number in range(50)]
 
 
@@ -320,8 +320,8 @@ def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: Scri
     with _start(looked, "--rate", "20/s", "-o", "json") as first:
         wait_until("the first is at work", lambda: len(subscriber.requests("/one")) >= 3, _LIMIT_S)
         second = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
-        shown, _ = first.communicate(timeout=_LIMIT_S)
-    assert json.loads(shown)["redriven"] == second["already"] == 30
+        output, _ = first.communicate(timeout=_LIMIT_S)
+    assert json.loads(output)["redriven"] == second["already"] == 30
     assert _ids(subscriber, "/one") == [str(number) for number in range(30)]
 
 

@@ -38,8 +38,8 @@ def looked(kafka_of_file: EmbeddedKafka, topic_name: Callable[[], str]) -> Looke
 
 def _groups(bootstrap: str) -> set[str]:
     client = AdminClient({"bootstrap.servers": bootstrap})  # kept: without it the answer would never come
-    found = client.list_consumer_groups(request_timeout=120).result(180)
-    return {group.group_id for group in found.valid}
+    listing = client.list_consumer_groups(request_timeout=120).result(180)
+    return {group.group_id for group in listing.valid}
 
 
 def test_installation_that_is_not_there(looked: Looked) -> None:
@@ -63,11 +63,11 @@ def test_one_namespace(looked: Looked) -> None:
     looked.subscribe("bill")
     other = Channel("o", 1, "other", "ch", looked.topic, looked.dlq_topic, 2)
     looked.publish("o", encode_entry(other))
-    shown = json.loads(looked.penstock("status", "-o", "json").stdout)
-    assert [row["channel"] for row in shown["channels"]] == ["ns/ch", "other/ch"]
-    shown = json.loads(looked.penstock("status", "-n", "other", "-o", "json").stdout)
-    assert [row["channel"] for row in shown["channels"]] == ["other/ch"]
-    assert shown["subscriptions"] == []
+    status = json.loads(looked.penstock("status", "-o", "json").stdout)
+    assert [row["channel"] for row in status["channels"]] == ["ns/ch", "other/ch"]
+    status = json.loads(looked.penstock("status", "-n", "other", "-o", "json").stdout)
+    assert [row["channel"] for row in status["channels"]] == ["other/ch"]
+    assert status["subscriptions"] == []
     assert looked.json("lag", "-n", "other") == []
     assert {row["subscription"] for row in looked.json("lag", "-n", "other", "-A")} == {"ns/bill"}
     for command in (["status"], ["lag"], ["dlq", "list"]):
@@ -99,8 +99,8 @@ def test_lag(looked: Looked) -> None:
     looked.commit(slow, 0, held)
     looked.commit(slow, 1, OffsetTracker(9))
     rows = looked.json("lag")
-    shown = [(row["subscription"], row["partition"], row["events"], row["state"]) for row in rows]
-    assert shown == [
+    lags = [(row["subscription"], row["partition"], row["events"], row["state"]) for row in rows]
+    assert lags == [
         ("ns/new", 0, 10, "nothing committed"), ("ns/new", 1, 10, "nothing committed"), ("ns/slow", 0, 5, ""),
         ("ns/slow", 1, 1, ""), ("ns/fast", 0, 0, ""), ("ns/fast", 1, 0, ""),
     ]  # fmt: skip
@@ -219,9 +219,9 @@ def _watching(looked: Looked, terminal: bool, tmp_path: Path) -> tuple[int, str]
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
 def test_status_is_watched(looked: Looked, terminal: bool, tmp_path: Path) -> None:
-    code, shown = _watching(looked, terminal, tmp_path)
+    code, screen = _watching(looked, terminal, tmp_path)
     assert code == 0
-    assert ("\x1b" in shown) is terminal
+    assert ("\x1b" in screen) is terminal
 
 
 def test_status_ends_as_the_controller_says(looked: Looked) -> None:
@@ -249,11 +249,11 @@ def test_status_of_one_name(looked: Looked) -> None:
     """Only its rows, and only they decide how the command ends."""
     looked.subscribe("one")
     _report(looked, ResourceProblem("KafkaChannel", "ns", "bad", "False", "HostTaken", "m"))
-    shown = looked.penstock("status", "ns/one", "-o", "name")
-    assert (shown.returncode, shown.stdout.split()) == (3, ["subscription/ns/one"])
+    done = looked.penstock("status", "ns/one", "-o", "name")
+    assert (done.returncode, done.stdout.split()) == (3, ["subscription/ns/one"])
     for name in ("ns/ch", "channel/ns/ch", "KafkaChannel/ns/ch"):
-        shown = looked.penstock("status", name, "-o", "name")
-        assert (shown.returncode, shown.stdout.split()) == (3, ["channel/ns/ch"])
+        done = looked.penstock("status", name, "-o", "name")
+        assert (done.returncode, done.stdout.split()) == (3, ["channel/ns/ch"])
     assert "No channels." not in looked.penstock("status", "ns/one").stdout
     both = looked.penstock("status", "ns/one", "ns/bad", "ns/one", "-o", "json")
     rows = json.loads(both.stdout)
@@ -310,7 +310,7 @@ def test_tail_until(looked: Looked) -> None:
     looked.events(range(4), ago_s=7200)
     looked.events(range(4, 8), ago_s=3600)
     looked.events(range(8, 12))
-    for options, wanted in (
+    for options, ids in (
         (("--until", "30m"), {0, 1, 2, 3, 4, 5, 6, 7}),
         (("--until", "90m"), {0, 1, 2, 3}),
         (("--until", "30m", "--last", "3"), {5, 6, 7}),
@@ -321,7 +321,7 @@ def test_tail_until(looked: Looked) -> None:
     ):
         done = looked.penstock("tail", "ns/ch", *options, "-o", "json")
         assert done.returncode == 0, done.stderr
-        assert {int(json.loads(line)["attributes"]["id"]) for line in done.stdout.splitlines()} == wanted, options
+        assert {int(json.loads(line)["attributes"]["id"]) for line in done.stdout.splitlines()} == ids, options
 
 
 def _completions(looked: Looked, words: str, **more: str) -> list[str]:

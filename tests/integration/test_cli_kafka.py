@@ -76,13 +76,13 @@ def test_tail_of_a_topic(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -
     """JSON lines; exit code 3 when fewer than --count came in time."""
     topic = make_topic(3)
     _fill(kafka.bootstrap, topic, range(5))
-    known = ("tail", "--kafka", kafka.bootstrap, "--topic", topic)
-    last = _penstock(*known, "--last", "2", "--no-follow", "-o", "json")
+    command = ("tail", "--kafka", kafka.bootstrap, "--topic", topic)
+    last = _penstock(*command, "--last", "2", "--no-follow", "-o", "json")
     assert last.returncode == 0, last.stderr
-    shown = [json.loads(line) for line in last.stdout.splitlines()]
-    assert [event["attributes"]["id"] for event in shown] == ["3", "4"]
-    assert shown[0]["headers"] == {"penstock-reason": "x"}
-    few = _penstock(*known, "--from-beginning", "--count", "6", "--timeout", "1")
+    events = [json.loads(line) for line in last.stdout.splitlines()]
+    assert [event["attributes"]["id"] for event in events] == ["3", "4"]
+    assert events[0]["headers"] == {"penstock-reason": "x"}
+    few = _penstock(*command, "--from-beginning", "--count", "6", "--timeout", "1")
     assert few.returncode == 3
     assert len(few.stdout.splitlines()) == 10  # each event, and its penstock-reason
     assert "5 of 6 events" in few.stderr

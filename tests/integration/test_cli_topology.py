@@ -72,24 +72,24 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     assert "CRITICAL Events go in a loop: test/ping, test/pong" in done.stdout
     assert done.stdout.splitlines()[-1] == "13 findings: 4 critical, 7 warning, 2 info."
     assert {path.name for path in (tmp_path / "report").iterdir()} == FILES
-    found = from_json((tmp_path / "report" / "topology.json").read_bytes())
+    topology = from_json((tmp_path / "report" / "topology.json").read_bytes())
     asked = json.loads(command("impact", "type:t", "--from", "report/topology.json", "-o", "json").stdout)
     assert asked["vertex"]["kind"] == "event-type"
     assert {row["id"] for row in asked["upstream"]} >= {
-        vertex.id for vertex in found.vertices if vertex.kind is Kind.SOURCE
+        vertex.id for vertex in topology.vertices if vertex.kind is Kind.SOURCE
     }
     certain = {row["certain"] for row in asked["downstream"] if row["kind"] == "subscription" and row["hops"] == 2}
     assert certain == {True}, "no subscription has a filter"
-    assert {finding.id for finding in found.findings} == FAULTS
-    assert found.tier is Tier.DELTAS
-    assert found.window.start == at
-    assert pq.read_table(tmp_path / "report" / "edges.parquet").num_rows == len(found.edges)
+    assert {finding.id for finding in topology.findings} == FAULTS
+    assert topology.tier is Tier.DELTAS
+    assert topology.window.start == at
+    assert pq.read_table(tmp_path / "report" / "edges.parquet").num_rows == len(topology.edges)
 
     compared = command("--diff", "report/topology.json", "--since", "10s", "-o", "json")
     difference = json.loads(compared.stdout)
     assert {gone["id"] for gone in difference["findings_gone"]} >= {"unbalanced:subscription:test/sieve"}
     assert difference["vertices_gone"] == sorted(
-        {vertex.id for vertex in found.vertices if vertex.kind in (Kind.SOURCE, Kind.EVENT_TYPE)}
+        {vertex.id for vertex in topology.vertices if vertex.kind in (Kind.SOURCE, Kind.EVENT_TYPE)}
     )
 
 
@@ -98,16 +98,16 @@ def test_it_works_without_workers_and_without_traffic(command: Command) -> None:
     topics(command.bootstrap, command.instance, traffic=False)
     publish(command.bootstrap, command.instance, healthy())
 
-    found = command.document()
+    topology = command.document()
 
-    assert [finding.id for finding in found.findings] == ["no-worker:"]
-    assert found.tier is Tier.NONE
-    assert all(edge.rate is None for edge in found.edges)
+    assert [finding.id for finding in topology.findings] == ["no-worker:"]
+    assert topology.tier is Tier.NONE
+    assert all(edge.rate is None for edge in topology.edges)
     status(command.bootstrap, command.instance, healthy())
-    found = command.document()
-    assert not found.findings
-    assert found.tier is Tier.STATUS
-    assert {edge.rate for edge in found.edges if edge.kind.value == "delivers"} == {1.5}
+    topology = command.document()
+    assert not topology.findings
+    assert topology.tier is Tier.STATUS
+    assert {edge.rate for edge in topology.edges if edge.kind.value == "delivers"} == {1.5}
     program = (
         "import sys; from app.cli import cli; cli(standalone_mode=False); "
         "print([name for name in ('pyspark', 'networkx', 'pyarrow', 'pandas') if name in sys.modules])"
@@ -135,7 +135,7 @@ def test_invalid_input_is_a_readable_error(
     publish(command.bootstrap, command.instance, healthy())
     (tmp_path / "page.html").write_text("<html>")
     (tmp_path / "old.json").write_bytes(to_json(small()))
-    for arguments, wanted, reported in (
+    for arguments, exit_code, reported in (
         (("--namespace", "nowhere"), 1, "The namespace nowhere has no channels or subscriptions; known: test."),
         (("--since", "soon"), 2, "--since 'soon' is not a valid time"),
         (("--diff", "missing.json"), 2, "--diff missing.json cannot be read: No such file"),
@@ -146,7 +146,7 @@ def test_invalid_input_is_a_readable_error(
         (("--out", "/dev/null/x"), 1, "cannot be written to /dev/null/x"),
     ):
         code, words = fails(*arguments)
-        assert (code, reported in words) == (wanted, True), words
+        assert (code, reported in words) == (exit_code, True), words
     capsys.readouterr()
     for shape, begin in (
         ("mermaid", "flowchart LR"),

@@ -108,9 +108,9 @@ async def test_look_ends_at_its_limits_and_says_so(kafka: EmbeddedKafka, topic_n
         await reads.stored(topic.name, "", "yesterday")
     assert await reads.event(topic.name, 0, 10) is None
     assert await reads.event(topic.name, 1, 0) is None
-    found = await reads.event(topic.name, 0, 3)
-    assert found is not None
-    assert (found.attributes["id"], found.data) == ("3", b"data")
+    event = await reads.event(topic.name, 0, 3)
+    assert event is not None
+    assert (event.attributes["id"], event.data) == ("3", b"data")
 
     few = await topic.reads(rows_max=4).stored(topic.name, "", "1h")
     assert (_ids(few), few.is_whole) == ([3, 2, 1, 0], False)

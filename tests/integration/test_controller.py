@@ -141,8 +141,8 @@ async def test_invalid_file_changes_nothing_and_is_reported(plant: ControllerFix
         problems = plant.state / "problems.json"
 
         def reported() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = json.loads(problems.read_text("utf-8"))["problems"]
-            return found
+            entries: list[dict[str, Any]] = json.loads(problems.read_text("utf-8"))["problems"]
+            return entries
 
         await plant.until(lambda: problems.exists() and bool(reported()), "the problem")
         assert (reported()[0]["file"], reported()[0]["line"]) == ("orders.yaml", 2)

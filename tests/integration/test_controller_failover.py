@@ -66,7 +66,7 @@ class Pair:
 
     async def topic_ids(self) -> list[str]:
         names = [self.first.topic("orders"), f"{self.first.topic('orders')}.dlq"]
-        return [found.id if (found := await self.second.look(name)) else "" for name in names]
+        return [info.id if (info := await self.second.look(name)) else "" for name in names]
 
 
 STEPS = [

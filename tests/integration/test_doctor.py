@@ -43,18 +43,18 @@ def _asked(looked: Looked, *arguments: str) -> tuple[int, list[dict[str, str]]]:
 def test_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Looked) -> None:
     looked.subscribe("bill")
     KafkaAdmin({"bootstrap.servers": looked.bootstrap}, 120).set_configs(looked.topic, {"max.message.bytes": "65536"})
-    code, found = _doctor(looked)
+    code, checks = _doctor(looked)
     assert code == 1
-    ((level, text),) = found["Kafka"]
+    ((level, text),) = checks["Kafka"]
     assert (level, text) == ("ok", f"Kafka {release(looked.bootstrap)} at {looked.bootstrap}, 1 broker")
     assert release(looked.bootstrap).startswith("4.")
-    assert [level for level, _ in found["clock of Kafka"]] == ["ok"]
-    assert [level for level, _ in found["workers"]] == ["problem"]
-    assert [level for level, _ in found["controllers"]] == ["warning"]  # the group is not there
-    assert found["rejected"] == [("warning", "no controller has reported yet")]
+    assert [level for level, _ in checks["clock of Kafka"]] == ["ok"]
+    assert [level for level, _ in checks["workers"]] == ["problem"]
+    assert [level for level, _ in checks["controllers"]] == ["warning"]  # the group is not there
+    assert checks["rejected"] == [("warning", "no controller has reported yet")]
     contract = f"{looked.instance}.contract, {looked.instance}.status"
-    assert ("problem", f"{contract}: cleanup.policy is delete instead of compact") in found["topics"]
-    refused = [text for level, text in found["topics"] if level == "problem" and "max.message.bytes" in text]
+    assert ("problem", f"{contract}: cleanup.policy is delete instead of compact") in checks["topics"]
+    refused = [text for level, text in checks["topics"] if level == "problem" and "max.message.bytes" in text]
     (says,) = refused
     assert says == f"{looked.topic}: max.message.bytes is 65536, so Kafka refuses some events that ingress accepts"
     client = AdminClient({"bootstrap.servers": looked.bootstrap})
@@ -63,9 +63,9 @@ def test_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Looked
 
 
 def test_installation_that_is_not_there(looked: Looked) -> None:
-    code, found = _doctor(replace(looked, instance="mistyped"))
+    code, checks = _doctor(replace(looked, instance="mistyped"))
     assert code == 1
-    ((level, text),) = found["installation"]
+    ((level, text),) = checks["installation"]
     assert level == "problem"
     assert "has no installation `mistyped`" in text
 
@@ -81,16 +81,16 @@ def test_what_it_advises_destroys_nothing(looked: Looked) -> None:
     ((text, hint),) = [
         (finding["found"], finding["hint"]) for finding in _asked(looked)[1] if "retention.ms" in finding["found"]
     ]
-    wanted = round(Settings().dlq_retention_s * 1000)
-    assert text == f"{looked.dlq_topic}: retention.ms is 1000 instead of {wanted}"
-    assert hint.endswith(f"--add-config retention.ms={wanted}")
+    retention_ms = round(Settings().dlq_retention_s * 1000)
+    assert text == f"{looked.dlq_topic}: retention.ms is 1000 instead of {retention_ms}"
+    assert hint.endswith(f"--add-config retention.ms={retention_ms}")
 
 
 def test_kafka_that_is_away_is_one_line_and_the_rest_is_checked(looked: Looked) -> None:
     away = replace(looked, bootstrap=f"127.0.0.1:{free_port()}")
-    code, found = _doctor(away)
+    code, checks = _doctor(away)
     assert code == 1
-    assert list(found) == ["settings", "Kafka", "resources"]
+    assert list(checks) == ["settings", "Kafka", "resources"]
     done = away.penstock("doctor")
     assert "Traceback" not in done.stderr
     assert done.stderr.strip() == "3 checks: 1 problem, 0 warnings."

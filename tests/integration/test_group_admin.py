@@ -93,9 +93,9 @@ def test_groups_by_the_thousand(kafka: EmbeddedKafka, make_topic: Callable[..., 
     for name in there:
         groups.commit(name, {(topic, 0): 7})
     assert groups.describe_all(names) == dict.fromkeys(there, GroupInfo("Empty", 0))
-    found = groups.committed_by(dict.fromkeys(names))
-    assert {name for name, offsets in found.items() if offsets == {(topic, 0): GroupOffset(7, "")}} == set(there)
-    assert len(found) == len(names)
+    committed = groups.committed_by(dict.fromkeys(names))
+    assert {name for name, offsets in committed.items() if offsets == {(topic, 0): GroupOffset(7, "")}} == set(there)
+    assert len(committed) == len(names)
 
 
 def test_connections_that_break_end_no_process(proxied: KafkaCluster, topic_name: Callable[[], str]) -> None:
@@ -110,10 +110,10 @@ def test_connections_that_break_end_no_process(proxied: KafkaCluster, topic_name
 
     def ask() -> None:
         for _ in range(_ROUNDS):
-            found = admin.groups.describe_all(names)
+            infos = admin.groups.describe_all(names)
             offsets = admin.groups.committed_by(dict.fromkeys(names))
-            if found != dict.fromkeys(names, GroupInfo("Empty", 0)):
-                wrong.append(found)
+            if infos != dict.fromkeys(names, GroupInfo("Empty", 0)):
+                wrong.append(infos)
             if offsets != {name: {(topic, 0): GroupOffset(7, "")} for name in names}:
                 wrong.append(offsets)
 

@@ -64,8 +64,8 @@ async def test_what_is_committed_is_read(kafka: EmbeddedKafka, make_topic: Calla
             1: GroupOffset(9, ""),
         }
         assert await client.fetch(f"h-{topic}", topic, [0, 1], _LIMIT_S) == {}
-    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
-    assert {number: group_offset.offset for (_, number), group_offset in found.items()} == {0: 8, 1: 9}
+    committed = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
+    assert {number: group_offset.offset for (_, number), group_offset in committed.items()} == {0: 8, 1: 9}
 
 
 async def test_librdkafka_reads_the_metadata_as_it_was_written(
@@ -73,18 +73,18 @@ async def test_librdkafka_reads_the_metadata_as_it_was_written(
 ) -> None:
     """Of every length: librdkafka copies it without an end, and memory goes on after it."""
     topic = make_topic(100)
-    wanted = {number: GroupOffset(1, "x" * number) for number in range(100)}
+    offsets = {number: GroupOffset(1, "x" * number) for number in range(100)}
     async with client_of(kafka.bootstrap) as client:
         await until_it_commits(client, topic)
         some = [
             TopicPartition(topic, number, group_offset.offset, group_offset.metadata)
-            for number, group_offset in wanted.items()
+            for number, group_offset in offsets.items()
         ]
         await client.commit(f"g-{topic}", some, lambda: True)
-        assert await client.fetch(f"g-{topic}", topic, range(100), _LIMIT_S) == wanted
-    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
-    assert {number: group_offset.metadata or "" for (_, number), group_offset in found.items()} == {
-        number: group_offset.metadata for number, group_offset in wanted.items()
+        assert await client.fetch(f"g-{topic}", topic, range(100), _LIMIT_S) == offsets
+    committed = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).groups.committed(f"g-{topic}")
+    assert {number: group_offset.metadata or "" for (_, number), group_offset in committed.items()} == {
+        number: group_offset.metadata for number, group_offset in offsets.items()
     }
 
 

@@ -99,9 +99,9 @@ def test_offsets_of_partitions_and_of_a_group(
     admin.groups.commit(group, {(topic, 1): 2})
     assert admin.groups.committed(group) == {(topic, 1): GroupOffset(2, "")}
     assert group in admin.group_ids()
-    found = admin.groups.describe(group)
-    assert found is not None
-    assert (found.state, found.members) == ("Empty", 0)
+    info = admin.groups.describe(group)
+    assert info is not None
+    assert (info.state, info.members) == ("Empty", 0)
     admin.groups.delete(group)
     admin.groups.delete(group)
     assert admin.groups.describe(group) is None

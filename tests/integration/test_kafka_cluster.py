@@ -135,13 +135,13 @@ def test_group_whose_coordinator_cannot_be_reached_hides_no_other(
         return Offsets(admin, 10.0).committed_by({group: (topic, [0]) for group in groups}, failed)
 
     cluster.coordinator(away).proxy.refuse()
-    found = observe_groups(describe, committed, [away, other], [away, other])
-    assert found.states == {away: GroupState.UNKNOWN, other: GroupState.EMPTY}
-    assert found.offsets == {other: {0: 0}}
-    assert f"describing group {away}: Kafka does not answer" in found.unknown[away]
+    observed = observe_groups(describe, committed, [away, other], [away, other])
+    assert observed.states == {away: GroupState.UNKNOWN, other: GroupState.EMPTY}
+    assert observed.offsets == {other: {0: 0}}
+    assert f"describing group {away}: Kafka does not answer" in observed.unknown[away]
     cluster.heal()
-    found = observe_groups(describe, committed, [away, other], [away, other])
-    assert found.offsets == {away: {0: 0}, other: {0: 0}}
+    observed = observe_groups(describe, committed, [away, other], [away, other])
+    assert observed.offsets == {away: {0: 0}, other: {0: 0}}
     admin.close()
 
 

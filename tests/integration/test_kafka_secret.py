@@ -92,10 +92,10 @@ def test_accepted(secured: Secured, tmp_path: Path, row: str) -> None:
 def test_refused(secured: Secured, tmp_path: Path, row: str) -> None:
     listener, keys, cure = REFUSED[row]
     client = {"bootstrap.servers": getattr(secured.kafka, listener), **_read(tmp_path, keys(secured))}
-    with pytest.raises(KafkaUnavailable) as found:
+    with pytest.raises(KafkaUnavailable) as error:
         KafkaAdmin(client, REFUSED_S).cluster()
-    assert cure in str(found.value)
-    assert "penstock kafka up" not in str(found.value)
+    assert cure in str(error.value)
+    assert "penstock kafka up" not in str(error.value)
 
 
 def test_reader_says_it_too(secured: Secured, tmp_path: Path) -> None:
@@ -126,11 +126,11 @@ def test_no_token(secret: str, path: str, why: str) -> None:
     with TokenServer("client", "right") as server:
         url, oauth = server.endpoint + path, "sasl.oauthbearer."
         settings = {f"{oauth}token.endpoint.url": url, f"{oauth}client.id": "client", f"{oauth}client.secret": secret}
-        with pytest.raises(KafkaConnectionError) as found:
+        with pytest.raises(KafkaConnectionError) as error:
             asyncio.run(Tokens(settings).token())
-    assert why in str(found.value)
-    assert found.value.__cause__ is found.value.__context__ is None
-    assert "Basic" not in repr(found.value)
+    assert why in str(error.value)
+    assert error.value.__cause__ is error.value.__context__ is None
+    assert "Basic" not in repr(error.value)
 
 
 def _read(folder: Path, keys: dict[str, str | Path]) -> dict[str, str]:

@@ -92,8 +92,8 @@ async def test_what_is_settled_above_a_gap_is_not_delivered_again(
         (state,) = first.opened_states
         state.tracker.failed(5, 3)
         await asyncio.wait_for(first.member.commits.barrier(state), LIMIT_S)
-        found = committed_offsets(kafka, first)[0]  # while the owner lives: the barrier has let it through
-        assert read(found.offset, found.metadata) == OffsetMetadata(frozenset({6, *range(8, 20)}), {5: 3})
+        committed = committed_offsets(kafka, first)[0]  # while the owner lives: the barrier has let it through
+        assert read(committed.offset, committed.metadata) == OffsetMetadata(frozenset({6, *range(8, 20)}), {5: 3})
     async with working(kafka) as worker:
         worker.add(second)
         await until("what was left is read", lambda: len(second.got) == 2, worker)

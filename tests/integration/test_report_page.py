@@ -248,17 +248,17 @@ def test_rows_made_by_scripts_equal_those_of_the_page(load: Open) -> None:
     rows = f"[...document.querySelectorAll('#table-vertices tbody tr')].map({cells_of})"
     names: list[list[str]] = page.evaluate(rows)
 
-    wanted = {row.cells[0].text: row.cells for row in tables(topology, graph)[0].rows}
+    cells_by_name = {row.cells[0].text: row.cells for row in tables(topology, graph)[0].rows}
     assert len(names) == ROWS_MAX
     page.evaluate("document.querySelectorAll('#table-vertices thead button')[4].click()")
     made: list[list[str]] = page.evaluate(rows)
     assert len(made) == 100
     assert page.evaluate("document.querySelectorAll('#table-vertices thead th')[4].ariaSort") == "descending"
     compared = 0
-    for shown in made:
-        cells = wanted.get(shown[0])
+    for texts in made:
+        cells = cells_by_name.get(texts[0])
         if cells:
-            assert shown == [f"{cell.text} {cell.note}".strip() for cell in cells]
+            assert texts == [f"{cell.text} {cell.note}".strip() for cell in cells]
             compared += 1
     assert compared > 50
     page.evaluate("[...document.querySelectorAll('.pager button')].at(1).click()")
@@ -302,19 +302,19 @@ def test_text_of_senders_stays_text(load: Open) -> None:
 
 def test_without_scripts_and_on_paper_there_are_the_tables_and_how_to_get_a_picture(load: Open, shop: Page) -> None:
     parts = "['.still', '.stage', '.legend', '#table-vertices']"
-    shown = f"{parts}.map(s => document.querySelector(s).checkVisibility()).join()"
+    visibility = f"{parts}.map(s => document.querySelector(s).checkVisibility()).join()"
 
-    assert shop.evaluate(shown) == "false,true,true,true"
+    assert shop.evaluate(visibility) == "false,true,true,true"
     shop.call("Emulation.setEmulatedMedia", media="print")
-    assert shop.evaluate(shown) == "true,false,false,true"
+    assert shop.evaluate(visibility) == "true,false,false,true"
     shop.call("Emulation.setEmulatedMedia", media="")
-    assert load(topologies.shop(), javascript=False).evaluate(shown) == "true,false,false,true"
+    assert load(topologies.shop(), javascript=False).evaluate(visibility) == "true,false,false,true"
 
 
 def test_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
     topology = topologies.quickstart()
-    wanted = next(item for item in gather(topology).items if item.label == "default/picky")
-    page = load(topology, fragment=f"#{wanted.anchor}")
+    item = next(item for item in gather(topology).items if item.label == "default/picky")
+    page = load(topology, fragment=f"#{item.anchor}")
 
     assert "default/picky" in panel(page)
     assert "p99 118 ms" in panel(page)

@@ -82,8 +82,8 @@ async def _carried_out(pair: Pair, step: str) -> None:
     await second.until(is_over, f"{step}: it is over")
     seek = second.status.leaders.state().seeks[ID]
     assert (seek.phase, seek.moves) == (SeekPhase.DONE, (Move(0, COMMITTED, COMMITTED + 2),)), step
-    found = await asyncio.to_thread(second.offsets.committed, billing.group, billing.topic, [0])
-    assert found == {0: COMMITTED + 2}, step
+    committed = await asyncio.to_thread(second.offsets.committed, billing.group, billing.topic, [0])
+    assert committed == {0: COMMITTED + 2}, step
     record = second.published("billing")
     assert (record.stopped, record.seek) == (False, ID), step
     await second.until(lambda: not second.status.seek_requests, f"{step}: the request is dropped")

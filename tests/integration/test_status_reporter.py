@@ -23,11 +23,11 @@ async def test_rejected_objects_are_read_from_kafka(kafka: EmbeddedKafka, tmp_pa
     (plant.folder / "bad.yaml").write_text("kind: [", "utf-8")
 
     def reported() -> dict[str, tuple[object, object]]:
-        shown = rows(read_contract(plant.config.kafka, plant.config.instance), 0.0)
-        found = {str(row["channel"]): row for row in shown["channels"]}
-        found |= {str(row["subscription"]): row for row in shown["subscriptions"]}
-        found |= {str(row["file"]): row for row in shown["problems"]}
-        return {name: (row["ready"], row["reason"]) for name, row in found.items()}
+        status = rows(read_contract(plant.config.kafka, plant.config.instance), 0.0)
+        rows_by_name = {str(row["channel"]): row for row in status["channels"]}
+        rows_by_name |= {str(row["subscription"]): row for row in status["subscriptions"]}
+        rows_by_name |= {str(row["file"]): row for row in status["problems"]}
+        return {name: (row["ready"], row["reason"]) for name, row in rows_by_name.items()}
 
     async with plant:
         lost = ("False", "ChannelNotFound")

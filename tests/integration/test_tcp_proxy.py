@@ -56,10 +56,10 @@ def _echoed(client: socket.socket, data: bytes) -> bytes:
 
 
 def _read(client: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size and (data := client.recv(size - len(found))):
-        found += data
-    return found
+    received = b""
+    while len(received) < size and (data := client.recv(size - len(received))):
+        received += data
+    return received
 
 
 def test_it_passes_everything_on_also_the_end(proxy: TcpProxy) -> None:

@@ -44,13 +44,13 @@ def by_spark(spark: SparkSession, deltas: list[Delta]) -> tuple[Sums, Window | N
         spans.append(span)
         return span or Window()
 
-    found, _ = sums.fetch(of_deltas(records, NOW_S - 60, NOW_S), window)
-    return found, spans[0]
+    totals, _ = sums.fetch(of_deltas(records, NOW_S - 60, NOW_S), window)
+    return totals, spans[0]
 
 
-def same(found: Sums, wanted: Sums) -> None:
-    assert found[0] == wanted[0]
-    assert list(found[1].rows()) == list(wanted[1].rows())
+def same(actual: Sums, expected: Sums) -> None:
+    assert actual[0] == expected[0]
+    assert list(actual[1].rows()) == list(expected[1].rows())
 
 
 @pytest.mark.parametrize("slice_rows", [sums.SLICE_ROWS, 3])
@@ -59,19 +59,19 @@ def test_spark_adds_up_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sums, "SLICE_ROWS", slice_rows)
     deltas = faulty().sent("ping", "/game", 7, "u").sent("ping", "", 1).settled("there", 3, dead=1).flows
 
-    found, span = by_spark(spark, deltas)
+    totals, span = by_spark(spark, deltas)
 
-    same(found, added_up(deltas))
+    same(totals, added_up(deltas))
     assert span == Window(deltas[0].at, deltas[0].at)
-    assert len(found[1]) > 3, "there is more than one slice"
+    assert len(totals[1]) > 3, "there is more than one slice"
 
 
 @given(world=worlds())
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_spark_adds_up_the_same_in_any_world(spark: SparkSession, world: World) -> None:
-    found, span = by_spark(spark, world.flows)
+    totals, span = by_spark(spark, world.flows)
 
-    same(found, added_up(world.flows))
+    same(totals, added_up(world.flows))
     assert (span is None) is (not world.flows)
 
 
@@ -91,12 +91,12 @@ def test_spark_adds_up_windows_and_counts_what_is_stored_and_accepted_once(spark
         summing.row(row)
 
     frame = of_windows(frame_of_table(spark, table_of(rows)), begin - 9 * DAY_S, begin + 2 * MINUTE_S)
-    found, span = sums.fetch(frame, lambda window: window or Window())
+    totals, span = sums.fetch(frame, lambda window: window or Window())
 
-    same(found, summing.sums())
+    same(totals, summing.sums())
     day = begin // DAY_S * DAY_S - 9 * DAY_S
     assert span == Window(day, max(begin // HOUR_S, (begin + MINUTE_S) // HOUR_S) * HOUR_S + HOUR_S)
-    assert list(found[1].rows()) == [
+    assert list(totals[1].rows()) == [
         ("", ("n", "d", "t"), 2, 20),
         ("/a", ("n", "c", "t"), 4 + 64 + 128, 40),
         ("/a", ("n", "c", "u"), 1, 10),
@@ -132,8 +132,8 @@ def test_spark_counts_once_what_the_tables_count_once(spark: SparkSession) -> No
         expected.row(row)
 
     frame = of_windows(frame_of_table(spark, table_of(rows)), begin, begin + 10 * MINUTE_S)
-    found, _ = sums.fetch(frame, lambda window: window or Window())
+    totals, _ = sums.fetch(frame, lambda window: window or Window())
 
-    same(found, expected.sums())
-    counts = {channel: events for _, (_, channel, _), events, _ in found[1].rows()}
+    same(totals, expected.sums())
+    counts = {channel: events for _, (_, channel, _), events, _ in totals[1].rows()}
     assert counts == {"late": 3, "each is late": 3, "early": 1, "gone": 11, "apart": 2}

@@ -28,8 +28,8 @@ def test_offsets_alone_say_how_much_came_in_and_what_waits(looked: Looked) -> No
 
     rows = looked.json("job", "traffic", "--offsets", "--since", "10m")
 
-    shown = {(row["kind"], row["line"]): (row["events"], row["lag"]) for row in rows}
-    assert shown == {("arrived", "ns/ch"): (6, None), ("settled", "ns/ch > slow"): (0, 11)}
+    counts = {(row["kind"], row["line"]): (row["events"], row["lag"]) for row in rows}
+    assert counts == {("arrived", "ns/ch"): (6, None), ("settled", "ns/ch > slow"): (0, 11)}
     assert {row["tier"] for row in rows} == {"offsets (estimate)"}
 
 

@@ -253,8 +253,8 @@ def test_days_become_coarser_and_go(spark: SparkSession, tmp_path: Path) -> None
     summary = TrafficJob(spark, plan).run()
 
     assert (summary.batches, summary.records) == (1, 0)
-    found = [(window.start - today, window.size, window.counts.events, window.latency) for window in rows_of(tmp_path)]
-    assert found == [
+    rows = [(window.start - today, window.size, window.counts.events, window.latency) for window in rows_of(tmp_path)]
+    assert rows == [
         (-100 * 86_400, 86_400, 6, {3: 3, 9: 3}),
         (-10 * 86_400, 3600, 4, {3: 2, 9: 2}),
         (-10 * 86_400 + 7200, 3600, 2, {3: 1, 9: 1}),
@@ -301,8 +301,8 @@ def test_span_is_counted_by_itself(spark: SparkSession, kafka: EmbeddedKafka, se
 
     summary = TrafficJob(spark, plan).run()
 
-    wanted = [row for row in sent.expected() if since_s <= row[0][0] < until_s]
-    assert shown(read_windows(tmp_path / "span")) == wanted
+    expected = [row for row in sent.expected() if since_s <= row[0][0] < until_s]
+    assert shown(read_windows(tmp_path / "span")) == expected
     assert summary.batches >= 3, "it does not take more memory than a run without end"
     assert summary.records < 300, "only what can be of the range is read"
 

@@ -75,8 +75,8 @@ def test_topic_that_is_removed_while_it_is_described_is_left_out(
         return first_offsets(self, places)
 
     monkeypatch.setattr(KafkaAdmin, "first_offsets", after_its_removal)
-    found = topics.describe([stays, goes], True)
-    assert {name: topic.bounds for name, topic in found.items()} == {stays: {0: (0, 0)}}
+    states = topics.describe([stays, goes], True)
+    assert {name: topic.bounds for name, topic in states.items()} == {stays: {0: (0, 0)}}
 
 
 def test_topics_recreated_between_runs_and_within_one(

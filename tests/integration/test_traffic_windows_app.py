@@ -33,9 +33,9 @@ def _accepted(rows: TrafficRows) -> int:
     return sum(window.counts.events for line in rows.lines(10, 90) for window in line.windows.values())
 
 
-async def until(reported: Counter[str], **wanted: int) -> None:
+async def until(reported: Counter[str], **counts: int) -> None:
     async with asyncio.timeout(LIMIT_S):
-        while any(reported[name] < count for name, count in wanted.items()):
+        while any(reported[name] < count for name, count in counts.items()):
             await asyncio.sleep(0.05)
 
 
@@ -88,9 +88,9 @@ async def test_nothing_is_lost_when_a_start_is_slow(kafka: EmbeddedKafka, monkey
     seek, stored = consumer.seek_to_committed, OnePartition.stored
 
     async def slow_seek(self: Any) -> Any:
-        found = await seek(self)
+        offset = await seek(self)
         await asyncio.sleep(1.5)
-        return found
+        return offset
 
     async def slow_stored(self: Any, limit_s: float) -> None:
         await stored(self, limit_s)

@@ -30,15 +30,15 @@ def load_meanwhile(
     folder = installation.folder
     behaviours = {f"{NAMESPACE}/{order}": "delay_s=0.002" for order in ORDERS}
     with SinkProcess(folder, behaviours, folder / "received") as sink:
-        wanted = [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order) for order in ORDERS]
-        installation.write(wanted)
+        subscriptions = [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order) for order in ORDERS]
+        installation.write(subscriptions)
         faults = WorkerFaults(installation, sink, 0, SEED)
         with installation.worker() as worker:
             worker.wait_ready()
             if installation.is_broker:
                 installation.wait_triggers(ORDERS, LIMIT_S)
             else:
-                installation.wait_subscribers(worker, len(wanted))
+                installation.wait_subscribers(worker, len(subscriptions))
 
             def delivered() -> int:
                 return min((counts["distinct"] for counts in sink.stats().values()), default=0)
@@ -57,7 +57,7 @@ def load_meanwhile(
             assert worker.terminate() == 0, worker.tail()
         assert sink.terminate() == 0
     faults.noted += broken
-    verdict = check(faults.facts(ORDERS), [installation.rule(subscription) for subscription in wanted])
+    verdict = check(faults.facts(ORDERS), [installation.rule(subscription) for subscription in subscriptions])
     assert verdict.violations == (), str(verdict)
     assert set(result["statuses"]) - {cut} == {"202"}, result
     assert result["not_connected"] == 0, result

@@ -75,8 +75,8 @@ class World:
 
     def condition(self, kind: str, name: str, type_: str) -> tuple[str, str, str]:
         """Status, reason and message."""
-        found = self.brokers[OWN].status(kind, name).get("status", {}).get("conditions", ())
-        condition: dict[str, str] = next((raw for raw in found if raw["type"] == type_), {})
+        conditions = self.brokers[OWN].status(kind, name).get("status", {}).get("conditions", ())
+        condition: dict[str, str] = next((raw for raw in conditions if raw["type"] == type_), {})
         return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
 
     def wait_conditions(self, reason: str, fix: str) -> None:
@@ -85,8 +85,8 @@ class World:
         for kind, name, type_ in (("Broker", broker, "KafkaSecretReady"), ("Trigger", OWN, "Subscribed")):
 
             def says_so(place: tuple[str, str, str] = (kind, name, type_)) -> bool:
-                status, found, message = self.condition(*place)
-                return (status, found) == ("False", reason) and fix in message
+                status, why, message = self.condition(*place)
+                return (status, why) == ("False", reason) and fix in message
 
             wait_until(f"{kind} {name} reports {reason}", says_so, LIMIT_S)
 
@@ -101,17 +101,17 @@ class World:
         assert refused or self.load.refused == []
         for name, broker in self.brokers.items():
             broker.wait_settled([name], LIMIT_S)
-            found = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
-            assert [id_ for id_ in found if id_.startswith(f"{name}-")] == self.load.accepted.get(name, [])
+            ids = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
+            assert [id_ for id_ in ids if id_.startswith(f"{name}-")] == self.load.accepted.get(name, [])
         assert self.worker.process.poll() is None
 
     def check_hidden(self, *hidden: str) -> None:
         """Not in logs, statuses, output or records."""
         broker = self.brokers[OWN]
-        shown = "\n".join(line for what in ("config show", "status") for line in run(broker, "app.cli", *what.split()))
+        output = "\n".join(line for what in ("config show", "status") for line in run(broker, "app.cli", *what.split()))
         looked = {path: content for path, content in contents(self.folder).items() if "secret" not in str(path)}
         assert any(path.suffix == ".log" for path in looked)
-        texts = [shown.encode(), *looked.values()]
+        texts = [output.encode(), *looked.values()]
         for topic in (topic for topic in self.kafka.topics() if broker.name in topic):
             for record in reader.records(self.kafka.direct, topic):
                 texts += [part for part in (record.key(), record.value(), repr(record.headers()).encode()) if part]
@@ -232,10 +232,10 @@ def test_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path: 
         with world.load.running():
             world.load.more()
             replace(own, secret="second").resources.write_channel(1)
-            broker, wanted = own.resources.channel, ("False", "KafkaSecretNotFound")
+            broker, missing = own.resources.channel, ("False", "KafkaSecretNotFound")
             wait_until(
                 "the Broker says that it keeps the former",
-                lambda: world.condition("Broker", broker, "KafkaSecretReady")[:2] == wanted,
+                lambda: world.condition("Broker", broker, "KafkaSecretReady")[:2] == missing,
                 LIMIT_S,
             )
             message = world.condition("Broker", broker, "KafkaSecretReady")[2]
@@ -264,5 +264,5 @@ def test_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path: 
             wait_until("events are accepted", lambda: len(world.load.accepted[OWN]) > before + 20, LIMIT_S)
         world.check(refused=True)
         own.wait_settled(["beside"], LIMIT_S)
-        found = [request.attributes["id"] for request in world.subscriber.requests("/beside")]
-        assert found == world.load.accepted[OWN]
+        ids = [request.attributes["id"] for request in world.subscriber.requests("/beside")]
+        assert ids == world.load.accepted[OWN]

@@ -27,11 +27,11 @@ def test_address_that_it_prints_shows_the_planted_faults(tmp_path: Path) -> None
         )  # fmt: skip
         try:
             wait_until("it says where to look", lambda: "/map" in log.read_text() or demo.poll() is not None, 300.0)
-            found = re.search(r"^\s+(http://localhost:\d+)$", log.read_text(), re.MULTILINE)
-            assert found is not None, log.read_text()
+            address = re.search(r"^\s+(http://localhost:\d+)$", log.read_text(), re.MULTILINE)
+            assert address is not None, log.read_text()
 
             def shows(path: str, text: str) -> bool:
-                with urllib.request.urlopen(found[1] + path, timeout=60) as answer:
+                with urllib.request.urlopen(address[1] + path, timeout=60) as answer:
                     return text in answer.read().decode()
 
             wait_until("the map shows the loop", lambda: shows("/map", "Events go in a loop: games/ping"), 60.0)

@@ -75,8 +75,8 @@ def test_loop_over_two_channels_ends_as_a_dead_letter(kafka: EmbeddedKafka, tmp_
     }
 
     def stored(topic: str) -> list[tuple[str, str]]:
-        found = reader.records(orders.bootstrap, topic)
-        return [(reader.header(each, "ce_id"), reader.header(each, REPLY_DEPTH)) for each in found]
+        messages = reader.records(orders.bootstrap, topic)
+        return [(reader.header(each, "ce_id"), reader.header(each, REPLY_DEPTH)) for each in messages]
 
     with ScriptedSubscriber() as subscriber, orders.worker("ingress", controller=False) as ingress:
         orders.write([Wanted("there", stock.url(ingress))])

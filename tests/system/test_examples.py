@@ -71,7 +71,7 @@ ENDS_WITH = {
 
 def _examples() -> Iterator[str]:
     """Lines with a `penstock` command, each once, in the order of the commands; without the words beside them."""
-    found: dict[str, None] = {}
+    in_order: dict[str, None] = {}
     commands: list[Any] = [_ROOT]
     while commands:
         command = commands.pop(0)
@@ -80,8 +80,8 @@ def _examples() -> Iterator[str]:
         for line in examples.splitlines():
             example = re.split(r"\s{3,}", line.strip())[0]
             if "penstock " in example and not example.startswith("export"):
-                found[example] = None
-    return iter(found)
+                in_order[example] = None
+    return iter(in_order)
 
 
 def _is_elsewhere(example: str) -> bool:
@@ -148,15 +148,15 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]
     with Child("up", [sys.executable, "-m", "app.cli", "up", *words], folder) as up:
         wait_until("Penstock is up", lambda: "Penstock is up" in _said(up) or not up.running, _LIMIT_S)
         assert up.running, up.tail()
-        found = Quickstart(folder, http_port, kafka_port)
+        stack = Quickstart(folder, http_port, kafka_port)
         for command in (
             "penstock send --count 20 --source /shop",
             f"penstock tail --dlq --from-beginning --count 1 --timeout {_LIMIT_S}",
             "penstock topology --out report",
         ):
-            code, said = found.run(command)
+            code, said = stack.run(command)
             assert code == 0, said
-        yield found
+        yield stack
         up.process.send_signal(signal.SIGINT)
         assert up.wait(_LIMIT_S) == 0
 
@@ -177,11 +177,11 @@ def _until_ctrl_c(quickstart: Quickstart, example: str) -> None:
     """It says that it waits, or shows what it watches, and ends well with Ctrl-C."""
     with quickstart.start(example) as command:
 
-        def shown() -> bool:
+        def says_so() -> bool:
             assert post(quickstart.http_port, "/channels/default/quickstart", "now").status == 202  # for what is recent
             return ENDLESS[example] in _said(command) or not command.running
 
-        wait_until(f"{example}: {ENDLESS[example]}", shown, _LIMIT_S, poll_s=1)
+        wait_until(f"{example}: {ENDLESS[example]}", says_so, _LIMIT_S, poll_s=1)
         assert command.running, _said(command)
         command.process.send_signal(signal.SIGINT)
         assert command.wait(_LIMIT_S) == 0, _said(command)

@@ -120,8 +120,8 @@ def test_filter_that_asks_for_too_much_stops_nobody_else(
             "the status says it", lambda: _condition(shared, "bomb").get("reason") == "FilterLimitExceeded", LIMIT_S
         )
         for type_ in ("Subscribed", "Ready"):
-            found = _condition(shared, "bomb", type_)
-            assert (found["status"], found["reason"]) == ("True", "FilterLimitExceeded")
-            assert "do not match" in found["message"]
+            condition = _condition(shared, "bomb", type_)
+            assert (condition["status"], condition["reason"]) == ("True", "FilterLimitExceeded")
+            assert "do not match" in condition["message"]
             assert "reason" not in _condition(shared, "beside", type_)
         assert worker.terminate() == 0, worker.tail()

@@ -46,25 +46,25 @@ def test_nothing_is_repeated_after_a_clean_stop(kafka: EmbeddedKafka, tmp_path: 
         sink = subscriber.script("/sink", _slowly(says(202)))
         at_most = {"penstock.dev/concurrency": "10"}
         to_sink: dict[str, Any] = {"retry": 0, "deadLetterSink": {"uri": sink}}
-        wanted = [
+        specs = [
             Wanted("delivered", delivered, "key-ordered", annotations=at_most),
             Wanted("replying", replying, "unordered", reply=replies, annotations=at_most),
             Wanted("dying", dying, "unordered", delivery={"retry": 0}, annotations=at_most),
             Wanted("sunk", sunk, "unordered", delivery=to_sink, annotations=at_most),
         ]
-        installation.write(wanted)
+        installation.write(specs)
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_subscribers(worker, len(wanted))
+            installation.wait_subscribers(worker, len(specs))
             with LoadProcess(tmp_path, installation.url(worker), events=EVENTS, rate=2_000, keys=50) as load:
                 assert load.result(LIMIT_S)["statuses"] == {"202": EVENTS}
-            wait_until("all are at work", lambda: all(subscriber.requests(f"/{w.name}") for w in wanted), LIMIT_S)
+            wait_until("all are at work", lambda: all(subscriber.requests(f"/{w.name}") for w in specs), LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         before = {path: len(subscriber.requests(path)) for path in ("/delivered", "/replying", "/dying", "/sunk")}
         assert max(before.values()) < EVENTS, "the stop came too late to show anything"
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_settled([subscription.name for subscription in wanted], LIMIT_S)
+            installation.wait_settled([subscription.name for subscription in specs], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         for path in ("/delivered", "/replying", "/replies", "/dying", "/sunk", "/sink"):
             requests = subscriber.requests(path)

@@ -37,9 +37,9 @@ def test_reader_sees_every_commit_and_record(kafka: EmbeddedKafka, make_topic: C
         (done,) = consumer.commit(offsets=[place], asynchronous=False) or []
         assert done.error is None
     consumer.close()
-    found = reader.committed(kafka.bootstrap, [group])
-    assert [(fact.topic, fact.partition, fact.offset) for fact in found] == [(topic, 1, n) for n in (1, 2, 3)]
-    assert all(started_s - 1 < fact.time_s < time.time() + 1 for fact in found)
+    commits = reader.committed(kafka.bootstrap, [group])
+    assert [(fact.topic, fact.partition, fact.offset) for fact in commits] == [(topic, 1, n) for n in (1, 2, 3)]
+    assert all(started_s - 1 < fact.time_s < time.time() + 1 for fact in commits)
     assert reader.stored(kafka.bootstrap, topic) == [
         Stored(topic, 1, number, f"e{number}", f"k{number}", body_hash(b"v%d" % number)) for number in range(5)
     ]

@@ -187,15 +187,15 @@ def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
     return counted
 
 
-def _facts(found: Topology) -> dict[str, Any]:
+def _facts(topology: Topology) -> dict[str, Any]:
     """All of it but how it was made."""
-    return {name: getattr(found, name) for name in ("tier", "window", "vertices", "edges", "findings", "rankings")}
+    return {name: getattr(topology, name) for name in ("tier", "window", "vertices", "edges", "findings", "rankings")}
 
 
-def _check_edges(found: Topology, sent: Sent) -> None:
+def _check_edges(topology: Topology, sent: Sent) -> None:
     """What was sent and settled, by plain sums, over the span of the tables."""
-    assert found.tier.value == "windows"
-    expected, edges = sent.expected(), {edge.id: edge for edge in found.edges}
+    assert topology.tier.value == "windows"
+    expected, edges = sent.expected(), {edge.id: edge for edge in topology.edges}
     for source in {key[6] for key, _, _ in expected if key[1] == "stored"}:
         events = sum(sums["events"] for key, sums, _ in expected if key[1] == "stored" and key[6] == source)
         assert edges[f"source:{source} publishes channel:ns/ch"].events == events
@@ -206,5 +206,5 @@ def _check_edges(found: Topology, sent: Sent) -> None:
     delivers = edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]
     delivered = sum(sums["delivered"] for sums, _ in settled)
     assert delivers.events == delivered
-    assert delivers.rate == round(delivered / found.window.seconds, 6)
+    assert delivers.rate == round(delivered / topology.window.seconds, 6)
     assert delivers.latency_p99_s == latency_sketch.quantile(merged, 0.99)

@@ -73,9 +73,9 @@ class Load:
 
     def more(self, count: int = 20) -> None:
         """Wait until more events are accepted of each."""
-        wanted = {name: len(self.accepted.get(name, ())) + count for name in self.paths}
+        targets = {name: len(self.accepted.get(name, ())) + count for name in self.paths}
         what = "more events are accepted"
-        wait_until(what, lambda: all(len(self.accepted.get(name, ())) > wanted[name] for name in wanted), LIMIT_S)
+        wait_until(what, lambda: all(len(self.accepted.get(name, ())) > targets[name] for name in targets), LIMIT_S)
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class World:
         assert self.load.refused == []
         for name, installation in self.installations.items():
             installation.wait_settled([name], LIMIT_S)
-            found = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
-            assert found == self.load.accepted[name]
+            ids = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
+            assert ids == self.load.accepted[name]
         assert self.worker.process.poll() is None
 
 

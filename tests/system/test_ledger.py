@@ -48,12 +48,12 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[int, Verdict]:
     installation = Installation(kafka.bootstrap, folder, PARTITIONS)
     behaviours = {f"{NAMESPACE}/{order}": f"fail_chance=0.05,delay_s=0.002,seed={SEED}" for order in ORDERS}
     with SinkProcess(folder, behaviours, folder / "received") as sink:
-        wanted = _wanted(sink)
-        installation.write(wanted)
+        subscriptions = _wanted(sink)
+        installation.write(subscriptions)
         faults = WorkerFaults(installation, sink, EVENTS_MAX * len(ORDERS), SEED)
         with installation.worker() as first:
             first.wait_ready()
-            installation.wait_subscribers(first, len(wanted))
+            installation.wait_subscribers(first, len(subscriptions))
             url, ledger = installation.url(first), folder / "sent"
             with LoadProcess(
                 folder, url, events=EVENTS_MAX, keys=KEYS, rate=250, seed=SEED, sequential=True, ledger=ledger
@@ -67,7 +67,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[int, Verdict]:
         assert sink.terminate() == 0
         facts = faults.facts(ORDERS)
         return events, check(
-            facts, [installation.rule(subscription) for subscription in wanted], max_rss_bytes=rss_bytes
+            facts, [installation.rule(subscription) for subscription in subscriptions], max_rss_bytes=rss_bytes
         )
 
 

@@ -115,8 +115,8 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[int, list[Fact], Verdict]:
     paths = {row.name: f"{NAMESPACE}/{row.name}" for row in ROWS}
     behaviours = dict.fromkeys(paths.values(), f"fail_chance=0.05,delay_s=0.002,seed={SEED}")
     with SinkProcess(folder, behaviours, folder / "received") as sink:
-        wanted = [Wanted(row.name, sink.url(paths[row.name]), row.order, DELIVERY, filter=row.filter) for row in ROWS]
-        installation.write(wanted)
+        specs = [Wanted(row.name, sink.url(paths[row.name]), row.order, DELIVERY, filter=row.filter) for row in ROWS]
+        installation.write(specs)
         faults = WorkerFaults(installation, sink, EVENTS_MAX * COPIES, SEED)
         with installation.worker() as first:
             first.wait_ready()
@@ -136,7 +136,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[int, list[Fact], Verdict]:
                 faults.end(first)
         assert sink.terminate() == 0
         facts = faults.facts(list(paths))
-        rules = [installation.rule(subscription, row.wants) for subscription, row in zip(wanted, ROWS, strict=True)]
+        rules = [installation.rule(subscription, row.wants) for subscription, row in zip(specs, ROWS, strict=True)]
         return events, facts, check(facts, rules, max_rss_bytes=rss_bytes)
 
 

@@ -28,15 +28,15 @@ _LIMIT_S = 900.0
 
 def _executors() -> list[int]:
     """Those of clusters that this process has started."""
-    found = []
+    pids = []
     for pid in tree(os.getpid()):
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:  # it has ended
             continue
         if b"CoarseGrainedExecutorBackend" in command:
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def test_lost_executor_costs_no_count(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:

@@ -40,16 +40,16 @@ class Running:
 
     def ids(self, name: str, run: str = "") -> list[str]:
         """What came to a Subscription, in order."""
-        found = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
-        return [id_ for id_ in found if id_.startswith(run)]
+        ids = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
+        return [id_ for id_ in ids if id_.startswith(run)]
 
     def stored(self, run: str = "") -> dict[int, list[str]]:
         """Partition -> the ids in the topic."""
-        found: dict[int, list[str]] = defaultdict(list)
+        ids: dict[int, list[str]] = defaultdict(list)
         for message in reader.records(self.installation.bootstrap, self.installation.resources.topic, 60.0):
             if (id_ := reader.header(message, "ce_id")).startswith(run):
-                found[message.partition() or 0].append(id_)
-        return found
+                ids[message.partition() or 0].append(id_)
+        return ids
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +77,10 @@ def test_each_gets_each_event_once_and_one_reader_reads(running: Running) -> Non
     assert len(partition_of) == EVENTS
     for order in ORDERS:
         assert sorted(running.ids(order, "once")) == sorted(partition_of), order
-    found: dict[int, list[str]] = defaultdict(list)
+    delivered: dict[int, list[str]] = defaultdict(list)
     for id_ in running.ids("ordered", "once"):
-        found[partition_of[id_]].append(id_)
-    assert found == stored
+        delivered[partition_of[id_]].append(id_)
+    assert delivered == stored
     admin = KafkaAdmin({"bootstrap.servers": installation.bootstrap}, 60.0)
     (reading,) = admin.groups.describe_all([fanout_group(installation.name, installation.resources.topic)]).values()
     assert reading.members == 1

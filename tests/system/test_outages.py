@@ -103,8 +103,8 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
         env = {"PENSTOCK_PRODUCE_TIMEOUT_S": "3"}
         installation = Installation(broker.bootstrap, tmp_path, partitions=3, env=env)
         with SinkProcess(tmp_path, {}, tmp_path / "received") as sink:
-            wanted = [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order) for order in ("ordered", "key-ordered")]
-            installation.write(wanted)
+            specs = [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order) for order in ("ordered", "key-ordered")]
+            installation.write(specs)
             with installation.worker() as worker:
                 worker.wait_ready()
                 installation.wait_subscribers(worker, 2)
@@ -116,17 +116,17 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
                     result = load.result(180)
                 assert set(result["statuses"]) <= {"202", "429", "503"}, result
                 assert result["statuses"].get("503", 0) > 0, result
-                installation.wait_settled([subscription.name for subscription in wanted], LIMIT_S)
+                installation.wait_settled([subscription.name for subscription in specs], LIMIT_S)
                 assert worker.terminate() == 0, worker.tail()
             assert sink.terminate() == 0
-        groups = [installation.group(subscription.name) for subscription in wanted]
+        groups = [installation.group(subscription.name) for subscription in specs]
         with Writer(tmp_path / "outside") as writer:
             writer.write(fault)
             writer.write_all(pauses(worker.log))
             writer.write_all(reader.stored(broker.bootstrap, installation.resources.topic))
             writer.write_all(reader.committed(broker.bootstrap, groups))
         facts = read(tmp_path / "sent", tmp_path / "received", tmp_path / "outside")
-        verdict = check(facts, [installation.rule(subscription) for subscription in wanted])
+        verdict = check(facts, [installation.rule(subscription) for subscription in specs])
     print(verdict)
     assert verdict.violations == (), str(verdict)
     assert verdict.report.rejected > 0
@@ -146,9 +146,9 @@ def _outage(broker: EmbeddedKafka, worker: Worker, sink: SinkProcess, target: st
     assert worker.running, worker.tail()
     answer = post(worker.port, target, "not-now")
     assert (answer.status, answer.headers.get("retry-after")) == (503, "1"), answer
-    ready, shown = get(worker.port, "/readyz")
+    ready, body = get(worker.port, "/readyz")
     assert ready == 200, "an outage of Kafka must not take the worker out"
-    assert json.loads(shown)["kafka"] in (False, "down", "unreachable", "disconnected"), shown
+    assert json.loads(body)["kafka"] in (False, "down", "unreachable", "disconnected"), body
     broker.start()
     before = received()
     wait_until("events flow again", lambda: received() > before + 500, 180)
@@ -181,10 +181,10 @@ def test_bad_file_keeps_the_last_good_state(running: Running) -> None:
         path.write_text(bad)
 
         def reported() -> bool:
-            found = json.loads(problems.read_text())["problems"] if problems.exists() else []
+            entries = json.loads(problems.read_text())["problems"] if problems.exists() else []
             return any(
                 problem["file"] == path.name and problem["line"] > 0 and problem["what"] and problem["hint"]
-                for problem in found
+                for problem in entries
             )
 
         wait_until(f"the problem of {bad[-40:]!r} is reported", reported, LIMIT_S)

@@ -138,10 +138,10 @@ def chained(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
     with ScriptedSubscriber() as subscriber, orders.worker("ingress", controller=False, env=env) as ingress:
         notes = replace(orders, channel="notes", is_broker=True)
         own = folder / "own-token"
-        found = Chained(orders, orders.beside("stock"), notes, ingress, authority, subscriber, tokens, own, token)
-        found.renew_own("own")
-        found.write()
-        yield found
+        chain = Chained(orders, orders.beside("stock"), notes, ingress, authority, subscriber, tokens, own, token)
+        chain.renew_own("own")
+        chain.write()
+        yield chain
         assert ingress.terminate() == 0, ingress.tail()
 
 
@@ -166,8 +166,8 @@ def test_without_the_setting_they_become_dead_letters(chained: Chained) -> None:
 
         names = {f"{NAMESPACE}/{name}" for name in ("enrich", "to-stock", "to-notes", "dying", "foreign")}
         wait_until("all are dead letters", lambda: reasons().keys() == names, LIMIT_S)
-        found = reasons()
-        assert all("401" in found[f"{NAMESPACE}/{name}"] for name in ("enrich", "to-stock", "to-notes")), found
+        reason_of = reasons()
+        assert all("401" in reason_of[f"{NAMESPACE}/{name}"] for name in ("enrich", "to-stock", "to-notes")), reason_of
         assert worker.terminate() == 0, worker.tail()
     assert chained.arrived("/keeper") == chained.arrived("/reader") == set()
     # Dead letters of before can be redriven with the token.
@@ -197,8 +197,8 @@ def test_with_it_they_arrive_and_nobody_else_gets_the_token(chained: Chained) ->
         )
         assert set(dead) <= {None, "400"}
         _replace_the_token(chained, worker)
-        shown = _command(chained.env, "config", "show")
-        assert f"file:{chained.own}" in shown
+        settings = _command(chained.env, "config", "show")
+        assert f"file:{chained.own}" in settings
         pages = [get(worker.admin_port, page)[1].decode() for page in ("/", "/metrics", "/readyz")]
         wide = get(worker.admin_port, f"/subscribers/{NAMESPACE}/{chained.orders.resources.channel}?wide")[1].decode()
         assert worker.terminate() == 0, worker.tail()
@@ -209,7 +209,7 @@ def test_with_it_they_arrive_and_nobody_else_gets_the_token(chained: Chained) ->
         for request in chained.subscriber.requests(path):
             assert request.header("authorization") is None, path
             _clean(chained, path, repr(request))
-    _clean(chained, "output", "\n".join([shown, log, wide, *pages]))
+    _clean(chained, "output", "\n".join([settings, log, wide, *pages]))
     _nothing_is_stored(chained)
 
 

@@ -44,26 +44,26 @@ class Running:
 
     def stored(self, event_id: str) -> Message:
         """The record of this event."""
-        (found,) = [
+        (message,) = [
             message
             for message in reader.records(self.installation.bootstrap, self.installation.resources.topic)
             if reader.header(message, "ce_id") == event_id
         ]
-        return found
+        return message
 
     def delivered(self, event_id: str) -> Request:
         """What the subscriber got of this event; waits for it."""
-        found: list[Request] = []
+        requests: list[Request] = []
 
         def came() -> bool:
-            found[:] = [
+            requests[:] = [
                 received for received in self.subscriber.requests("/echo") if received.attributes["id"] == event_id
             ]
-            return bool(found)
+            return bool(requests)
 
         wait_until(f"{event_id} is delivered", came, LIMIT_S)
-        assert len(found) == 1
-        return found[0]
+        assert len(requests) == 1
+        return requests[0]
 
 
 @pytest.fixture(scope="module")

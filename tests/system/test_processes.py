@@ -117,8 +117,8 @@ def test_processes_are_workers_with_one_admin_port(kafka: EmbeddedKafka, tmp_pat
             assert answered() == 40
 
             def workers() -> int:
-                shown = installation.penstock("status", "-o", "json")
-                return sum(f"-{pid}-" in shown.stdout for pid in (pids(worker)[0], pids(worker)[2]))
+                status = installation.penstock("status", "-o", "json")
+                return sum(f"-{pid}-" in status.stdout for pid in (pids(worker)[0], pids(worker)[2]))
 
             wait_until("status shows both workers", lambda: workers() == PROCESSES, LIMIT_S)
             wait_until("all is delivered", lambda: len(subscriber.requests("/all")) >= 40, LIMIT_S)

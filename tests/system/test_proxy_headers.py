@@ -66,7 +66,7 @@ def test_headers_of_proxies_reach_neither_records_nor_subscribers(kafka: Embedde
 
 def _has_none(pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
     """Neither under its name, nor its value under another."""
-    found = list(pairs)
-    assert not {name.lower() for name, _ in found} & {name.lower().encode() for name, _ in PROXY_HEADERS}
-    text = b"\n".join(value or b"" for _, value in found)
+    headers = list(pairs)
+    assert not {name.lower() for name, _ in headers} & {name.lower().encode() for name, _ in PROXY_HEADERS}
+    text = b"\n".join(value or b"" for _, value in headers)
     assert [value for _, value in PROXY_HEADERS if value.encode() in text] == []

@@ -77,7 +77,7 @@ class Secured:
             new.write_bytes(source.read_bytes())
             new.rename(target)
 
-    def shown(self) -> str:
+    def common_name(self) -> str:
         """The name in the certificate that a new client gets; it need not be valid."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -119,9 +119,9 @@ def secured(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
     with ScriptedSubscriber() as subscriber:
         installation.write([Wanted("one", subscriber.script("/one", says(200)))])
         with installation.worker() as worker:
-            found = Secured(installation, worker, authority, certificate, tokens, subscriber, token, [other])
-            wait_until("the channel takes events", lambda: _takes(found), LIMIT_S, poll_s=0.2)
-            yield found
+            ingress = Secured(installation, worker, authority, certificate, tokens, subscriber, token, [other])
+            wait_until("the channel takes events", lambda: _takes(ingress), LIMIT_S, poll_s=0.2)
+            yield ingress
             assert worker.terminate() == 0, worker.tail()
 
 
@@ -258,7 +258,7 @@ def test_certificate_is_replaced_under_load(secured: Secured) -> None:
     try:
         for name in ("second", "third"):
             secured.install(secured.authority.sign(name))
-            wait_until(f"the {name} certificate is shown", lambda name=name: secured.shown() == name, LIMIT_S)  # type: ignore[misc]
+            wait_until(f"the {name} certificate is shown", lambda name=name: secured.common_name() == name, LIMIT_S)  # type: ignore[misc]
             count = len(sent)
             wait_until("more events are sent", lambda count=count: len(sent) > count + 20, LIMIT_S)  # type: ignore[misc]
     finally:
@@ -272,21 +272,21 @@ def test_certificate_is_replaced_under_load(secured: Secured) -> None:
 
 def test_expired_certificate_is_replaced(secured: Secured) -> None:
     secured.install(secured.authority.sign("late", expired=True))
-    wait_until("it is shown", lambda: secured.shown() == "late", LIMIT_S)
+    wait_until("it is shown", lambda: secured.common_name() == "late", LIMIT_S)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
         secured.post("expired", secured.token)
     secured.install(secured.authority.sign("renewed"))
-    wait_until("the new one is shown", lambda: secured.shown() == "renewed", LIMIT_S)
+    wait_until("the new one is shown", lambda: secured.common_name() == "renewed", LIMIT_S)
     assert secured.post("renewed", secured.token)[0] == 202
 
 
 def test_files_that_do_not_fit_are_not_used(secured: Secured) -> None:
-    shown = secured.shown()
+    before = secured.common_name()
     secured.certificate.certificate.write_text("no certificate")
     wait_until("the log says so", lambda: "changed files are not used" in secured.worker.log.read_text(), LIMIT_S)
-    assert secured.shown() == shown
+    assert secured.common_name() == before
     secured.install(secured.authority.sign("mended"))
-    wait_until("the mended one is shown", lambda: secured.shown() == "mended", LIMIT_S)
+    wait_until("the mended one is shown", lambda: secured.common_name() == "mended", LIMIT_S)
 
 
 def test_handshakes_that_do_not_end_keep_nobody_out(secured: Secured) -> None:

@@ -92,10 +92,10 @@ def test_events_pass_and_credentials_stay_hidden(
             assert sorted(request.attributes["id"] for request in subscriber.requests(f"/{name}")) == expected
         assert {row["events"] for row in penstock(broker, "lag")[0]} == {0}
         _wait_for_traffic(broker)
-        shown = [line for command in ("doctor", "config show") for line in run(broker, "app.cli", *command.split())]
-        shown += [Path(f"/proc/{worker.process.pid}/cmdline").read_text()]
+        output = [line for command in ("doctor", "config show") for line in run(broker, "app.cli", *command.split())]
+        output += [Path(f"/proc/{worker.process.pid}/cmdline").read_text()]
         assert worker.terminate() == 0, worker.tail()
-        _check_hidden(way.hidden, "\n".join(shown), broker, secured)
+        _check_hidden(way.hidden, "\n".join(output), broker, secured)
 
 
 def _wait_for_traffic(broker: Installation) -> None:
@@ -104,9 +104,9 @@ def _wait_for_traffic(broker: Installation) -> None:
     wait_until("there are windows", lambda: any(True for _ in reader.records(broker.bootstrap, topic)), LIMIT_S)
 
 
-def _check_hidden(hidden: str, shown: str, broker: Installation, kafka: SecuredKafka) -> None:
+def _check_hidden(hidden: str, output: str, broker: Installation, kafka: SecuredKafka) -> None:
     """Not in output, logs, statuses or records. Not vacuous: the folder of the Secret is left out by name only."""
-    assert hidden not in shown
+    assert hidden not in output
     looked = {path: content for path, content in contents(broker.folder).items() if "secret" not in path.parts}
     assert any(path.suffix == ".log" for path in looked)
     assert [str(path) for path, content in looked.items() if hidden.encode() in content] == []

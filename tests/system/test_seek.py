@@ -42,17 +42,17 @@ class Moving:
             "seek", f"{kind}/{NAMESPACE}/moved", "--to", to, "--yes", "-o", "json", *options
         )
         assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
-        assert found["moved"] is ("--dry-run" not in options)
-        return {row["partition"]: (row["old"], row["new"]) for row in found["partitions"]}
+        result = json.loads(done.stdout)
+        assert result["moved"] is ("--dry-run" not in options)
+        return {row["partition"]: (row["old"], row["new"]) for row in result["partitions"]}
 
     def delivered(self, name: str, offsets: dict[str, tuple[int, int]]) -> dict[int, list[int]]:
         """Partition -> the offsets of what a subscription has received, in the order of the requests."""
-        found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+        by_partition: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
         for request in self.subscriber.requests(f"/{name}"):
             partition, offset = offsets[request.attributes["id"]]
-            found[partition].append(offset)
-        return found
+            by_partition[partition].append(offset)
+        return by_partition
 
     def count(self, name: str) -> int:
         return len(self.subscriber.requests(f"/{name}"))
@@ -107,11 +107,11 @@ def test_under_load_delivery_goes_on_exactly_from_the_new_offsets(
         ends = moving.installation.ends()
         places, stamps = _stored(moving)
         assert moving.delivered("steady", places) == {p: list(range(ends[p])) for p in ends}, "nothing else is moved"
-        found = moving.delivered("moved", places)
+        delivered = moving.delivered("moved", places)
         for partition in range(PARTITIONS):
             edges = [0, *(edge for seek in seeks for edge in seek[partition]), ends[partition]]
             pairs = zip(edges[::2], edges[1::2], strict=True)
-            assert found[partition] == [offset for start, end in pairs for offset in range(start, end)]
+            assert delivered[partition] == [offset for start, end in pairs for offset in range(start, end)]
         earliest, latest, time, back, _ = seeks
         assert {new for _, new in earliest.values()} == {0}
         assert all(new >= old for old, new in latest.values())
@@ -214,8 +214,8 @@ def _reset(installation: Installation, name: str, to: str, ref: str) -> None:
 
 
 def _ready(installation: Installation, name: str) -> tuple[str, str]:
-    found = installation.status("ResetOffset", name).get("status", {}).get("conditions", [])
+    parts = installation.status("ResetOffset", name).get("status", {}).get("conditions", [])
     return next(
-        ((condition["status"], condition.get("reason", "")) for condition in found if condition["type"] == "Ready"),
+        ((condition["status"], condition.get("reason", "")) for condition in parts if condition["type"] == "Ready"),
         ("", ""),
     )

@@ -40,8 +40,8 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 def _application() -> dict[str, Any]:
     documents = yaml.safe_load_all((COMPONENTS / "spark-operator-jobs" / "jobs.yaml").read_text())
-    found = next(document for document in documents if document["metadata"]["name"] == "penstock-traffic")
-    template: dict[str, Any] = found["spec"]["template"]
+    application = next(document for document in documents if document["metadata"]["name"] == "penstock-traffic")
+    template: dict[str, Any] = application["spec"]["template"]
     return template
 
 

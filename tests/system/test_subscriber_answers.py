@@ -70,11 +70,11 @@ def outcome(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
     """One worker, one event, all rows settled."""
     installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("answers"))
     with ScriptedSubscriber() as subscriber:
-        wanted = [*(_wanted(row, subscriber) for row in ROWS), *_others(subscriber)]
-        installation.write(wanted)
+        subscriptions = [*(_wanted(row, subscriber) for row in ROWS), *_others(subscriber)]
+        installation.write(subscriptions)
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_subscribers(worker, len(wanted), LIMIT_S)
+            installation.wait_subscribers(worker, len(subscriptions), LIMIT_S)
             fallback = installation.beside("fallback")
             of_channel = {"retry": 5, "deadLetterSink": {"uri": subscriber.script("/channel-sink", says(200))}}
             bad = subscriber.script("/fallback", says(500))
@@ -83,7 +83,7 @@ def outcome(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
             assert post(worker.port, fallback.resources.path, EVENT_ID, BODY).status == 202
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             assert post(worker.port, target, EVENT_ID, BODY, [EXTRA]).status == 202
-            installation.wait_settled([subscription.name for subscription in wanted], LIMIT_S)
+            installation.wait_settled([subscription.name for subscription in subscriptions], LIMIT_S)
             fallback.wait_settled(["fallback"], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         yield Outcome(installation, subscriber, _letters(installation))
@@ -99,8 +99,8 @@ def _check_request(request: Request) -> None:
 def _check_letter(message: Message, destination: str, code: int, data: bytes) -> None:
     assert message.value() == BODY
     assert message.error() is None
-    wanted = {"ce_id": EVENT_ID, "ce_note": "a b", "ce_specversion": "1.0", "ce_source": "/test"}
-    assert {name: reader.header(message, name) for name in wanted} == wanted
+    expected = {"ce_id": EVENT_ID, "ce_note": "a b", "ce_specversion": "1.0", "ce_source": "/test"}
+    assert {name: reader.header(message, name) for name in expected} == expected
     assert reader.header(message, "ce_knativeerrordest") == destination
     assert reader.header(message, "ce_knativeerrorcode") == str(code)
     error_data = reader.header(message, "ce_knativeerrordata")
@@ -138,9 +138,9 @@ def test_redirects_are_not_followed(outcome: Outcome) -> None:
 def test_dead_letter_says_where_it_came_from(outcome: Outcome) -> None:
     """Plain headers beside the event's own."""
     (letter,) = outcome.dead["status-503"]
-    found = {name: reader.header(letter, f"penstock-{name}") for name in ("topic", "partition", "offset", "attempts")}
+    headers = {name: reader.header(letter, f"penstock-{name}") for name in ("topic", "partition", "offset", "attempts")}
     topic = outcome.installation.resources.topic
-    assert found == {"topic": topic, "partition": "0", "offset": "0", "attempts": str(ALL)}
+    assert headers == {"topic": topic, "partition": "0", "offset": "0", "attempts": str(ALL)}
     assert reader.header(letter, "penstock-subscription-uid") == outcome.installation.uid("status-503")
     assert "503" in reader.header(letter, "penstock-reason")
     times = [reader.header(letter, f"penstock-{which}-failure") for which in ("first", "last")]

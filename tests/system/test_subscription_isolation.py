@@ -64,13 +64,13 @@ def test_healthy_subscriptions_go_on_and_the_log_stays_short(kafka: EmbeddedKafk
                 assert load.result(LIMIT_S)["statuses"] == {"202": EVENTS}
             installation.wait_settled(HEALTHY, LIMIT_S)
             throttled |= _throttled(worker)
-            found, took_s, attempts = _lines(worker), time.monotonic() - began_s, _attempts_that_failed(worker)
+            log, took_s, attempts = _lines(worker), time.monotonic() - began_s, _attempts_that_failed(worker)
             worker.kill()
         stats = sink.stats()
     counts = {name: (stats[name]["delivered"], stats[name]["duplicates"]) for name in HEALTHY}
     assert counts == dict.fromkeys(HEALTHY, (EVENTS, 0))
     assert throttled <= set(KINDS)
-    failed = [line for line in found if line["event"] == "attempt failed"]
+    failed = [line for line in log if line["event"] == "attempt failed"]
     lines = Counter(line["subscription"] for line in failed)
     assert set(lines) == {f"{NAMESPACE}/{kind}" for kind in KINDS}, "each says at once that it fails"
     assert max(lines.values()) <= 2 + took_s / EVERY_S

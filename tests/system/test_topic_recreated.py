@@ -34,13 +34,13 @@ def _send(worker: Worker, installation: Installation, ids: range) -> None:
 
 def _topic_id(admin: KafkaAdmin, topic: str) -> str:
     """The id; "" while there is none. The name alone may still be that of the topic that is being deleted."""
-    found = admin.describe_topics([topic], leave_out(KafkaNotFound))
-    return found[topic].id if topic in found else ""
+    topics = admin.describe_topics([topic], leave_out(KafkaNotFound))
+    return topics[topic].id if topic in topics else ""
 
 
 def _conditions(installation: Installation, name: str) -> dict[str, str]:
-    found: list[dict[str, Any]] = installation.status("Subscription", name)["status"]["conditions"]
-    return {condition["type"]: condition.get("reason", "") for condition in found}
+    conditions: list[dict[str, Any]] = installation.status("Subscription", name)["status"]["conditions"]
+    return {condition["type"]: condition.get("reason", "") for condition in conditions}
 
 
 def test_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: EmbeddedKafka, tmp_path: Path) -> None:

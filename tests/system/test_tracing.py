@@ -52,22 +52,22 @@ def traced(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
             "PENSTOCK_OTLP_ENDPOINT": collector.endpoint,
             "PENSTOCK_LOG_LEVEL": "debug",
         }
-        wanted = [
+        subscriptions = [
             Wanted("good", subscriber.script("/good?token=secret", says(200))),
             Wanted("late", subscriber.script("/late", says(503), says(500), says(202)), delivery=RETRIED),
             Wanted("bad", subscriber.script("/bad", says(400))),
         ]
-        installation.write(wanted)
+        installation.write(subscriptions)
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_subscribers(worker, len(wanted), 60)
+            installation.wait_subscribers(worker, len(subscriptions), 60)
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             sent = [("traceparent", TRACEPARENT), ("tracestate", TRACESTATE)]
             assert post(worker.port, target, "with-trace", b"body", sent).status == 202
             assert post(worker.port, target, "without", b"body").status == 202
             assert post(worker.port, target, "malformed", b"body", [("traceparent", MALFORMED)]).status == 202
             assert post(worker.port, target, "no-event", b"body", [("ce-specversion", "7")]).status == 400
-            installation.wait_settled([subscription.name for subscription in wanted], 180)
+            installation.wait_settled([subscription.name for subscription in subscriptions], 180)
             assert worker.terminate() == 0, worker.tail()  # and with it the last spans are exported
             lines = _log(worker)
         stored = reader.records(kafka.bootstrap, installation.resources.topic)

@@ -29,13 +29,13 @@ def page(worker: Worker, query: str) -> dict[str, Any]:
     """The windows of one answer; {} while there is none."""
     status, body = get(worker.port, f"/traffic?{query}")
     assert status in (200, 503), body
-    found: dict[str, Any] = json.loads(body) if status == 200 else {}
-    return found
+    document: dict[str, Any] = json.loads(body) if status == 200 else {}
+    return document
 
 
 def sums(worker: Worker, installation: Installation, query: str) -> dict[str, Counter[str]]:
     """Subscription ("" = the channel itself) -> sums over all windows."""
-    found: dict[str, Counter[str]] = {}
+    totals: dict[str, Counter[str]] = {}
     for channel in page(worker, query).get("channels", []):
         assert (channel["namespace"], channel["name"]) == (NAMESPACE, installation.resources.channel)
         rows = {
@@ -43,13 +43,13 @@ def sums(worker: Worker, installation: Installation, query: str) -> dict[str, Co
             **{subscription["name"]: subscription["windows"] for subscription in channel["subscriptions"]},
         }
         for name, windows in rows.items():
-            total = found.setdefault(name, Counter())
+            total = totals.setdefault(name, Counter())
             for window in windows:
                 total.update({key: value for key, value in window.items() if isinstance(value, int) and value})
-    return found
+    return totals
 
 
-def wanted(events: int, retried: int) -> dict[str, Counter[str]]:
+def expected_sums(events: int, retried: int) -> dict[str, Counter[str]]:
     """What the sums must be after so many events of seven bytes each."""
     size = 7 * events
     return {
@@ -76,7 +76,7 @@ def test_windows_are_exact_in_every_worker_and_after_a_kill(kafka: EmbeddedKafka
             _post(workers, installation)
             for worker in workers:
                 for query in ("window=10s&last=90", "window=1m"):
-                    _wait_for(worker, installation, query, wanted(EVENTS, 3))
+                    _wait_for(worker, installation, query, expected_sums(EVENTS, 3))
             latency = page(first, "window=1m")["channels"][0]["subscriptions"][-1]["windows"][-1]["latencySeconds"]
             assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] < LIMIT_S
             lines = read_lines({"bootstrap.servers": kafka.bootstrap}, installation.name, 60, 30)
@@ -88,10 +88,10 @@ def test_windows_are_exact_in_every_worker_and_after_a_kill(kafka: EmbeddedKafka
             first.kill()
             with installation.worker() as third:
                 third.wait_ready()
-                _wait_for(third, installation, "window=1m", wanted(EVENTS, 3))
+                _wait_for(third, installation, "window=1m", expected_sums(EVENTS, 3))
                 _post((third, second), installation)
                 for worker in (third, second):
-                    _wait_for(worker, installation, "window=1m", wanted(2 * EVENTS, 3))
+                    _wait_for(worker, installation, "window=1m", expected_sums(2 * EVENTS, 3))
                 assert third.terminate() == 0, third.tail()
             assert second.terminate() == 0, second.tail()
             assert "aiokafka" not in second.log.read_text()

@@ -65,9 +65,9 @@ def test_job_counts_what_was_sent_and_delivered(kafka: EmbeddedKafka, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert "Penstock ignores SPARK_HOME, PYSPARK_SUBMIT_ARGS in the environment" in done.stderr
     assert {path.name for path in here.iterdir()} == {".penstock", "tables"}, "no artifacts and no lock stay behind"
-    found = json.loads(done.stdout)
+    summary = json.loads(done.stdout)
     counts = ("events", "bytes", "delivered", "retried", "dead_lettered", "filtered")
-    rows = {(row["kind"], row["subscription"]): tuple(row[name] for name in counts) for row in found["rows"]}
+    rows = {(row["kind"], row["subscription"]): tuple(row[name] for name in counts) for row in summary["rows"]}
     events, size = sent["events"], sent["bytes"]
     assert rows == {
         ("stored", ""): (events, size, 0, 0, 0, 0),
@@ -77,4 +77,4 @@ def test_job_counts_what_was_sent_and_delivered(kafka: EmbeddedKafka, tmp_path: 
         ("settled", "bad"): (events, size, 0, attempts["bad"] - events, events, 0),
     }
     assert (attempts["good"], attempts["flaky"], attempts["bad"]) == (events, events + 3, events)
-    assert found["counters"].get("deltas.unreadable", 0) == found["counters"].get("deltas.repeats", 0) == 0
+    assert summary["counters"].get("deltas.unreadable", 0) == summary["counters"].get("deltas.repeats", 0) == 0

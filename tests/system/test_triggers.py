@@ -226,8 +226,8 @@ def test_trigger_inherits_from_its_broker_what_it_has_not(running: Running) -> N
     broker.wait_settled(list(deliveries), LIMIT_S)
     assert {name: len(running.ids(f"/merge/{name}")) for name in deliveries} == {"few": 3, "patient": 4, "own": 4}
     assert (running.ids("/merge/broker-sink"), running.ids("/merge/own-sink")) == (["failing"] * 2, ["failing"])
-    shown = json.loads(broker.penstock("status", "-n", NAMESPACE, "-o", "json").stdout)
-    rows = {row["trigger"]: row for row in shown["triggers"]}
+    status = json.loads(broker.penstock("status", "-n", NAMESPACE, "-o", "json").stdout)
+    rows = {row["trigger"]: row for row in status["triggers"]}
     few, own = rows[f"{NAMESPACE}/few"], rows[f"{NAMESPACE}/own"]
     assert few["delivery"].startswith("own: retry=2; broker: backoffDelay=0.05s; default: ")
     assert (few["dead_letters"], own["dead_letters"]) == (f"{of_broker} (broker)", f"{of_trigger} (own)")
@@ -255,8 +255,8 @@ def test_deliveries_in_a_loop_end_as_a_dead_letter(running: Running) -> None:
     (letter,) = reader.records(broker.bootstrap, broker.resources.dlq_topic)
     assert reader.header(letter, "ce_knativeerrorcode") == "508"
     assert (reader.header(letter, "ce_knativeerrordest"), letter.value()) == (url, b"x")
-    found = broker.penstock("topology", "--namespace", NAMESPACE, "-o", "json")
-    assert f"self-reply:broker:{NAMESPACE}/{broker.resources.channel}" in found.stdout, found.stderr
+    done = broker.penstock("topology", "--namespace", NAMESPACE, "-o", "json")
+    assert f"self-reply:broker:{NAMESPACE}/{broker.resources.channel}" in done.stdout, done.stderr
 
 
 def test_replies_in_a_loop_end_as_a_dead_letter(running: Running) -> None:

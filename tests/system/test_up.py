@@ -117,12 +117,12 @@ def _consumed(up: Up) -> dict[str, float]:
     """What each Kafka client has taken from the topic of the channel, over its partitions."""
     with urllib.request.urlopen(f"http://127.0.0.1:{up.admin_port}/metrics", timeout=_LIMIT_S) as metrics:
         text = metrics.read().decode()
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for labels, value in re.findall(r"^eventing_kafka_consumed_msg_count\{(.*)\} (\S+)$", text, re.MULTILINE):
         pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         if pairs["topic"].endswith(".quickstart"):
-            found[pairs["consumer"]] = found.get(pairs["consumer"], 0.0) + float(value)
-    return found
+            totals[pairs["consumer"]] = totals.get(pairs["consumer"], 0.0) + float(value)
+    return totals
 
 
 def _moved(before: dict[str, float], after: dict[str, float]) -> list[float]:
@@ -196,8 +196,8 @@ metadata: {name: mine}
 def _served(up: Up, name: str) -> dict[str, Any]:
     path = up.home / "state" / "KafkaChannel" / f"default.{name}.json"
     wait_until(f"{name} has a status", path.exists, _LIMIT_S)
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return document
 
 
 def test_what_was_edited_in_the_quickstart_is_there_after_another_start(tmp_path: Path) -> None:

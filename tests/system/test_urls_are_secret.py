@@ -127,13 +127,13 @@ def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         }
         installation = Installation(kafka.bootstrap, folder, env=env)
         broker = replace(installation, channel="br", is_broker=True)
-        wanted = list(_subscriptions(subscriber))
+        subscriptions = list(_subscriptions(subscriber))
         sink = {**RETRY, "deadLetterSink": {"uri": subscriber.url(f"/sink{QUERY}")}}
-        installation.write(wanted, sink)
+        installation.write(subscriptions, sink)
         # A reply goes back into the broker, so this subscriber replies once.
         triggers = [
             replace(subscription, name=f"t-{subscription.name}")
-            for subscription in wanted
+            for subscription in subscriptions
             if subscription.reply is None
         ]
         once = subscriber.script(f"/once{QUERY}", says(200, b"{}", *EVENT), says(200))
@@ -143,12 +143,12 @@ def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         (installation.resources.folder / "broken.yaml").write_text(f"uri: http://{SECRET}@h/{QUERY}: : x\n")
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_subscribers(worker, len(wanted), LIMIT_S)
+            installation.wait_subscribers(worker, len(subscriptions), LIMIT_S)
             broker.wait_triggers([*(trigger.name for trigger in triggers), "t-replying"])
             for target in (installation, broker):
                 assert post(worker.port, target.resources.path, "e", b"{}").status == 202
             installation.wait_settled(
-                [subscription.name for subscription in wanted if subscription.name != "stuck"], LIMIT_S
+                [subscription.name for subscription in subscriptions if subscription.name != "stuck"], LIMIT_S
             )
             wait_until(
                 "the reply went through the broker", lambda: len(subscriber.requests(f"/once{QUERY}")) == 2, LIMIT_S
@@ -239,8 +239,8 @@ def _names_stuck(worker: Worker, path: str) -> bool:
 def test_files_of_the_state(running: Running) -> None:
     """Statuses of objects that are served, and of those that are refused."""
     files = contents(running.installation.state)
-    found = {path.name for path in files}
-    assert {f"{NAMESPACE}.good.json", f"{NAMESPACE}.t-good.json"} < found
+    names = {path.name for path in files}
+    assert {f"{NAMESPACE}.good.json", f"{NAMESPACE}.t-good.json"} < names
     status = running.installation.status("Subscription", "sunk")["status"]["physicalSubscription"]
     assert status["deadLetterSinkUri"] == running.subscriber.url("/sink")
     assert status["subscriberUri"] == running.subscriber.url("/refusing")

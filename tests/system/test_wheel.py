@@ -102,18 +102,18 @@ def up(base: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_everything_beside_the_modules_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    wanted = {str(file.relative_to(REPOSITORY)) for package in _PACKAGES for file in _files(REPOSITORY / package)}
+    expected = {str(file.relative_to(REPOSITORY)) for package in _PACKAGES for file in _files(REPOSITORY / package)}
     examples = (file for file in _files(REPOSITORY / "examples") if "census" not in file.parts)
-    wanted |= {f"app/{file.relative_to(REPOSITORY)}" for file in examples}
+    expected |= {f"app/{file.relative_to(REPOSITORY)}" for file in examples}
     pages = (
         page for page in (REPOSITORY / "docs").rglob("*.md") if page.parent.name not in ("decisions", "contributing")
     )
-    wanted |= {f"app/{page.relative_to(REPOSITORY)}" for page in pages}
+    expected |= {f"app/{page.relative_to(REPOSITORY)}" for page in pages}
     manual = (REPOSITORY / "man" / "man1").glob("*.1")
-    wanted |= {
+    expected |= {
         f"{wheel.name.removesuffix('-py3-none-any.whl')}.data/data/share/man/man1/{page.name}" for page in manual
     }
-    assert names == wanted
+    assert names == expected
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -131,9 +131,9 @@ def test_modules_fail_to_import_for_nothing_but_an_extra(base: Environment, tmp_
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     failed = dict(line.split() for line in done.stdout.splitlines())
-    known = {name.partition(".")[0] for modules in MODULES.values() for name in modules}
+    optional = {name.partition(".")[0] for modules in MODULES.values() for name in modules}
     assert failed
-    assert {missing.partition(".")[0] for missing in failed.values()} <= known
+    assert {missing.partition(".")[0] for missing in failed.values()} <= optional
     assert {name for name in failed if name.startswith(("app.cli", "app.worker", "agents", "web", "controller"))} == {
         "app.cli.demos.console",
         "app.cli.demos.topology",

@@ -35,9 +35,9 @@ def wide(worker: Worker, installation: Installation) -> dict[str, dict[str, Any]
 def value(page: str, name: str, **labels: str) -> float:
     """One sample of a metrics page; 0 when it is not there."""
     for line in page.splitlines():
-        found = re.fullmatch(rf"{name}(?:\{{(.*)\}})? (\S+)", line)
-        if found and dict(re.findall(r'(\w+)="([^"]*)"', found[1] or "")) == labels:
-            return float(found[2])
+        sample = re.fullmatch(rf"{name}(?:\{{(.*)\}})? (\S+)", line)
+        if sample and dict(re.findall(r'(\w+)="([^"]*)"', sample[1] or "")) == labels:
+            return float(sample[2])
     return 0.0
 
 

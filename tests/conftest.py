@@ -150,17 +150,17 @@ def _started(name: str, make: Callable[[], KafkaCluster]) -> KafkaCluster:
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
     """Three brokers behind proxies, shared by a group; each test finds them whole, whatever the last one broke."""
-    found = _started("cluster", lambda: KafkaCluster(tmp_path_factory.mktemp("cluster")))
-    found.heal()
-    return found
+    brokers = _started("cluster", lambda: KafkaCluster(tmp_path_factory.mktemp("cluster")))
+    brokers.heal()
+    return brokers
 
 
 @pytest.fixture
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
     """One broker behind a proxy, likewise: three take as much CPU as all that uses them."""
-    found = _started("proxied", lambda: KafkaCluster(tmp_path_factory.mktemp("proxied"), brokers=1))
-    found.heal()
-    return found
+    brokers = _started("proxied", lambda: KafkaCluster(tmp_path_factory.mktemp("proxied"), brokers=1))
+    brokers.heal()
+    return brokers
 
 
 @pytest.fixture(scope="session")
@@ -168,9 +168,9 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Secu
     """Gives the one broker with TLS, SASL and ACLs of a group; its files set the users and rules that they need."""
 
     def start() -> SecuredKafka:
-        found = _started("secured_kafka", lambda: SecuredKafka(tmp_path_factory.mktemp("secured")))
-        assert isinstance(found, SecuredKafka)
-        return found
+        secured = _started("secured_kafka", lambda: SecuredKafka(tmp_path_factory.mktemp("secured")))
+        assert isinstance(secured, SecuredKafka)
+        return secured
 
     return start
 

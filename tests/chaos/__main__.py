@@ -39,8 +39,8 @@ def _line(name: str, row: dict[str, Any], seconds: float) -> str:
     for word in ("error", "not run here"):
         if word in row:
             return f"{name}: {word}: {row[word]} ({seconds:.0f} s)"
-    shown = ("events", "rejected", "lost", "out_of_order", "duplicates", "stored_twice", "recovery_s", "violations")
-    return f"{name}: " + ", ".join(f"{field} {row[field]}" for field in shown) + f" ({seconds:.0f} s)"
+    fields = ("events", "rejected", "lost", "out_of_order", "duplicates", "stored_twice", "recovery_s", "violations")
+    return f"{name}: " + ", ".join(f"{field} {row[field]}" for field in fields) + f" ({seconds:.0f} s)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

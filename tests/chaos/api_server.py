@@ -29,8 +29,8 @@ def away(kube: KubeCluster, bootstrap: str, folder: Path, seconds: float) -> dic
     with SinkProcess(folder) as sink, penstock.worker() as worker:
 
         def stats() -> dict[str, int]:
-            found: dict[str, int] = sink.stats().get("billing", {"delivered": 0, "distinct": 0, "duplicates": 0})
-            return found
+            counts: dict[str, int] = sink.stats().get("billing", {"delivered": 0, "distinct": 0, "duplicates": 0})
+            return counts
 
         worker.wait_ready()
         penstock.channel("orders", 2)
@@ -68,9 +68,9 @@ def away(kube: KubeCluster, bootstrap: str, folder: Path, seconds: float) -> dic
             result = load.result(LIMIT_S)
         accepted = result["accepted"]
         penstock.wait("all events are delivered", lambda: stats()["distinct"] >= accepted)
-        found = stats()
-        if (result["sent"], found["distinct"], found["duplicates"]) != (accepted, accepted, 0):
-            raise Failed(f"{result}; of these were delivered: {found}\n{worker.tail()}")
+        counts = stats()
+        if (result["sent"], counts["distinct"], counts["duplicates"]) != (accepted, accepted, 0):
+            raise Failed(f"{result}; of these were delivered: {counts}\n{worker.tail()}")
         if (code := worker.terminate()) != 0:
             raise Failed(f"the worker ended with {code}\n{worker.tail()}")
         return {"seconds": seconds, "events": accepted, "delivered_meanwhile": during}

@@ -89,16 +89,16 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
 
 
 def _broken(scene: Scene, verdict: Verdict, figures: dict[str, Any]) -> list[str]:
-    found = [f"{violation.kind}: {violation.message}" for violation in verdict.violations if violation.kind != "twice"][
-        :_SHOWN
-    ]
+    problems = [
+        f"{violation.kind}: {violation.message}" for violation in verdict.violations if violation.kind != "twice"
+    ][:_SHOWN]
     if figures["stored_twice"] > figures["stored_again_counted"]:
-        found.append(f"{figures['stored_twice']} stored twice, {figures['stored_again_counted']} counted")
-        found += [violation.message for violation in verdict.of("twice")][:_SHOWN]
+        problems.append(f"{figures['stored_twice']} stored twice, {figures['stored_again_counted']} counted")
+        problems += [violation.message for violation in verdict.of("twice")][:_SHOWN]
     if scene.duplicates_max is not None and figures["duplicates"] > scene.duplicates_max:
-        found.append(f"{figures['duplicates']} duplicates, at most {scene.duplicates_max} may be")
+        problems.append(f"{figures['duplicates']} duplicates, at most {scene.duplicates_max} may be")
     if scene.refuses and not figures["rejected"]:
-        found.append("no event was refused: nothing was broken")
+        problems.append("no event was refused: nothing was broken")
     if not (figures["events"] and figures["deliveries"] and figures["commits"]):
-        found.append(f"nothing was judged: {figures}")
-    return found
+        problems.append(f"nothing was judged: {figures}")
+    return problems

@@ -27,8 +27,8 @@ def _wait_for_files(folder: Path, job: subprocess.Popen[bytes]) -> None:
     """Until the run begins to write: a start takes longer than all that follows, and has nothing to lose."""
 
     def files() -> set[str]:
-        found = (os.walk(folder / name) for name in ("windows", "commits"))  # passes over what goes meanwhile
-        return {f"{place}/{name}" for entries in found for place, folders, names in entries for name in folders + names}
+        walks = (os.walk(folder / name) for name in ("windows", "commits"))  # passes over what goes meanwhile
+        return {f"{place}/{name}" for entries in walks for place, folders, names in entries for name in folders + names}
 
     before = files()
     wait_until("it writes", lambda: bool(files() - before) or job.poll() is not None, 900.0)

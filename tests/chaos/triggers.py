@@ -74,8 +74,8 @@ class Held:
         """What there is more of; {} = nothing."""
         names = ("client_threads", "threads", "sockets", "tasks", "series")
         grown = {name: (getattr(before, name), getattr(self, name)) for name in names}
-        found: dict[str, object] = {name: pair for name, pair in grown.items() if pair[1] > pair[0]}
-        return found | ({"groups": more} if (more := sorted(self.groups - before.groups)) else {})
+        growth: dict[str, object] = {name: pair for name, pair in grown.items() if pair[1] > pair[0]}
+        return growth | ({"groups": more} if (more := sorted(self.groups - before.groups)) else {})
 
 
 def groups(bootstrap: str) -> frozenset[str]:

@@ -68,8 +68,8 @@ def test_controller_needs_exactly_what_its_roles_allow(kube: KubeCluster, kafka:
             penstock.wait_gone(kind, name)
         assert controller.terminate() == 0, controller.tail()
     user = service_account(penstock.namespace, "controller")
-    found = compare(
+    comparison = compare(
         [{"kind": "ClusterRole", "rules": controller_rules()}, controller_role("Role")], kube.requests(), user
     )
-    assert [str(request) for request in found.refused] == []
-    assert [str(grant) for grant in found.unused] == []
+    assert [str(request) for request in comparison.refused] == []
+    assert [str(grant) for grant in comparison.unused] == []

@@ -44,9 +44,9 @@ def test_service_of_a_channel_comes_is_kept_and_goes(penstock: PenstockInCluster
         uid = penstock.channel("orders")["metadata"]["uid"]
         penstock.wait_ready("KafkaChannel", "orders")
         penstock.wait("the Service", lambda: leads_to(penstock, "orders") == HOST)
-        found = service(penstock, "orders")
-        assert found["spec"]["type"] == "ExternalName"
-        assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [uid]
+        document = service(penstock, "orders")
+        assert document["spec"]["type"] == "ExternalName"
+        assert [owner["uid"] for owner in document["metadata"]["ownerReferences"]] == [uid]
         name = f"orders-kn-channel.{penstock.namespace}.svc.cluster.local"
         urls = [address["url"] for address in penstock.read("KafkaChannel", "orders")["status"]["addresses"]]
         assert f"http://{name}" in urls
@@ -58,7 +58,7 @@ def test_service_of_a_channel_comes_is_kept_and_goes(penstock: PenstockInCluster
         penstock.wait("an edit is undone", lambda: leads_to(penstock, "orders") == HOST)
         admin.delete(path(penstock, "orders")).must()
         penstock.wait("it is there again", lambda: leads_to(penstock, "orders") == HOST)
-        assert service(penstock, "orders")["metadata"]["uid"] != found["metadata"]["uid"]
+        assert service(penstock, "orders")["metadata"]["uid"] != document["metadata"]["uid"]
         penstock.delete("KafkaChannel", "orders")
         penstock.wait_gone("KafkaChannel", "orders")
         penstock.wait("it goes with its channel", lambda: not service(penstock, "orders"))

@@ -45,8 +45,8 @@ def topics(kafka: EmbeddedKafka, *names: str) -> set[str]:
 
 def group_is_gone(kafka: EmbeddedKafka, uid: str) -> bool:
     group = f"kafka.{uid}"
-    found = group_states(KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 60.0), [group])
-    return found == {group: GroupState.ABSENT}
+    states = group_states(KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 60.0), [group])
+    return states == {group: GroupState.ABSENT}
 
 
 def test_channel_and_its_subscriptions_from_created_to_deleted(make: Make, kafka: EmbeddedKafka) -> None:
@@ -130,8 +130,8 @@ def test_service_that_comes_late_is_waited_for(make: Make) -> None:
             "it is resolved",
             lambda: penstock.condition("Subscription", "billing", "ReferencesResolved") == resolved,
         )
-        found = penstock.read("Subscription", "billing")["status"]["physicalSubscription"]["subscriberUri"]
-        assert found == f"http://billing.{penstock.namespace}.svc.cluster.local/"
+        uri = penstock.read("Subscription", "billing")["status"]["physicalSubscription"]["subscriberUri"]
+        assert uri == f"http://billing.{penstock.namespace}.svc.cluster.local/"
         assert penstock.events("Subscription", "billing") == [("Warning", "SubscriberNotResolved")]
         assert controller.terminate() == 0, controller.tail()
 

@@ -26,17 +26,17 @@ RESET = {
 
 def _object(kind: str, namespace: str, spec: dict[str, Any] | None) -> dict[str, Any]:
     api_version = next(crd.api_version for crd in OURS if crd.name == kind)
-    found = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": "one"}}
-    return found if spec is None else {**found, "spec": spec}
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": "one"}}
+    return document if spec is None else {**document, "spec": spec}
 
 
 @pytest.mark.parametrize("kind", ["KafkaChannel", "Broker"])
 def test_spec_that_is_absent_is_empty_with_defaults(
     with_crds: KubeCluster, make_namespace: Callable[[], str], kind: str
 ) -> None:
-    found = with_crds.admin.create(_object(kind, make_namespace(), None)).must()
+    answer = with_crds.admin.create(_object(kind, make_namespace(), None)).must()
     channel = {"numPartitions": 1, "replicationFactor": 1, "retentionDuration": "PT168H"}
-    assert found["spec"] == (channel if kind == "KafkaChannel" else {})
+    assert answer["spec"] == (channel if kind == "KafkaChannel" else {})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_entries_of_another_controller_stay_as_it_wrote_them(
         {"uid": "u1", "name": "a", "generation": 1, "subscriberUri": "http://a/", "delivery": {"retry": 3}},
         {"uid": "u2", "name": "b", "generation": 2, "subscriberUri": "http://b/", "replyUri": "http://c/"},
     ]
-    found = with_crds.admin.merge(path_of(document), {"spec": {"subscribers": entries}}).must()
-    assert found["spec"]["subscribers"] == entries
+    answer = with_crds.admin.merge(path_of(document), {"spec": {"subscribers": entries}}).must()
+    assert answer["spec"]["subscribers"] == entries
 
 
 def test_status_is_written_apart_from_the_spec(with_crds: KubeCluster, make_namespace: Callable[[], str]) -> None:
@@ -102,9 +102,9 @@ def test_status_is_written_apart_from_the_spec(with_crds: KubeCluster, make_name
         "subscribers": [{"uid": "u1", "observedGeneration": 1, "ready": "True"}],
         "annotations": {"topic": "knative-messaging-kafka.test.one"},
     }
-    found = with_crds.admin.merge(f"{path}/status", {"status": status, "spec": {"numPartitions": 9}}).must()
-    assert found["status"] == status
-    assert found["spec"]["numPartitions"] == 1
+    answer = with_crds.admin.merge(f"{path}/status", {"status": status, "spec": {"numPartitions": 9}}).must()
+    assert answer["status"] == status
+    assert answer["spec"]["numPartitions"] == 1
 
 
 def test_kubectl_get_shows_address_and_readiness(with_crds: KubeCluster, make_namespace: Callable[[], str]) -> None:

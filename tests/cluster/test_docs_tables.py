@@ -71,6 +71,6 @@ def test_tables_in_the_docs_are_those_of_the_api_server(
         with_crds.admin.merge(f"{path_of(document)}/status", {"status": status}).must()
         paths[kind] = path_of(document, with_name=False)
     tables = [[_shown(row, kind) for row in with_crds.admin.table(path)] for kind, path in paths.items()]
-    shown = re.search(r"```\n\$ kubectl get .*?\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert shown is not None
-    assert shown[1].strip() == "\n\n".join(map(printed, tables))
+    example = re.search(r"```\n\$ kubectl get .*?\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert example is not None
+    assert example[1].strip() == "\n\n".join(map(printed, tables))

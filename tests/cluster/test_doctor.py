@@ -40,21 +40,21 @@ def test_controllers_user_has_all_permissions_and_others_do_not(penstock: Pensto
     with penstock.worker("controller") as controller:
         controller.wait_ready()
         penstock.wait("it leads", lambda: "controller is the leader" in controller.log.read_text(errors="replace"))
-        code, found = _doctor(penstock)
+        code, checks = _doctor(penstock)
         user = f"system:serviceaccount:{penstock.namespace}:controller"
-        ((level, text),) = found["permissions"]
+        ((level, text),) = checks["permissions"]
         assert (level, text.startswith(f"{user} has all ")) == ("ok", True), text
-        ((level, text),) = found["CRDs"]
+        ((level, text),) = checks["CRDs"]
         assert level == "ok"
         assert "this user may not read CRDs" in text
-        assert [level for level, _ in found["clock of the API server"]] == ["ok"]
-        assert found["subscriptions"] == [("ok", "PENSTOCK_SUBSCRIPTIONS=own: this controller resolves Subscriptions")]
-        assert found["controllers"] == [("ok", "1 controller in the leader election")]
-        assert [level for level, _ in found["topics"]] == ["ok"], found
-        assert code == 0, found
+        assert [level for level, _ in checks["clock of the API server"]] == ["ok"]
+        assert checks["subscriptions"] == [("ok", "PENSTOCK_SUBSCRIPTIONS=own: this controller resolves Subscriptions")]
+        assert checks["controllers"] == [("ok", "1 controller in the leader election")]
+        assert [level for level, _ in checks["topics"]] == ["ok"], checks
+        assert code == 0, checks
 
-        code, found = _doctor(penstock, _kubeconfig(penstock, "default"))
-        ((level, text),) = found["permissions"]
+        code, checks = _doctor(penstock, _kubeconfig(penstock, "default"))
+        ((level, text),) = checks["permissions"]
         assert level == "problem"
         assert "list, patch, watch brokers.eventing.knative.dev in namespace" in text
         assert "create, get, update leases.coordination.k8s.io" in text
@@ -64,21 +64,21 @@ def test_controllers_user_has_all_permissions_and_others_do_not(penstock: Pensto
 
 def test_administrator_sees_that_the_crds_are_of_this_version(penstock: PenstockInCluster) -> None:
     env = {"PENSTOCK_KUBECONFIG": str(penstock.kube.kubeconfig), "PENSTOCK_SUBSCRIPTIONS": "auto"}
-    _, found = _doctor(penstock, {**env, "PENSTOCK_RESOURCES": f"cluster:{penstock.namespace},missing"})
-    assert found["namespaces"] == [("warning", "the cluster has no namespace missing, so nothing there is served")]
-    assert found["CRDs"] == [("ok", "installed: " + ", ".join(kind.name for kind in OURS))]
-    ((level, text),) = found["subscriptions"]
+    _, checks = _doctor(penstock, {**env, "PENSTOCK_RESOURCES": f"cluster:{penstock.namespace},missing"})
+    assert checks["namespaces"] == [("warning", "the cluster has no namespace missing, so nothing there is served")]
+    assert checks["CRDs"] == [("ok", "installed: " + ", ".join(kind.name for kind in OURS))]
+    ((level, text),) = checks["subscriptions"]
     assert level == "ok"
     assert text.startswith("auto: the cluster does not have Knative's kind Channel, so subscriptions are own")
 
 
 def test_api_server_that_is_away_is_one_line(penstock: PenstockInCluster) -> None:
     env = _kubeconfig(penstock, "controller", f"https://127.0.0.1:{free_port()}")
-    code, found = _doctor(penstock, {**env, "PENSTOCK_KAFKA": f"127.0.0.1:{free_port()}"})
+    code, checks = _doctor(penstock, {**env, "PENSTOCK_KAFKA": f"127.0.0.1:{free_port()}"})
     assert code == 1
-    assert [level for level, _ in found["API server"]] == ["problem"]
-    assert [level for level, _ in found["Kafka"]] == ["problem"]
-    assert "CRDs" not in found
+    assert [level for level, _ in checks["API server"]] == ["problem"]
+    assert [level for level, _ in checks["Kafka"]] == ["problem"]
+    assert "CRDs" not in checks
 
 
 def test_cluster_without_brokers_is_ready(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_cluster_without_brokers_is_ready(kafka: EmbeddedKafka, tmp_path: Path) 
             missing = [row for row in problems if "install its CRD" in row["message"]]
             assert {row["ready"] for row in missing} == {"True"}
             assert len(missing) == len(OURS) - len(kinds), problems
-            code, found = _doctor(penstock)
-            assert [(level, text.split()[0]) for level, text in found["CRDs"]] == [
+            code, checks = _doctor(penstock)
+            assert [(level, text.split()[0]) for level, text in checks["CRDs"]] == [
                 ("warning", kind.name) for kind in OURS if kind not in kinds
             ]
-            assert code == 0, found
+            assert code == 0, checks
             assert worker.terminate() == 0

@@ -22,9 +22,9 @@ from tests.system.sending import exchange, request
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 
-def said(found: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
+def said(documents: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
     """(type, source, kind and name of where it comes to)."""
-    specs = [event_type["spec"] for event_type in found]
+    specs = [event_type["spec"] for event_type in documents]
     return {(spec["type"], spec["source"], spec["reference"]["kind"], spec["reference"]["name"]) for spec in specs}
 
 
@@ -48,18 +48,18 @@ def _types_are_listed(penstock: PenstockInCluster, admin: KubeClient, listed: Li
         penstock.channel("orders")
         penstock.create(EVENTING, "Broker", "main", {}, annotations=KAFKA_CLASS)
         penstock.wait_ready("KafkaChannel", "orders")
-        wanted = {("order.created", "/shop", "KafkaChannel", "orders"), ("order.paid", "/shop", "Broker", "main")}
+        expected = {("order.created", "/shop", "KafkaChannel", "orders"), ("order.paid", "/shop", "Broker", "main")}
 
         def both() -> bool:
             send(worker, channel, "order.created", count)
             send(worker, broker, "order.paid", count)
-            return said(listed(penstock.namespace)) == wanted
+            return said(listed(penstock.namespace)) == expected
 
         penstock.wait("events are stored", lambda: send(worker, channel, "order.created", count))
         assert listed(penstock.namespace) == [], "nobody has asked for it"
         admin.apply(features("enabled")).must()
         penstock.wait("both types", both)
-        uids = {kind: penstock.read(kind, name)["metadata"]["uid"] for _, _, kind, name in wanted}
+        uids = {kind: penstock.read(kind, name)["metadata"]["uid"] for _, _, kind, name in expected}
         for event_type in listed(penstock.namespace):
             (owner,) = event_type["metadata"]["ownerReferences"]
             assert owner["uid"] == uids[event_type["spec"]["reference"]["kind"]]

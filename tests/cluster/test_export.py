@@ -70,8 +70,8 @@ def test_directory_with_the_export_makes_the_same_contract(
     assert code == 0, said
     assert f"not exported: Broker {penstock.namespace}/theirs: it is not of class Kafka" in said
     assert len(list(folder.rglob("*.yaml"))) == 6
-    found = _run(tmp_path, settings, "validate", str(folder), "--strict", "-o", "json")
-    assert json.loads(found) == []
+    output = _run(tmp_path, settings, "validate", str(folder), "--strict", "-o", "json")
+    assert json.loads(output) == []
     _run(tmp_path, settings, "controller", "--once", "--resources", str(folder))
     after = read_contract(client, penstock.name)
     assert after.records == before.records

@@ -83,8 +83,8 @@ def test_leader_that_was_stopped_does_not_undo_what_the_next_one_did(penstock: P
 
 
 def _spoken(penstock: PenstockInCluster) -> object:
-    found = penstock.read("KafkaChannel", "orders")
-    return found["status"], found["metadata"]["generation"], found["metadata"]["resourceVersion"]
+    channel = penstock.read("KafkaChannel", "orders")
+    return channel["status"], channel["metadata"]["generation"], channel["metadata"]["resourceVersion"]
 
 
 def _said(worker: Worker, text: str) -> bool:

@@ -41,9 +41,9 @@ def test_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_path
             kept = penstock.read("KafkaChannel", "kept")["status"]["annotations"]["penstock.dev/topic"]
             assert controller.terminate() == 0, controller.tail()
     penstock.delete("KafkaChannel", "orders")
-    found = penstock.read("KafkaChannel", "orders")["metadata"]
-    assert found["deletionTimestamp"]
-    assert found["finalizers"] == [FINALIZER]
+    metadata = penstock.read("KafkaChannel", "orders")["metadata"]
+    assert metadata["deletionTimestamp"]
+    assert metadata["finalizers"] == [FINALIZER]
     before = {name: penstock.read("KafkaChannel", name) for name in ("orders", "kept")}
     away = ("Unknown", "KafkaUnavailable")
     with penstock.worker("controller", env={"PENSTOCK_KAFKA_WAIT_S": "1"}) as controller:
@@ -77,9 +77,9 @@ def test_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_path
             assert controller.terminate() == 0, controller.tail()
 
 
-def _without_status(found: Json) -> Json:
-    metadata = {k: v for k, v in found["metadata"].items() if k not in ("managedFields", "resourceVersion")}
-    return {"metadata": metadata, "spec": found["spec"]}
+def _without_status(document: Json) -> Json:
+    metadata = {k: v for k, v in document["metadata"].items() if k not in ("managedFields", "resourceVersion")}
+    return {"metadata": metadata, "spec": document["spec"]}
 
 
 def test_controller_that_waits_for_kafka_keeps_the_lease_from_nobody(kube: KubeCluster, tmp_path: Path) -> None:

@@ -50,11 +50,11 @@ def test_service_account_may_do_what_its_role_says_and_the_log_tells(
     wait_until("the role counts", lambda: clerk.get(maps).ok, START_LIMIT_S)
     clerk.create(_config_map(namespace, "one", a="1")).must()
     assert clerk.delete(f"{maps}/one").status == 403
-    found = compare([role], kube.requests(), service_account(namespace, "clerk"))
-    assert [str(request) for request in found.refused if request.verb == "delete"] == [
+    comparison = compare([role], kube.requests(), service_account(namespace, "clerk"))
+    assert [str(request) for request in comparison.refused if request.verb == "delete"] == [
         f"delete configmaps {namespace}/one"
     ]
-    assert [str(grant) for grant in found.unused] == ["get configmaps"]
+    assert [str(grant) for grant in comparison.unused] == ["get configmaps"]
 
 
 def test_kubeconfig_of_a_service_account_has_its_token(kube: KubeCluster, make_namespace: Callable[[], str]) -> None:

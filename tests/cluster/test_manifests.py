@@ -209,9 +209,9 @@ def test_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> None:
             volumes = {volume["name"]: volume for volume in spec["volumes"]}
             mounted = {mount["mountPath"]: volumes[mount["name"]] for mount in spec["containers"][0]["volumeMounts"]}
             (source,) = mounted[root]["projected"]["sources"]
-            found = [(item["key"], *item["path"].rpartition("/")[::2]) for item in source["secret"]["items"]]
-            assert found, f"{overlay}: {name}"
-            for key, reference, file in found:
+            items = [(item["key"], *item["path"].rpartition("/")[::2]) for item in source["secret"]["items"]]
+            assert items, f"{overlay}: {name}"
+            for key, reference, file in items:
                 assert (is_reference(reference), key) == (True, file)
                 assert key in keys
 
@@ -346,8 +346,8 @@ def test_everything_refers_to_what_is_there(overlay: str) -> None:
             document.get("spec", {}).get("selector") if document["kind"] in ("Service", "PodDisruptionBudget") else None
         )
         if selector and "kafka" not in selector.values():
-            wanted = selector.get("matchLabels", selector)
-            assert [labels for labels in pods if wanted.items() <= labels.items()], document["metadata"]["name"]
+            match_labels = selector.get("matchLabels", selector)
+            assert [labels for labels in pods if match_labels.items() <= labels.items()], document["metadata"]["name"]
 
 
 def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_path: Path) -> None:

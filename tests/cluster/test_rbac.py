@@ -87,9 +87,9 @@ def test_controller_may_hold_a_lease_in_its_own_namespace_only(
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
 
     wait_until("the role counts", lambda: controller.create(lease(NAMESPACE)).status in (201, 409), START_LIMIT_S)
-    found = controller.get(path_of(lease(NAMESPACE))).must()
-    found["spec"]["holderIdentity"] = "me"
-    controller.request("PUT", path_of(found), found).must()
+    document = controller.get(path_of(lease(NAMESPACE))).must()
+    document["spec"]["holderIdentity"] = "me"
+    controller.request("PUT", path_of(document), document).must()
     assert controller.create(lease(make_namespace())).status == 403
 
 

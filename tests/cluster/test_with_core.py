@@ -116,8 +116,8 @@ def test_core_takes_over_the_subscriptions_of_a_controller_that_resolved_them(
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 60.0)
 
     def present() -> set[str]:
-        found = group_states(admin, list(groups.values()))
-        return {name for name, group in groups.items() if found[group] is not GroupState.ABSENT}
+        states = group_states(admin, list(groups.values()))
+        return {name for name, group in groups.items() if states[group] is not GroupState.ABSENT}
 
     def finalized(name: str) -> bool:
         return FINALIZER in penstock.read("Subscription", name)["metadata"].get("finalizers", [])
@@ -210,9 +210,9 @@ def test_nothing_is_written_until_it_is_known_whether_core_is_there(
         with penstock.worker("controller", {"PENSTOCK_SUBSCRIPTIONS": "auto"}, api.port) as controller:
             penstock.wait("it has asked some times", lambda: api.hits > 10)
             for kind, name in (("KafkaChannel", "orders"), ("Subscription", "billing")):
-                found = penstock.read(kind, name)
-                assert "status" not in found
-                assert "finalizers" not in found["metadata"]
+                document = penstock.read(kind, name)
+                assert "status" not in document
+                assert "finalizers" not in document["metadata"]
             api.faults = Faults()
             penstock.wait("the channel is published", lambda: penstock.is_published("orders"))
             assert penstock.read("KafkaChannel", "orders")["status"]["deadLetterSinkUri"] == "http://127.0.0.1:9/sink"
@@ -234,7 +234,7 @@ def test_only_core_gets_the_query_of_a_dead_letter_sink(penstock: PenstockInClus
             status = penstock.read("Subscription", "billing")["status"]
             assert status["physicalSubscription"]["subscriberUri"] == "http://127.0.0.1:9/billing"
             assert secret not in str(status)
-        shown = penstock.read("KafkaChannel", "orders")["status"]["deadLetterSinkUri"]
-        assert shown == (f"http://127.0.0.1:9/sink?{secret}" if mode == "core" else "http://127.0.0.1:9/sink")
+        uri = penstock.read("KafkaChannel", "orders")["status"]["deadLetterSinkUri"]
+        assert uri == (f"http://127.0.0.1:9/sink?{secret}" if mode == "core" else "http://127.0.0.1:9/sink")
         assert secret not in worker.output() + worker.log.read_text(errors="replace")
         assert worker.terminate() == 0, worker.tail()

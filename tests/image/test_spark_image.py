@@ -22,14 +22,14 @@ EVENTS = 500
 
 def _cron_job(name: str) -> dict[str, Any]:
     documents = yaml.safe_load_all((COMPONENTS / "spark-jobs" / "jobs.yaml").read_text())
-    found = next(document for document in documents if document["metadata"]["name"] == name)
-    pod: dict[str, Any] = found["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    cron_job = next(document for document in documents if document["metadata"]["name"] == name)
+    pod: dict[str, Any] = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     return pod
 
 
 def test_jars_are_those_of_this_version(spark_image: Image) -> None:
-    found = {path.name for path in (spark_image.rootfs / "opt/penstock/jars").iterdir()}
-    assert found == jar_names(SPARK)
+    jars = {path.name for path in (spark_image.rootfs / "opt/penstock/jars").iterdir()}
+    assert jars == jar_names(SPARK)
     site = next((spark_image.rootfs / "opt" / "penstock" / "lib").glob("python3.*/site-packages"))
     assert (site / "graphframes").is_dir()
     assert not (site / "nose").exists()

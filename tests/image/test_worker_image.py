@@ -53,8 +53,8 @@ def test_size_beyond_the_base(worker_image: Image) -> None:
 
 def test_no_compiler_no_pip_no_spark(worker_image: Image) -> None:
     places = ("usr/bin", "usr/local/bin", "opt/penstock/bin")
-    found = {name for place in places for name in NOT_IN_IT if (worker_image.rootfs / place / name).exists()}
-    assert found == set()
+    tools = {name for place in places for name in NOT_IN_IT if (worker_image.rootfs / place / name).exists()}
+    assert tools == set()
     site = next((worker_image.rootfs / "opt" / "penstock" / "lib").glob("python3.*/site-packages"))
     assert [name for name in ("pip", "setuptools", "pyspark", "numpy", "pytest") if (site / name).exists()] == []
     assert (site / "opentelemetry").is_dir()
@@ -63,7 +63,7 @@ def test_no_compiler_no_pip_no_spark(worker_image: Image) -> None:
 def test_list_of_contents_is_that_of_the_lock_file(worker_image: Image) -> None:
     listed = json.loads((worker_image.rootfs / "opt" / "penstock" / "sbom.cdx.json").read_text())
     assert listed["bomFormat"] == "CycloneDX"
-    found = {
+    components = {
         (component["name"].lower().replace("_", "-").replace(".", "-"), component["version"])
         for component in listed["components"]
     }
@@ -75,9 +75,9 @@ def test_list_of_contents_is_that_of_the_lock_file(worker_image: Image) -> None:
         for requirement in map(Requirement, lines)
         if requirement.marker is None or requirement.marker.evaluate()
     ]
-    wanted = {(pin.name.lower(), str(pin.specifier).removeprefix("==")) for pin in pins}
-    assert wanted <= found
-    assert {name for name, _ in found - wanted} <= {"penstock"}
+    pinned = {(pin.name.lower(), str(pin.specifier).removeprefix("==")) for pin in pins}
+    assert pinned <= components
+    assert {name for name, _ in components - pinned} <= {"penstock"}
 
 
 def test_nothing_in_it_is_writable_by_others(worker_image: Image) -> None:
@@ -168,8 +168,8 @@ def test_controller_reconciles_a_cluster(worker_image: Image, kafka: EmbeddedKaf
         arguments = ["controller", "--once", "--resources", "cluster:"]
         with Container(worker_image, tmp_path, arguments, env, {"/access": access}) as container:
             assert container.wait(LIMIT_S) == 0, container.tail()
-        found = kube.admin.get(path_of(channel)).must()
-    statuses = {condition["type"]: condition["status"] for condition in found["status"]["conditions"]}
+        document = kube.admin.get(path_of(channel)).must()
+    statuses = {condition["type"]: condition["status"] for condition in document["status"]["conditions"]}
     assert statuses["TopicReady"] == "True"
     assert reader.ends(kafka.bootstrap, f"knative-messaging-kafka.default.{name}") == {0: 0}
 

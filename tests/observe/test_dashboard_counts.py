@@ -49,9 +49,9 @@ def _promtool(folder: Path, tests: list[dict[str, object]]) -> None:
 def test_count_of_an_hour(title: str, values: str, at: str, expected: int | None, tmp_path: Path) -> None:
     metric, labels = SERIES[title]
     samples = [] if expected is None else [{"labels": _shown(labels), "value": expected}]
-    wanted = {"expr": _expression(title), "eval_time": at, "exp_samples": samples}
+    case = {"expr": _expression(title), "eval_time": at, "exp_samples": samples}
     series = {"series": _shown({"namespace": "n", **labels}, metric), "values": values}
-    _promtool(tmp_path, [{"interval": "1m", "input_series": [series], "promql_expr_test": [wanted]}])
+    _promtool(tmp_path, [{"interval": "1m", "input_series": [series], "promql_expr_test": [case]}])
 
 
 @pytest.mark.parametrize(("owned", "expected"), [("1x10", 7), ("0x10", None)])
@@ -63,5 +63,5 @@ def test_no_lag_is_shown_where_no_worker_owns_a_partition(owned: str, expected: 
         {"series": _shown(labels, "penstock_owned_partitions"), "values": owned},
     ]
     samples = [] if expected is None else [{"labels": '{subscription="ns/a"}', "value": expected}]
-    wanted = {"expr": _expression("Lag"), "eval_time": "5m", "exp_samples": samples}
-    _promtool(tmp_path, [{"interval": "1m", "input_series": series, "promql_expr_test": [wanted]}])
+    case = {"expr": _expression("Lag"), "eval_time": "5m", "exp_samples": samples}
+    _promtool(tmp_path, [{"interval": "1m", "input_series": series, "promql_expr_test": [case]}])

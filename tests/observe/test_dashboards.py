@@ -43,10 +43,10 @@ def _unanswered(prometheus: Prometheus, some: set[Query]) -> set[Query]:
     """Those without data now. Each series has the labels that the legend names."""
     empty = set()
     for query in some:
-        found = prometheus.query(_made_concrete(query.expression))
-        for series in found:
+        answer = prometheus.query(_made_concrete(query.expression))
+        for series in answer:
             assert set(re.findall(r"\{\{(\w+)\}\}", query.legend)) <= series["metric"].keys(), query
-        if not found:
+        if not answer:
             empty.add(query)
     return empty
 

@@ -42,12 +42,12 @@ def broker(tmp_path: Path) -> Iterator[KafkaCluster]:
 
 def _wait_alerts(
     prometheus: Prometheus,
-    wanted: set[Alert],
+    alerts: set[Alert],
     meanwhile: Callable[[], object] = lambda: None,
     beside: Set[Alert] = frozenset(),
 ) -> None:
     """Until these of NAMES are there, and no others; those `beside` them may be."""
-    prometheus.wait_alerts(wanted, meanwhile, lambda alert: alert[0] in NAMES and alert not in beside)
+    prometheus.wait_alerts(alerts, meanwhile, lambda alert: alert[0] in NAMES and alert not in beside)
 
 
 def test_faults_are_found_and_their_ends_too(broker: KafkaCluster, tmp_path: Path) -> None:

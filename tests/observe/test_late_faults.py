@@ -40,9 +40,9 @@ OLD_S = 1200
 LARGE_BYTES, LARGE, SMALL = 900_000, 650, 1_500
 
 
-def _wait_alerts(prometheus: Prometheus, wanted: set[Alert], meanwhile: Callable[[], object] = lambda: None) -> None:
+def _wait_alerts(prometheus: Prometheus, alerts: set[Alert], meanwhile: Callable[[], object] = lambda: None) -> None:
     """Until they are there; a busy machine may cause others."""
-    prometheus.wait_alerts(wanted, meanwhile, lambda alert: alert in wanted)
+    prometheus.wait_alerts(alerts, meanwhile, lambda alert: alert in alerts)
 
 
 def test_kafka_is_slow_while_it_refuses_an_event(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import ast
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
@@ -17,8 +17,9 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("knative", "tables", "agents", "web", "controller", "analytics", "penstock", "app")
 OURS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+TESTS = ROOT / "tests"
 CONNECTION = ROOT / "tables" / "kafka" / "connection"
-ALL = OURS + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
+ALL = OURS + sorted(TESTS.rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
 
 #: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender and
 #: the question whether anything listens at Kafka's address.
@@ -32,6 +33,9 @@ WITHOUT_SOCKETS = [
     and not str(path.relative_to(ROOT)).startswith("agents/http/")
     and path not in (CONNECTION / "probe.py", CONNECTION / "python_clients.py", PUNCTUAL_CLIENT, LISTENING)
 ]
+
+#: They say that something was looked for, not what it is.
+NAMELESS = ("one", "found", "wanted", "known", "shown")
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
@@ -86,7 +90,7 @@ class _Facts:
     imported: frozenset[str]
     called: frozenset[str]
     long_functions: dict[str, int]
-    called_one: tuple[int, ...]  #: lines of variables and parameters with this name
+    nameless: tuple[str, ...]  #: line and name of variables and parameters
     numbers: int
 
 
@@ -100,7 +104,7 @@ def _facts(path: Path) -> _Facts:
         frozenset(_imported(nodes)),
         frozenset(_called(nodes)),
         {name: count for name, count in lengths if count > FUNCTION_LINES_MAX},
-        _lines_of_one(nodes),
+        _nameless(nodes),
         _numbers(_tree(path)),
     )
 
@@ -134,16 +138,11 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.UnaryOp) and _is_number(node.operand)
 
 
-def _lines_of_one(nodes: Iterable[ast.AST]) -> tuple[int, ...]:
-    """The lines where a variable or a parameter gets the name `one`."""
-    lines = []
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            if node.id == "one" and isinstance(node.ctx, ast.Store):
-                lines.append(node.lineno)
-        elif isinstance(node, ast.arg) and node.arg == "one":
-            lines.append(node.lineno)
-    return tuple(sorted(lines))
+def _nameless(nodes: Collection[ast.AST]) -> tuple[str, ...]:
+    """Line and name of the variables and parameters that are not called by what they hold."""
+    names = [(node.lineno, node.id) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names += [(node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg)]
+    return tuple(f"{line} {name}" for line, name in sorted(names) if name in NAMELESS)
 
 
 def _beyond_the_library(path: Path) -> set[str]:
@@ -158,7 +157,7 @@ def _connections(path: Path) -> set[str]:
 
 def _offenders(paths: Iterable[Path], rule: Callable[[Path], object]) -> dict[str, object]:
     """What breaks a rule, by file."""
-    return {_name(path): found for path in paths if (found := rule(path))}
+    return {_name(path): offences for path in paths if (offences := rule(path))}
 
 
 def test_rules_are_about_files_that_are_there() -> None:
@@ -186,18 +185,21 @@ def test_functions_and_files_stay_short() -> None:
     [
         ("for one in rows: pass", True),
         ("ids = [row.id for number, one in rows]", True),
-        ("key = lambda one: one.id", True),
-        ("with lock as one: pass", True),
-        ("for row in rows: print(row.one, 'one')", False),
+        ("key = lambda wanted: wanted.id", True),
+        ("with lock as known: pass", True),
+        ("if found := find(): pass", True),
+        ("for row in rows: print(row.one, 'one', found)", False),
     ],
 )
 def test_rule_about_names_finds_what_it_is_for(text: str, is_found: bool) -> None:
-    assert bool(_lines_of_one(ast.walk(ast.parse(text)))) is is_found
+    assert bool(_nameless([*ast.walk(ast.parse(text))])) is is_found
 
 
-def test_no_variable_is_called_one() -> None:
-    """A variable of a loop is the noun of its collection."""
-    assert _offenders(ALL, lambda path: _facts(path).called_one) == {}
+def test_variables_are_called_by_what_they_hold() -> None:
+    """A variable of a loop is the noun of its collection. The other names are only looked for in tests so far."""
+    assert _offenders(ALL, lambda path: [name for name in _facts(path).nameless if name.endswith(" one")]) == {}
+    tests = (path for path in ALL if path.is_relative_to(TESTS) and not path.is_relative_to(TESTS / "support"))
+    assert _offenders(tests, lambda path: _facts(path).nameless) == {}
 
 
 @pytest.mark.parametrize(
@@ -292,16 +294,16 @@ def _tested_clients(tree: ast.Module) -> list[str]:
 
 def _made_on_the_loop(tree: ast.Module) -> list[str]:
     """Coroutine functions that make a client themselves; what they define or hand to a thread is another matter."""
-    found = []
+    names = []
     for function in [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)]:
         waiting: list[ast.AST] = list(function.body)
         while waiting:
             node = waiting.pop()
             if _makes_client(node):
-                found.append(function.name)
+                names.append(function.name)
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 waiting.extend(ast.iter_child_nodes(node))
-    return found
+    return names
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from knative.backoff import doubling_s, exponential_s
 from knative.delivery.policy import DURATION_MAX_S
 
 
-def test_waits() -> None:
+def test_waits_double_up_to_the_longest() -> None:
     assert list(islice(doubling_s(0.5, 3.0), 5)) == [0.5, 1.0, 2.0, 3.0, 3.0]
     assert list(islice(doubling_s(5.0, 3.0), 2)) == [3.0, 3.0]
 

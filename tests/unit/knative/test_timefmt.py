@@ -19,7 +19,7 @@ from knative.timefmt import in_milliseconds, in_seconds, is_time
         (951_782_400.25, "2000-02-29T00:00:00Z", "2000-02-29T00:00:00.250Z"),
     ],
 )
-def test_time(unix_s: float, seconds: str, milliseconds: str) -> None:
+def test_time_is_written_in_utc_and_cut_off(unix_s: float, seconds: str, milliseconds: str) -> None:
     assert (in_seconds(unix_s), in_milliseconds(unix_s)) == (seconds, milliseconds)
 
 

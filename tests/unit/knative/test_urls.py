@@ -30,7 +30,7 @@ from knative.urls import quoted, shown_key, shown_url
         ("http://h/p?a\nb", "http://h/p"),
     ],
 )
-def test_shown(url: str, expected: str) -> None:
+def test_url_is_shown_without_user_and_query(url: str, expected: str) -> None:
     assert shown_url(url) == expected
     assert shown_url(expected) == expected
 
@@ -62,7 +62,7 @@ def test_what_is_left_is_the_place(host: str, user: str, path: str, query: str) 
         ("h/?mail=me@secret", 64, "'...@...'"),
     ],
 )
-def test_quoted(text: str, most: int, expected: str) -> None:
+def test_text_is_quoted_up_to_its_limit(text: str, most: int, expected: str) -> None:
     assert quoted(text, most) == expected
 
 
@@ -78,5 +78,5 @@ def test_nothing_after_a_sign_of_a_url_is_quoted(before: str, sign: str, after: 
     ("key", "expected"),
     [("uri", "uri"), ("penstock.dev/hosts", "penstock.dev/hosts"), ("http://h/?secret", "'http://...'")],
 )
-def test_key_in_a_path(key: str, expected: str) -> None:
+def test_key_in_a_path_is_shown_unless_it_is_a_url(key: str, expected: str) -> None:
     assert shown_key(key) == expected

@@ -14,12 +14,12 @@ from penstock.events import as_event, content_type_of, to_message
 
 
 @pytest.mark.parametrize("status", [0, 408, 429, 500, 501, 502, 503, 504, 599])
-def test_these_answers_are_repeated(status: int) -> None:
+def test_answer_that_may_pass_is_repeated(status: int) -> None:
     assert Answer(status).again
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 301, 400, 401, 403, 404, 405, 409, 413, 415])
-def test_these_are_not(status: int) -> None:
+def test_answer_that_will_stay_is_not_repeated(status: int) -> None:
     assert not Answer(status).again
 
 

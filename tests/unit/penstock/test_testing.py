@@ -248,6 +248,6 @@ def test_what_does_not_end_is_named_after_the_limit() -> None:
 
 
 @pytest.mark.asyncio
-async def test_inside_of_a_loop_it_says_that_it_has_its_own() -> None:
+async def test_run_inside_of_a_loop_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="call it from a test that is not async"):
         Broker().run()

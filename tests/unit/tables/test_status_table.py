@@ -88,7 +88,7 @@ def worker(name: str, age: float, generation: int, *partitions: int, failed: str
         ([worker("a", 1, 3, 0, 1, 2, 3, failed="partition 2: gone")], "False", "a: failed: partition 2: gone"),
     ],
 )
-def test_ready(workers: list[WorkerStatus], ready: str, message: str) -> None:
+def test_subscriber_is_ready_on_all_partitions(workers: list[WorkerStatus], ready: str, message: str) -> None:
     status = subscriber_status(SUBSCRIPTION, workers, NOW)
     assert (status.uid, status.observed_generation, status.ready) == ("u1", 3, ready)
     assert message in status.message

@@ -39,7 +39,9 @@ def failure(code: int = 500, retry_after: str | None = None) -> RetryableFailure
         (failure(), 40, DeliverySpec(retry=50), 600.0),
     ],
 )
-def test_waits(verdict: RetryableFailure, attempts: int, spec: DeliverySpec, expected: float) -> None:
+def test_wait_is_that_of_the_policy(
+    verdict: RetryableFailure, attempts: int, spec: DeliverySpec, expected: float
+) -> None:
     assert wait_s(outcome(verdict, attempts), spec, CAPS, jitter=0.0) == pytest.approx(expected)
 
 
@@ -86,7 +88,7 @@ class Script:
 
 
 @pytest.mark.asyncio
-async def test_success_ends_it() -> None:
+async def test_success_ends_the_retries() -> None:
     script = Script(failure(), failure(), DELIVERED)
     last = await script.run(DeliverySpec(retry=5))
     assert (last.verdict, last.attempts, script.noted) == (DELIVERED, 3, [1, 2])
@@ -135,7 +137,7 @@ async def test_changed_policy_counts_from_the_next_attempt_on() -> None:
 
 
 @pytest.mark.asyncio
-async def test_what_it_held_is_free_at_once() -> None:
+async def test_retries_that_have_ended_hold_nothing() -> None:
     script = Script(failure(), failure())
     held = weakref.ref(script)
     gc.collect()

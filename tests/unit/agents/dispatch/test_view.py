@@ -43,7 +43,7 @@ def test_lag_counts_what_is_not_settled_up_to_the_known_ends(
     assert view.lag(owned) == expected
 
 
-def test_what_a_scheduler_holds() -> None:
+def test_oldest_event_and_lanes_are_those_of_the_scheduler() -> None:
     started: list[Delivery] = []
     scheduler, owner = Scheduler(started.append, DeliveryOrder.KEY_ORDERED, 2), partition()
     assert view.oldest(scheduler) == 0

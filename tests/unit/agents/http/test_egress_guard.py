@@ -84,7 +84,7 @@ EVERYWHERE = EgressGuard(EgressConfig(allow=("0.0.0.0/0", "::/0")))
 
 @pytest.mark.parametrize("address", NEVER)
 @pytest.mark.parametrize("guard", [OPEN, SHUT, EVERYWHERE])
-def test_never(guard: EgressGuard, address: str) -> None:
+def test_reserved_address_is_denied_by_every_guard(guard: EgressGuard, address: str) -> None:
     assert guard.judge(address)
 
 
@@ -103,7 +103,7 @@ def test_private_by_its_switch(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public(address: str) -> None:
+def test_public_address_is_allowed_by_every_guard(address: str) -> None:
     assert OPEN.judge(address) is None
     assert SHUT.judge(address) is None
 

@@ -33,7 +33,7 @@ from agents.http.endpoint import BadEndpoint, read_endpoint
         ("http://127.0.0.1:8080/", "127.0.0.1", 8080, "127.0.0.1:8080", "/"),
     ],
 )
-def test_read(uri: str, host: str, port: int, authority: str, path: str) -> None:
+def test_uri_has_a_host_a_port_and_a_path(uri: str, host: str, port: int, authority: str, path: str) -> None:
     target = read_endpoint(uri)
     assert (target.host, target.port, target.authority, target.path) == (host, port, authority, path)
     assert target.tls == uri.lower().startswith("https")
@@ -73,13 +73,13 @@ def test_read(uri: str, host: str, port: int, authority: str, path: str) -> None
         ("http://\u00e9..b/", "domain"),
     ],
 )
-def test_refused(uri: str, why: str) -> None:
+def test_invalid_uri_is_refused_without_its_secrets(uri: str, why: str) -> None:
     with pytest.raises(BadEndpoint, match=why) as caught:
         read_endpoint(uri)
     assert "secret" not in str(caught.value)
 
 
-def test_prefix() -> None:
+def test_prefix_has_the_request_line_and_the_headers_of_all_requests() -> None:
     assert read_endpoint("http://a/b").prefix("ns-1") == (
         b"POST /b HTTP/1.1\r\nhost: a\r\nuser-agent: penstock\r\nprefer: reply\r\nkn-namespace: ns-1"
     )

@@ -25,7 +25,7 @@ from agents.http.own_ingress import OwnIngress
         ("https://127.0.0.1/", False),
     ],
 )
-def test_origin(uri: str, own: bool) -> None:
+def test_uri_is_own_only_at_the_exact_origin(uri: str, own: bool) -> None:
     assert OwnIngress("https://events.example/base").has(read_endpoint(uri)) is own
 
 
@@ -56,7 +56,7 @@ def test_token_is_not_shown() -> None:
     assert "canary" not in f"{own!r} {own}"
 
 
-def test_head_of_a_request() -> None:
+def test_head_has_the_token_only_where_one_is_given() -> None:
     endpoint = read_endpoint("http://h/p")
     assert b"authorization" not in endpoint.prefix("ns")
     assert endpoint.prefix("ns", "Bearer t") == endpoint.prefix("ns") + b"\r\nauthorization: Bearer t"

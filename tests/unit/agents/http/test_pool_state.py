@@ -75,7 +75,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_what_a_pool_does(row: tuple[Case, float | None, tuple[int, int, int, int]]) -> None:
+def test_pool_decides_as_its_row_says(row: tuple[Case, float | None, tuple[int, int, int, int]]) -> None:
     case, now, numbers = row
     assert case.numbers(now) == numbers
 
@@ -134,6 +134,6 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("row", LOOKS.values(), ids=LOOKS)
-def test_when_time_alone_changes_something(row: tuple[Case, float, float]) -> None:
+def test_next_look_is_when_time_alone_changes_something(row: tuple[Case, float, float]) -> None:
     case, now, look_at = row
     assert case.state.look_at(now) == pytest.approx(look_at)

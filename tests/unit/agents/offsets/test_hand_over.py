@@ -77,7 +77,7 @@ def handed_over(kafka: Any, *states: PartitionState, opened: int | None = None) 
 
 
 @pytest.mark.parametrize("kafka", [Kafka(), Kafka(silent=3), Kafka(refuses=2)], ids=["at once", "silent", "refuses"])
-def test_it_is_tried_until_kafka_has_it(kafka: Kafka) -> None:
+def test_commit_is_tried_until_kafka_has_it(kafka: Kafka) -> None:
     assert handed_over(kafka, lost(0), lost(1)) == {0: 105, 1: 105}
 
 

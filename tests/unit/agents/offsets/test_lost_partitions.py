@@ -28,7 +28,7 @@ def partition(
     return made
 
 
-def test_goes_on_where_this_process_stopped() -> None:
+def test_partition_goes_on_where_this_process_stopped() -> None:
     kept = partition(0, {100, 101, 103}, 105)
     mark = resumed(100, OffsetMetadata(), kept.tracker, 100)
     assert (mark.committable, mark.settled) == (102, {103})

@@ -154,7 +154,7 @@ def test_client_that_fails_while_partitions_are_revoked_leaves_nothing_to_watch(
     assert not watch.failed(1_000.0)
 
 
-def test_it_rests_when_the_client_has_joined_and_the_time_for_hand_overs_is_over() -> None:
+def test_watch_rests_when_the_client_has_joined_and_hand_overs_are_over() -> None:
     watch = JoinWatch("classic", SESSION_S, LIMIT_S)
     watch.joining(100.0)
     assert not watch.rests(100.0)

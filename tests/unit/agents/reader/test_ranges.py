@@ -22,7 +22,7 @@ from agents.reader.ranges import NEAR, Range, Record, covers, first_offset, part
         pytest.param(500, False, id="far beyond"),
     ],
 )
-def test_covers(position: int, takes: bool) -> None:
+def test_range_covers_the_positions_in_it(position: int, takes: bool) -> None:
     assert covers(100, 110, position) is takes
 
 

@@ -30,7 +30,7 @@ def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
     ("end", "fetched", "paused", "failure"),
     [(5, 5, set(), ""), (-1, 0, set(), ""), (5, 0, {0}, ""), (5, 0, set(), "recreated")],
 )
-def test_what_may_give_nothing(end: int, fetched: int, paused: set[int], failure: str) -> None:
+def test_partition_that_may_give_nothing_is_not_named(end: int, fetched: int, paused: set[int], failure: str) -> None:
     partition = _partition(end, fetched)
     partition.failure = failure
     assert _looks(StallDetector(), partition, paused, 3 * STALL_S) == 0

@@ -29,7 +29,7 @@ TWO = replace(ONE, uid="u2", name="two", topic_id="B")
         ([{}, {}], set()),
     ],
 )
-def test_who_is_halted(answers: list[dict[str, str]], halted: set[str]) -> None:
+def test_two_equal_answers_in_a_row_halt_a_subscription(answers: list[dict[str, str]], halted: set[str]) -> None:
     suspicions = ReplacedTopics()
     reasons: dict[str, str] = {}
     for ids in answers:

@@ -40,7 +40,7 @@ _QUOTED = 'username="ann" password="p\\"a\\\\ss;";'
         ),
     ],
 )
-def test_connection(settings: dict[str, str], options: dict[str, str]) -> None:
+def test_settings_of_librdkafka_become_those_of_spark(settings: dict[str, str], options: dict[str, str]) -> None:
     expected = {"bootstrap.servers": "a:1,b:2", **options}
     assert connection(_AT | settings) == {f"kafka.{name}": value for name, value in expected.items()}
 

@@ -56,7 +56,7 @@ def test_what_was_seen_survives_json_and_is_forgotten_in_time() -> None:
         ("a.b.OddException: first\nCaused by: c.d.InnerError: the reason", "The job failed: InnerError: the reason", 1),
     ],
 )
-def test_failures_in_words(text: str, says: str, code: int) -> None:
+def test_failure_of_spark_is_a_sentence_with_an_exit_code(text: str, says: str, code: int) -> None:
     problem = explain_failure(RuntimeError(text), "/tables", "b:1")
     with pytest.raises(PenstockError, match=says) as caught:
         raise problem
@@ -81,11 +81,11 @@ def test_our_own_errors_stay_as_they_are() -> None:
         ({}, {}, 0),
     ],
 )
-def test_offsets_that_went_by(first: dict[int, int], second: dict[int, int], events: int) -> None:
+def test_events_are_the_difference_of_offsets(first: dict[int, int], second: dict[int, int], events: int) -> None:
     assert difference(first, second, {0: 100, 1: 20}) == events
 
 
-def test_rates() -> None:
+def test_rate_is_that_of_the_time_between_two_looks() -> None:
     assert Rate("arrived", "ns/a", "", 10.0, 20.0, 50).per_s == 5.0
     assert Rate("arrived", "ns/a", "", 10.0, 10.0, 50).per_s == 0.0
 

@@ -28,7 +28,7 @@ WHOLE = {0: (0, 10), 1: (0, 25)}
         ({}, {}, TopicNow("b", WHOLE), False, ""),
     ],
 )
-def test_what_is_judged(
+def test_topic_is_replaced_when_its_id_or_its_log_says_so(
     ids: dict[str, str], done: dict[str, dict[int, int]], now: TopicNow, replaced: bool, said: str
 ) -> None:
     judgement = judge(ids, done, {"t": now})

@@ -35,7 +35,7 @@ def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:
     ("partitions", "generation", "age_s", "ready"),
     [((0, 1), 3, 1, "True"), ((0,), 3, 1, "Unknown"), ((0, 1), 2, 1, "Unknown"), ((0, 1), 3, 60, "Unknown")],
 )
-def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float, ready: str) -> None:
+def test_fresh_reports_make_ready(partitions: tuple[int, ...], generation: int, age_s: float, ready: str) -> None:
     worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(generation, partitions, WorkerState.RUNNING)})
     status = rows(_contract((worker,)), 1000.0 + age_s)
     assert status["subscriptions"][0]["ready"] == ready

@@ -124,7 +124,7 @@ def _page(name: str, kind: str = "gauge", text: str = "It is.", sample: str = ""
         (_page("lag", sample='lag{topic="http://x/"} 1'), "unbounded"),
     ],
 )
-def test_rules(page: str, complaint: str) -> None:
+def test_page_that_breaks_a_rule_is_named(page: str, complaint: str) -> None:
     complaints = problems(page, (), {"topic": 2})
 
     assert bool(complaints) == bool(complaint)

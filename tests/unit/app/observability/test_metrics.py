@@ -21,7 +21,7 @@ def _value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
-def test_it_is_what_the_data_plane_asks_for() -> None:
+def test_metrics_are_what_the_data_plane_asks_for() -> None:
     observe: Observe = Metrics()
 
     observe.request(202)
@@ -83,7 +83,7 @@ def test_attempts_are_counted_by_class_of_answer(status: int, code: str) -> None
     assert _value(metrics, "penstock_delivery_seconds_count", subscription="ns/s") == 1
 
 
-def test_other_counters() -> None:
+def test_each_observation_counts_in_its_metric() -> None:
     metrics = Metrics()
 
     metrics.request(202)

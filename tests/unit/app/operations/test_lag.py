@@ -75,7 +75,7 @@ def test_furthest_behind_comes_first() -> None:
     ("text", "ago_s"),
     [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("PT10M", 600), ("1.5s", 1.5), ("0s", 0)],
 )
-def test_how_long_ago(text: str, ago_s: float) -> None:
+def test_duration_is_a_time_before_now(text: str, ago_s: float) -> None:
     assert read_time(text, "--since", NOW_S) == NOW_S - ago_s
 
 
@@ -83,7 +83,7 @@ def test_how_long_ago(text: str, ago_s: float) -> None:
     ("text", "unix_s"),
     [("2027-01-15T08:00:00Z", NOW_S), ("2027-01-15T09:00:00+01:00", NOW_S), ("2027-01-15T08:00:00.25Z", NOW_S + 0.25)],
 )
-def test_when(text: str, unix_s: float) -> None:
+def test_time_is_read_as_it_is_shown(text: str, unix_s: float) -> None:
     assert read_time(text, "--since", NOW_S) == unix_s
     assert read_time(show_time(unix_s), "--since", 0) == unix_s
 

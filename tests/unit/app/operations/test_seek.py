@@ -27,7 +27,7 @@ def _worker(name: str, state: WorkerState, reason: str = "", time: float = NOW) 
     return WorkerStatus(name, time, "all", {"u": WorkerSubscription(1, (), state, reason)})
 
 
-def test_names_the_workers_that_run_and_have_not_stopped() -> None:
+def test_seek_names_the_workers_that_run_and_have_not_stopped() -> None:
     workers = (
         _worker("busy", WorkerState.RUNNING),
         _worker("gone", WorkerState.RUNNING, time=NOW - FRESH_S - 1),

@@ -48,12 +48,12 @@ def bounds_of(*codes: int) -> object:
     return topics.describe(["t"], True)["t"].bounds
 
 
-def test_it_asks_again_while_the_leader_changes() -> None:
+def test_bounds_are_asked_for_again_while_the_leader_changes() -> None:
     codes = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, 0)
     assert bounds_of(*codes) == {0: (3, 7)}
 
 
-def test_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_are_asked_for_until_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic_topics, "STORED_S", -1.0)
     with pytest.raises(NotReadyError):
         bounds_of(KafkaError.NOT_LEADER_FOR_PARTITION)

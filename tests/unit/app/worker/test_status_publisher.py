@@ -116,7 +116,7 @@ def test_what_has_changed_is_published_once() -> None:
 
 
 @pytest.mark.asyncio
-async def test_it_publishes_again_and_again_and_changes_soon() -> None:
+async def test_publisher_repeats_the_status_and_sends_changes_soon() -> None:
     supervisor, produce, _, publisher = _publisher()
     supervisor.rows = {"a": WorkerSubscription(1, (0,), WorkerState.RUNNING)}
     publishing = asyncio.get_running_loop().create_task(publisher.run())

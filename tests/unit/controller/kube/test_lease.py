@@ -35,7 +35,7 @@ THEIRS = LeaseView("other", LEASE_S, 3, "", "7")
         (LeaseView("other", 60, 3, "", "7"), 59.0, Move.WAIT),
     ],
 )
-def test_next_move(lease: LeaseView | None, unchanged_s: float, expected: Move) -> None:
+def test_candidate_moves_as_the_lease_says(lease: LeaseView | None, unchanged_s: float, expected: Move) -> None:
     assert next_move(lease, "me", unchanged_s) is expected
 
 

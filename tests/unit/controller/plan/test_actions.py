@@ -64,7 +64,7 @@ ROWS: list[tuple[Action, str]] = [
 
 
 @pytest.mark.parametrize(("action", "target"), ROWS)
-def test_what_an_action_is_about(action: Action, target: str) -> None:
+def test_action_has_its_target(action: Action, target: str) -> None:
     assert action.target == target
 
 

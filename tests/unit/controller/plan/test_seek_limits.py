@@ -66,7 +66,7 @@ def test_trigger_waits_for_a_frozen_worker_that_kafka_still_takes_for_a_member(
     assert moves or "the fan-out of topic" in message(kafka.status(wish, *objects))
 
 
-def test_is_given_up_when_a_worker_does_not_stop_and_started_again() -> None:
+def test_seek_is_given_up_when_a_worker_does_not_stop() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -112,7 +112,7 @@ def test_seek_whose_group_cannot_be_observed_can_be_withdrawn() -> None:
     assert kafka.world.seeks == {}
 
 
-def test_is_given_up_when_the_new_offsets_cannot_be_looked_up() -> None:
+def test_seek_is_given_up_when_the_new_offsets_cannot_be_looked_up() -> None:
     kafka, wish = served(), reset()
     for _ in range(2):
         for action in kafka.decide(*OBJECTS, wish):
@@ -125,7 +125,7 @@ def test_is_given_up_when_the_new_offsets_cannot_be_looked_up() -> None:
     assert not kafka.world.subscriptions[UID].stopped
 
 
-def test_is_given_up_when_somebody_else_keeps_committing() -> None:
+def test_seek_is_given_up_when_somebody_else_keeps_committing() -> None:
     kafka, wish = served(), reset()
     for _ in range(20):
         for action in kafka.decide(*OBJECTS, wish):

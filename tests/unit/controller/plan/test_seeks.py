@@ -79,7 +79,7 @@ def test_reset_stops_moves_and_starts() -> None:
         (reset(ref="billing", ref_kind="Trigger"), "TriggerNotFound", "RefMapped"),
     ],
 )
-def test_refused_for_good(wish: Object[ResetOffset], reason: str, part: str) -> None:
+def test_seek_that_cannot_be_is_refused_for_good(wish: Object[ResetOffset], reason: str, part: str) -> None:
     kafka = served()
     assert names_of(kafka.settle(*OBJECTS, wish)) == ["RememberSeek"]
     status = kafka.status(wish, *OBJECTS)
@@ -90,20 +90,20 @@ def test_refused_for_good(wish: Object[ResetOffset], reason: str, part: str) -> 
     assert kafka.world.seeks == {"r-again": seek}, "also when the time has come, or the missing object"
 
 
-def test_waits_for_a_subscription_that_is_there_but_not_published() -> None:
+def test_seek_waits_for_a_subscription_that_is_not_published() -> None:
     kafka, wish = Kafka(), reset()
     assert kafka.decide(subscription(), wish) == [], "its channel is missing"
     assert "not served yet" in message(kafka.status(wish, subscription()))
 
 
-def test_waits_for_an_entry_of_a_channel_that_is_not_published() -> None:
+def test_seek_waits_for_an_entry_of_a_channel_that_is_not_published() -> None:
     listed = (channel(subscribers=(Subscriber("s-nope", "nope", 1, Destination(uri="http://x/")),)), reset(ref="nope"))
     kafka = Kafka()
     assert "RememberSeek" not in names_of(kafka.decide(*listed))
     assert "not served yet" in message(kafka.status(listed[1], listed[0]))
 
 
-def test_waits_for_what_cores_controller_will_write_into_its_channel() -> None:
+def test_seek_waits_for_what_cores_controller_will_write() -> None:
     kafka, wish = served(), reset(ref="nope")
     core = ClusterView(expected=frozenset({("Subscription", "default", "nope")}))
     assert kafka.decide(*OBJECTS, wish, cluster=core) == []
@@ -122,13 +122,13 @@ def test_what_a_new_object_refers_to_may_appear_after_it(age_s: float, refused: 
         assert "there is no Subscription default/nope" in message(status)
 
 
-def test_waits_until_all_resources_are_read() -> None:
+def test_seek_waits_until_all_resources_are_read() -> None:
     kafka, wish = served(), reset(ref="nope")
     assert kafka.decide(*OBJECTS, wish, complete=False) == []
     assert condition(kafka.status(wish, *OBJECTS, complete=False)) == (UNKNOWN, "Pending")
 
 
-def test_one_at_a_time_for_each_subscription() -> None:
+def test_seeks_of_a_subscription_go_one_after_the_other() -> None:
     kafka, first, second = served(), reset("again"), reset("later", to="latest")
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, first, second)
@@ -159,21 +159,21 @@ def test_worker_that_stopped_for_an_earlier_seek_has_not_stopped_for_this_one() 
         (WorkerState.UNSUPPORTED, False, True),
     ],
 )
-def test_which_workers_it_waits_for(state: WorkerState, silent: bool, moves: bool) -> None:
+def test_seek_waits_for_workers_that_have_not_stopped(state: WorkerState, silent: bool, moves: bool) -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, state, "x"), silent=frozenset({"w"} if silent else ()))
     kafka.settle(*OBJECTS, wish)
     assert (phase(kafka) is SeekPhase.DONE) is moves
 
 
-def test_waits_for_a_worker_that_reports_nothing_of_it() -> None:
+def test_seek_waits_for_a_worker_that_reports_nothing_of_it() -> None:
     kafka, wish = served(), reset()
     seen(kafka, WorkerStatus("w", NOW, "all", {}))
     kafka.settle(*OBJECTS, wish)
     assert phase(kafka) is SeekPhase.STOPPING
 
 
-def test_waits_for_the_members_of_the_group_to_leave() -> None:
+def test_seek_waits_for_the_members_of_the_group_to_leave() -> None:
     kafka, wish = served(), reset()
     kafka.groups[GROUP] = GroupState.LIVE
     kafka.settle(*OBJECTS, wish)
@@ -183,7 +183,7 @@ def test_waits_for_the_members_of_the_group_to_leave() -> None:
     assert phase(kafka) is SeekPhase.DONE
 
 
-def test_withdrawn_before_anything_is_moved() -> None:
+def test_withdrawn_seek_ends_before_anything_is_moved() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -193,7 +193,7 @@ def test_withdrawn_before_anything_is_moved() -> None:
     assert kafka.world.seeks == {}
 
 
-def test_completed_although_it_is_withdrawn_while_offsets_are_moved() -> None:
+def test_seek_is_completed_although_it_is_withdrawn_while_offsets_move() -> None:
     kafka, wish = served(), reset()
     kafka.settle(*OBJECTS, wish)
     moving = replace(kafka.world.seeks["r-again"], phase=SeekPhase.MOVING)
@@ -222,7 +222,7 @@ def test_late_commit_of_a_worker_is_moved_again_before_the_start() -> None:
     assert again == move
 
 
-def test_subscription_that_is_deleted_meanwhile() -> None:
+def test_seek_ends_with_a_subscription_that_is_deleted_meanwhile() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)
@@ -230,7 +230,7 @@ def test_subscription_that_is_deleted_meanwhile() -> None:
     assert (phase(kafka), kafka.world.seeks["r-again"].reason) == (SeekPhase.REFUSED, "Deleted")
 
 
-def test_change_of_the_spec_does_not_start_it() -> None:
+def test_change_of_the_spec_does_not_start_a_stopped_subscription() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))
     kafka.settle(*OBJECTS, wish)

@@ -78,7 +78,7 @@ def test_request_for_one_that_is_in_a_file_again_removes_nothing() -> None:
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
 
 
-def test_its_hosts_are_free_and_its_topic_is_not() -> None:
+def test_hosts_of_an_unlisted_channel_are_free_and_its_topic_is_not() -> None:
     kafka = from_files()
     kafka.settle(channel(hosts=("orders.example",)))
     other = channel("other", hosts=("orders.example",))

@@ -42,7 +42,7 @@ from controller.source.yaml_reader import ANCHORS_MAX, DEPTH_MAX, FILE_BYTES_MAX
         ("[a, {b: c}]", ["a", {"b": "c"}]),
     ],
 )
-def test_values(text: str, value: object) -> None:
+def test_scalar_has_the_value_that_people_mean(text: str, value: object) -> None:
     assert read_documents(f"a: {text}\n".encode())[0].value == {"a": value}
 
 

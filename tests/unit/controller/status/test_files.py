@@ -107,7 +107,7 @@ def test_removed_or_damaged_file_is_written_again(tmp_path: Path) -> None:
         assert said(tmp_path)["kind"] == "KafkaChannel"
 
 
-def test_problems(tmp_path: Path) -> None:
+def test_problems_are_written_with_line_field_and_hint(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     assert files.write_problems([FileProblem("a.yaml", 3, "spec", "is a list", "write a mapping")])
     reported = json.loads((tmp_path / "problems.json").read_text("utf-8"))["problems"]

@@ -46,7 +46,7 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
         ([true("TopicReady"), true("SubscribersReady", "GhostSubscribers", "m")], ("True", "GhostSubscribers")),
     ],
 )  # fmt: skip
-def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) -> None:
+def test_problem_of_an_object_has_its_worst_condition(parts: list[Condition], reported: tuple[str, str] | None) -> None:
     reasons = [
         (resource_problem.ready, resource_problem.reason)
         for resource_problem in resource_problems([_status(*parts)], [])
@@ -54,7 +54,7 @@ def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) 
     assert reasons == ([] if reported is None else [reported])
 
 
-def test_of_an_object_with_each_condition_that_people_should_know() -> None:
+def test_problem_has_each_condition_that_people_should_know() -> None:
     waits = unknown("AddedToChannel", "TopicConflict", "waits")
     (problem,) = resource_problems([_status(true("Addressable"), REFUSED, waits)], [])
     assert [part[:3] for part in problem.parts] == [
@@ -63,13 +63,13 @@ def test_of_an_object_with_each_condition_that_people_should_know() -> None:
     ]
 
 
-def test_of_an_object_whose_changes_are_not_seen() -> None:
+def test_object_whose_changes_are_not_seen_is_a_problem() -> None:
     conditions = (true("Ready", "WatchForbidden", "m"), true("TopicReady"))
     (problem,) = resource_problems([WriteStatus("KafkaChannel", "ns", "orders", "u", 1, conditions, {})], [])
     assert (problem.ready, problem.reason, problem.message) == ("True", "WatchForbidden", "m")
 
 
-def test_of_a_channel_without_its_service() -> None:
+def test_channel_without_its_service_is_a_problem() -> None:
     conditions = (
         true("Ready", "ServiceNotWritten", "m"),
         true("TopicReady"),
@@ -99,7 +99,7 @@ def test_what_is_left_alone_is_reported() -> None:
     ]
 
 
-def test_of_a_file_and_the_worst_first() -> None:
+def test_problems_of_files_and_objects_begin_with_the_worst() -> None:
     ignored = FileProblem("b.yaml", 1, "kind", "a Deployment is not served here", "move it", ignored=True)
     differs = _status(true("TopicReady", "TopicDiffers", "m"), name="a")
     suspected_typo = FileProblem(
@@ -135,7 +135,7 @@ def test_problems_beyond_one_record_are_counted() -> None:
     assert fitting(problems) == (tuple(problems), 0)
 
 
-def test_of_a_channel_there_are_all_declared_types_or_none() -> None:
+def test_declared_types_of_a_channel_are_reported_all_or_none() -> None:
     declared = {"ns/a": ("x", "y"), "ns/b": tuple(f"type-{number}" for number in range(100)), "ns/broker:c": ("z",)}
     size = len(b'{"ns/a":["x","y"]}{"ns/broker:c":["z"]}')
 

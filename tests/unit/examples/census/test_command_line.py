@@ -30,7 +30,7 @@ def test_every_flag_of_kafka_scale_comes_before_the_command(command: str, capsys
     assert ("jan18pub.dat.gz" in output) is (command == "read")
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0
@@ -49,7 +49,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["rmtopics", "--topic", "compute"], "--force"),
     ],
 )
-def test_wrong_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_an_error(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert says in capsys.readouterr().err
 

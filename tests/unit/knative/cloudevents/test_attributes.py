@@ -200,26 +200,26 @@ near_uris = st.builds("{}{}{}".format, _words, st.sampled_from(["", ":", "/", "/
 
 
 @pytest.mark.parametrize("time", TIMES)
-def test_times(time: str) -> None:
+def test_valid_time_is_accepted(time: str) -> None:
     assert is_time(time.encode())
     assert check({**EVENT, "ce_time": time.encode()}) is None
 
 
 @pytest.mark.parametrize("time", [*NO_TIMES, "", "2026-11-21 10:00:00Z", "2026-11-21T10:00:00Z\n"])
-def test_bad_times(time: str) -> None:
+def test_invalid_time_is_rejected(time: str) -> None:
     assert not is_time(time.encode())
     with pytest.raises(BadEvent, match="attribute 'time'"):
         check({**EVENT, "ce_time": time.encode()})
 
 
 @pytest.mark.parametrize("uri", URIS)
-def test_uri_references(uri: str) -> None:
+def test_valid_uri_reference_is_accepted(uri: str) -> None:
     for _ in range(2):
         assert check({**EVENT, "ce_source": uri.encode(), "ce_dataschema": uri.encode()}) is None
 
 
 @pytest.mark.parametrize("uri", [*NO_URIS, "a b", " a", "a\n"])
-def test_no_uri_references(uri: str) -> None:
+def test_invalid_uri_reference_is_rejected(uri: str) -> None:
     for _ in range(2):
         with pytest.raises(BadEvent, match="attribute 'source'"):
             check({**EVENT, "ce_source": uri.encode()})
@@ -286,5 +286,5 @@ def test_all_other_characters_are_text() -> None:
 @pytest.mark.parametrize(
     ("name", "text"), [("id", "id"), ("a\nb", "a\\nb"), ("\u00e9", "\\xe9"), ("x" * 100, "x" * 40 + "..."), ("", "")]
 )
-def test_names_in_messages(name: str, text: str) -> None:
+def test_name_in_a_message_is_escaped_and_short(name: str, text: str) -> None:
     assert shown(name) == text

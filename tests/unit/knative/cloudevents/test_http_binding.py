@@ -64,7 +64,7 @@ def test_no_content_type_is_not_made_up() -> None:
         (b"ce-schemaurl", "ce_schemaurl"),
     ],
 )
-def test_attribute_names(raw: bytes, name: str) -> None:
+def test_attribute_is_stored_under_its_name_in_lower_case(raw: bytes, name: str) -> None:
     assert record((raw, b"v"))[name] == b"v"
 
 
@@ -81,7 +81,7 @@ def test_invalid_names_have_a_reason() -> None:
 
 
 @pytest.mark.parametrize("name", [b"id", b"source", b"type", b"specversion"])
-def test_required_attributes(name: bytes) -> None:
+def test_attribute_that_is_required_is_neither_missing_nor_empty(name: bytes) -> None:
     header = b"ce-" + name
     missing = refused(without(header))
     assert (missing.attribute, missing.reason) == (name.decode(), "is missing")
@@ -222,7 +222,7 @@ def test_version_0_3_keeps_its_own_attributes() -> None:
         ([(b"ce-partitionkey", b"p")], b"p"),
     ],
 )
-def test_key(extra: list[tuple[bytes, bytes]], key: bytes | None) -> None:
+def test_key_is_partitionkey_then_subject(extra: list[tuple[bytes, bytes]], key: bytes | None) -> None:
     headers, got, _ = to_record([*REQUIRED, *extra], None)
     assert got == key
     assert ("ce_partitionkey" in dict(headers)) == any(name == b"ce-partitionkey" for name, _ in extra)
@@ -282,7 +282,7 @@ def test_content_type_must_be_text(value: bytes) -> None:
         b" application/cloudevents+json",
     ],
 )
-def test_structured_mode(media_type: bytes) -> None:
+def test_structured_event_is_stored_as_a_binary_one(media_type: bytes) -> None:
     headers, key, value = to_record([(b"content-type", media_type)], ENVELOPE)
     assert dict(headers) == {
         "ce_id": b"1",
@@ -346,7 +346,7 @@ def test_structured_events_are_judged_like_binary_ones() -> None:
         (STRUCTURED, ENVELOPE, True),
     ],
 )
-def test_replies(pairs: list[tuple[bytes, bytes]], body: bytes, expected: bool) -> None:
+def test_answer_that_claims_an_event_is_a_reply(pairs: list[tuple[bytes, bytes]], body: bytes, expected: bool) -> None:
     reply = read_reply(pairs, body)
     assert (reply is not None) == expected
     assert reply is None or dict(reply[0])["ce_id"] == b"1"
@@ -386,7 +386,7 @@ def test_replies_that_claim_and_fail(pairs: list[tuple[bytes, bytes]], body: byt
         (b"", b""),
     ],
 )
-def test_encoding(value: bytes, wire: bytes) -> None:
+def test_value_is_percent_encoded(value: bytes, wire: bytes) -> None:
     assert encode_value(value) == wire
 
 

@@ -75,7 +75,7 @@ def test_string_of_another_type_is_its_text(data: str, value: bytes, kind: str) 
 
 
 @pytest.mark.parametrize(("text", "value"), [("", b""), ("aGk=", b"hi"), ("AP8=", b"\x00\xff")])
-def test_data_base64(text: str, value: bytes) -> None:
+def test_data_base64_is_decoded(text: str, value: bytes) -> None:
     assert read(envelope(data_base64=json.dumps(text), datacontenttype='"image/png"'))[1] == value
     assert read(envelope(id='"1"', data_base64=json.dumps(text))) == ({"ce_id": b"1"}, value)
 

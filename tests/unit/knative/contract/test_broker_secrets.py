@@ -16,7 +16,7 @@ from tests.unit.knative.contract.test_codec import CHANNEL, SUBSCRIPTION
 
 
 @pytest.mark.parametrize("text", ["shop/kafka", "a/b", "shop-1/kafka.credentials.v2", f"{'n' * 63}/{'s' * 63}.x"])
-def test_references(text: str) -> None:
+def test_reference_is_a_namespace_and_a_name(text: str) -> None:
     assert is_reference(text)
 
 

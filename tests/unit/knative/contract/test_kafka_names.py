@@ -38,7 +38,7 @@ def test_internal_names_begin_with_the_instance() -> None:
         ("__consumer_offsets", "TopicNameReserved"),
     ],
 )
-def test_legality(topic: str, reason: str | None) -> None:
+def test_topic_that_kafka_does_not_take_has_a_reason(topic: str, reason: str | None) -> None:
     problem = kafka_names.topic_problem(topic, "penstock")
     assert (problem[0] if problem else None) == reason
 
@@ -57,14 +57,14 @@ def test_legality(topic: str, reason: str | None) -> None:
         ("{namespace}.{name", False),
     ],
 )
-def test_templates(template: str, fine: bool) -> None:
+def test_template_that_is_not_valid_has_a_problem(template: str, fine: bool) -> None:
     assert (kafka_names.template_problem(template) is None) is fine
 
 
 @pytest.mark.parametrize(
     ("instance", "fine"), [("penstock", True), ("a", True), ("A", False), ("", False), ("a.b", False)]
 )
-def test_instances(instance: str, fine: bool) -> None:
+def test_instance_that_is_not_valid_has_a_problem(instance: str, fine: bool) -> None:
     assert (kafka_names.instance_problem(instance) is None) is fine
 
 

@@ -124,7 +124,7 @@ def test_record_that_is_not_valid_is_rejected(record: object) -> None:
         leader_row_of(record)
 
 
-def test_form_of_a_request() -> None:
+def test_request_comes_back_from_its_record() -> None:
     request = SeekRequest("q", "Trigger", "default", "billing", "-3", 4.5)
     row = {"id": "q", "kind": "Trigger", "namespace": "default", "name": "billing", "to": "-3", "time": 4.5}
     assert record_of_request(request) == {"schema": 1, "seek": row}
@@ -146,7 +146,7 @@ def test_row_of_an_unknown_kind_is_rejected() -> None:
         ("/leader/7-ab/identity/k/ns/n", (Term(7, "ab"), "identity/k/ns/n")),
     ],
 )
-def test_key(key: str, parts: tuple[Term, str]) -> None:
+def test_key_is_split_into_term_and_row(key: str, parts: tuple[Term, str]) -> None:
     assert split_key(key) == parts
 
 

@@ -57,7 +57,7 @@ def merged(*workers: WorkerStatus) -> SubscriberDetails:
 
 
 @given(progresses)
-def test_it_comes_back_from_a_status_record_as_it_was(stats: SubscriptionStats) -> None:
+def test_statistics_come_back_from_a_status_record_as_they_were(stats: SubscriptionStats) -> None:
     back = _worker(encode_status(worker("a", 0, stats, 0, 1)))
 
     assert back.stats.get("u1", SubscriptionStats()) == stats

@@ -32,7 +32,7 @@ ASKED_CAP_S = 2 * CAP_S
         ("P1W1D", 691_200.0),
     ],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_duration_is_read_as_seconds(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == pytest.approx(seconds)
 
 
@@ -60,7 +60,7 @@ def test_durations(text: str, seconds: float) -> None:
         "PT" + "1" * 80 + "S",
     ],
 )
-def test_no_durations(text: str) -> None:
+def test_text_that_is_not_a_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_duration_s(text)
 
@@ -97,7 +97,7 @@ LINEAR = DeliverySpec(retry=10, backoff_policy=BackoffPolicy.LINEAR, backoff_del
         (EXPONENTIAL, 1, float("nan"), 0.2),
     ],
 )
-def test_waits(spec: DeliverySpec, n: int, retry_after_s: float | None, expected_s: float) -> None:
+def test_wait_is_that_of_the_policy(spec: DeliverySpec, n: int, retry_after_s: float | None, expected_s: float) -> None:
     assert delay_s(spec, n, 0.0, CAP_S, retry_after_s, ASKED_CAP_S) == pytest.approx(expected_s)
 
 

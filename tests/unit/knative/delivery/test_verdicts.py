@@ -43,7 +43,9 @@ DELIVERED_ANSWERS: list[tuple[int, list[tuple[bytes, bytes]] | None, bytes]] = [
 
 
 @pytest.mark.parametrize(("status", "pairs", "body"), DELIVERED_ANSWERS)
-def test_delivered(status: int, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
+def test_success_without_a_reply_is_delivered(
+    status: int, pairs: list[tuple[bytes, bytes]] | None, body: bytes
+) -> None:
     assert decide(status, pairs, body) is DELIVERED
 
 
@@ -89,7 +91,7 @@ def test_claim_that_does_not_hold_is_retried(pairs: list[tuple[bytes, bytes]], b
 
 
 @pytest.mark.parametrize("status", [404, 408, 409, 429, 500, 501, 502, 503, 504, 599])
-def test_retried(status: int) -> None:
+def test_status_that_may_pass_is_retried(status: int) -> None:
     verdict = decide(status, TEXT, b"why")
     assert verdict == RetryableFailure(status, f"the answer was {status}", b"why", None)
 
@@ -102,7 +104,7 @@ def test_code_in_no_table_is_retried(status: int) -> None:
 @pytest.mark.parametrize(
     "status", [100, 101, 102, 103, 199, 300, 301, 302, 304, 307, 308, 399, 400, 401, 403, 405, 406, 410, 413, 422, 499]
 )
-def test_final(status: int) -> None:
+def test_status_that_will_stay_is_final(status: int) -> None:
     # A redirect or a refusal that carries an event is still no reply.
     assert decide(status, EVENT, b"why") == FinalFailure(status, f"the answer was {status}", b"why")
 
@@ -180,7 +182,7 @@ NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the date of the specificat
         ("0\n", None),
     ],
 )
-def test_retry_after(value: str | None, seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds(value: str | None, seconds: float | None) -> None:
     assert retry_after_s(value, NOW) == seconds
 
 

@@ -35,7 +35,7 @@ PAID = {"exact": {"type": "order.paid"}}
         ({"all": [{"cesql": "TRUE"}, PAID]}, None),
     ],
 )
-def test_what_a_filter_says_of_order_paid(value: dict[str, object], expected: bool | None) -> None:
+def test_verdict_on_a_type_is_yes_no_or_not_certain(value: dict[str, object], expected: bool | None) -> None:
     assert passes(from_json(value), "order.paid") is expected
 
 

@@ -290,7 +290,7 @@ def test_config_map_that_cannot_be_used(data: dict[str, str], words: str) -> Non
         (config_map({}, dat={}), "dat", "did you mean `data`"),
     ],
 )
-def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
+def test_mistake_is_reported_with_its_field_and_a_hint(value: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(Invalid, match=words) as caught:
         kinds.parse(value)
     assert field in [problem.field for problem in caught.value.problems]

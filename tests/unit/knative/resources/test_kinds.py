@@ -255,7 +255,7 @@ def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
         ),
     ],
 )
-def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
+def test_mistake_is_reported_with_its_field_and_a_hint(value: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(Invalid, match=words) as caught:
         kinds.parse(value)
     assert field in [problem.field for problem in caught.value.problems]
@@ -319,5 +319,5 @@ def test_hash_follows_what_is_asked_for() -> None:
         ("http://h/" + "x" * 9000, False),
     ],
 )
-def test_uris(uri: str, fine: bool) -> None:
+def test_uri_that_is_not_valid_has_a_problem(uri: str, fine: bool) -> None:
     assert (uri_problem(uri) is None) is fine

@@ -22,14 +22,14 @@ from knative.resources.values import Start, StartTime
         ("1970-01-01T01:00:02.5+01:00", StartTime(2500, "1970-01-01T01:00:02.5+01:00")),
     ],
 )
-def test_place(text: str, position: SeekPosition) -> None:
+def test_position_is_read(text: str, position: SeekPosition) -> None:
     assert seek_position(text) == position
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "+", "++5", "+ 5", "Earliest", "now", "2026-02-31T00:00:00Z", "2026-01-01", "+٣"]
 )
-def test_what_is_no_place(text: str) -> None:
+def test_text_that_is_not_a_position_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a valid position"):
         seek_position(text)
 

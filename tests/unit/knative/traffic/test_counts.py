@@ -23,11 +23,11 @@ def test_sum_has_the_sum_of_each_number(left: Counts, right: Counts) -> None:
 
 
 @given(counts)
-def test_it_comes_back_from_its_numbers_by_name(total: Counts) -> None:
+def test_counts_come_back_from_their_numbers_by_name(total: Counts) -> None:
     assert read(lambda name: total.nonzero().get(name, 0)) == total
 
 
-def test_names() -> None:
+def test_names_are_those_of_stored_and_settled_events() -> None:
     assert NAMES == ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
     assert ("events", "bytes", *OF_SUBSCRIPTIONS) == NAMES
     assert set(SETTLED) <= set(OF_SUBSCRIPTIONS)

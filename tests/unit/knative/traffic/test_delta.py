@@ -51,7 +51,7 @@ deltas = st.builds(
 
 
 @given(deltas)
-def test_it_comes_back_from_its_record_as_it_was(delta: Delta) -> None:
+def test_delta_comes_back_from_its_record_as_it_was(delta: Delta) -> None:
     assert decode(encode(delta)) == delta
 
 

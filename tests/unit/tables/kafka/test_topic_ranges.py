@@ -28,11 +28,11 @@ def range_of(*answers: int | tuple[int, int], limit_s: float = 180.0) -> tuple[i
     return reader._range(TopicPartition("t", 0))
 
 
-def test_it_asks_again_while_the_leader_changes() -> None:
+def test_range_is_asked_for_again_while_the_leader_changes() -> None:
     assert range_of(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, (3, 7)) == (3, 7)
 
 
-def test_it_ends() -> None:
+def test_range_is_asked_for_until_the_limit() -> None:
     with pytest.raises(KafkaException):
         range_of(*[KafkaError.NOT_LEADER_FOR_PARTITION] * 2, limit_s=-1.0)
 

@@ -57,7 +57,7 @@ def test_deep_json_is_no_page_of_spaces() -> None:
         (b"\xff\x00A", "bytes", "000000  ff 00 41" + 41 * " " + "..A"),
     ],
 )
-def test_what_a_page_shows(data: bytes | None, form: str, text: str) -> None:
+def test_data_has_a_form_and_a_text(data: bytes | None, form: str, text: str) -> None:
     body = body_of(data)
     assert (body.form, body.text, body.size, body.is_whole) == (form, text, len(data or b""), True)
 

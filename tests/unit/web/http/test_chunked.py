@@ -40,7 +40,7 @@ class Parsed:
 
 
 @given(st.lists(_CHUNK, max_size=8), _TRAILERS, st.binary(max_size=20), st.lists(st.integers(0, 400), max_size=6))
-def test_it_ends_where_the_parser_ends(
+def test_walk_ends_where_the_parser_ends(
     chunks: list[tuple[bytes, bytes, bytes]], trailers: list[bytes], behind: bytes, cuts: list[int]
 ) -> None:
     wire = b"".join(form % len(data) + extension + b"\r\n" + data + b"\r\n" for data, extension, form in chunks)
@@ -91,7 +91,7 @@ def drip(wire: bytes) -> None:
         (b"0\r\n" + b"a" * 200, 431),
     ],
 )
-def test_refused(wire: bytes, status: int) -> None:
+def test_invalid_chunk_is_refused_whole_and_in_pieces(wire: bytes, status: int) -> None:
     with pytest.raises(HttpRejection) as whole:
         ChunkWalk(CONFIG).feed(wire, 0)
     assert whole.value.status == status

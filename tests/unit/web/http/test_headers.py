@@ -30,7 +30,7 @@ def test_ordinary_head() -> None:
         ([(b"a", b"b")] * 6, 431),
     ],
 )
-def test_refused(pairs: headers.Pairs, status: int) -> None:
+def test_ambiguous_head_is_refused(pairs: headers.Pairs, status: int) -> None:
     for _ in range(2):  # the second time every name has been met
         with pytest.raises(HttpRejection) as refusal:
             headers.inspect(pairs, CONFIG)
@@ -40,14 +40,14 @@ def test_refused(pairs: headers.Pairs, status: int) -> None:
 @pytest.mark.parametrize(
     "host", [b"a", b"a.b:8080", b"127.0.0.1", b"[::1]", b"[fe80::1%25eth0]:80", b"", b"a_b.c", b"a.:1"]
 )
-def test_host(host: bytes) -> None:
+def test_valid_host_is_accepted(host: bytes) -> None:
     assert headers.check_host(host) == host
 
 
 @pytest.mark.parametrize(
     "host", [b"a b", b"a,b", b"a/b", b"u@a", b"a:b", b"a:80:80", b"[::1", b"a\\b", b"x" * 301, b"a?b", b"a#b"]
 )
-def test_no_host(host: bytes) -> None:
+def test_invalid_host_is_rejected(host: bytes) -> None:
     with pytest.raises(HttpRejection):
         headers.check_host(host)
 
@@ -65,7 +65,7 @@ def test_names_met_are_bounded() -> None:
     assert headers.inspect([(b"hOsT", b"a")], CONFIG)[0] == b"a", "watched headers are seen in a full table too"
 
 
-def test_targets() -> None:
+def test_target_is_split_into_path_and_host() -> None:
     assert headers.split_target(b"/a?b", b"h") == (b"/a?b", b"h")
     assert headers.split_target(b"*", b"h") == (b"*", b"h")
     assert headers.split_target(b"http://H:1/a?b", b"h:1") == (b"/a?b", b"H:1")

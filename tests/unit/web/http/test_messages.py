@@ -9,7 +9,7 @@ import pytest
 from web.http.messages import Request, Response, encode, problem, with_close
 
 
-def test_answers() -> None:
+def test_answer_is_encoded_with_its_length() -> None:
     assert encode(202) == b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
     assert encode(200, (("a", "b"),), b"xy") == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\na: b\r\n\r\nxy"
     assert encode(200, (), b"xy", head=True) == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -38,7 +38,7 @@ def request(target: bytes, *pairs: tuple[bytes, bytes], body: bytes | None = Non
     return Request("POST", target, b"h:1", [(b"Host", b"h:1"), *pairs], body, {}, True)
 
 
-def test_request() -> None:
+def test_view_gets_path_query_headers_cookies_and_body() -> None:
     got = request(
         b"/a%20b/c?x=1&y=%2F&x=2", (b"Cookie", b"a=b; c=d"), (b"Ce-Place", "Zürich".encode()), body=b'{"a":1}'
     )

@@ -30,7 +30,7 @@ def test_longest_fixed_beginning_wins() -> None:
         assert (match.handler, match.info) == (page, info)
 
 
-def test_methods() -> None:
+def test_method_chooses_the_page_or_the_allowed_ones_are_named() -> None:
     patterns, first, second = Router(), Page(), Page()
     patterns.add("/a/{b}", {"GET", "HEAD"}, first)
     patterns.add("/a/{b}", {"GET", "PUT"}, second)
@@ -55,5 +55,5 @@ def test_methods() -> None:
         ("/{a}/", "/x/", True),
     ],
 )
-def test_compiled(pattern: str, path: str, matches: bool) -> None:
+def test_pattern_matches_the_whole_path(pattern: str, path: str, matches: bool) -> None:
     assert bool(compile_pattern(pattern).fullmatch(path)) is matches

@@ -44,7 +44,7 @@ ROUTES = ChannelResolver([ORDERS, ODD, DEFAULT])
         (b"x", b"/demo/default/", DEFAULT),
     ],
 )
-def test_found(host: bytes | None, path: bytes, expected: Channel) -> None:
+def test_host_or_path_leads_to_its_channel(host: bytes | None, path: bytes, expected: Channel) -> None:
     assert ROUTES.resolve(host, path) is expected
 
 
@@ -102,7 +102,7 @@ def test_host_that_two_claim_goes_to_neither() -> None:
         assert routes.resolve(b"two", b"/") is second
 
 
-def test_parts() -> None:
+def test_path_and_host_are_split_into_names() -> None:
     assert split_path(b"/") == ("", "", "")
     assert split_path(b"/channels/a/b") == ("KafkaChannel", "a", "b")
     assert split_path(b"/channels/a") == ("Broker", "channels", "a")

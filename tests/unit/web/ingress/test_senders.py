@@ -44,7 +44,7 @@ def _senders(*entries: dict[str, Any]) -> Senders:
         (CHANNEL, "team", "any", False),
     ],
 )
-def test_targets(kind: str, namespace: str, name: str, may: bool) -> None:
+def test_sender_may_send_to_its_targets_only(kind: str, namespace: str, name: str, may: bool) -> None:
     sender = _senders(ENTRY).identify(b"Bearer t0ken")
     assert isinstance(sender, Sender)
     assert sender.may_send(_channel(kind, namespace, name)) is may
@@ -67,7 +67,7 @@ def test_targets(kind: str, namespace: str, name: str, may: bool) -> None:
         (b"Bearer \xff\x00", Verdict.UNKNOWN_TOKEN),
     ],
 )
-def test_identify(value: bytes | None, expected: str | Verdict) -> None:
+def test_token_tells_its_sender(value: bytes | None, expected: str | Verdict) -> None:
     senders = _senders(ENTRY)
     for _ in range(2):  # the second time it may be remembered
         sender = senders.identify(value)
@@ -111,7 +111,7 @@ def test_token_has_a_length(length: int, accepted: bool) -> None:
         ([(b"x-authorization", b"a"), (b"authorization", b"b")], b"b"),
     ],
 )
-def test_authorization(pairs: list[tuple[bytes, bytes]], value: bytes | None) -> None:
+def test_authorization_is_read_from_its_header(pairs: list[tuple[bytes, bytes]], value: bytes | None) -> None:
     assert authorization(pairs) == value
 
 
@@ -162,5 +162,5 @@ def test_addresses_of_guesses_are_bounded() -> None:
         ([{**ENTRY, "brokers": ["*/b"]}], ["token 1: '*/b' of brokers is not NAMESPACE/NAME or NAMESPACE/*"]),
     ],
 )
-def test_file(entries: Any, problems: list[str]) -> None:
+def test_problems_of_a_tokens_file_are_named(entries: Any, problems: list[str]) -> None:
     assert parse_tokens(entries)[1] == problems

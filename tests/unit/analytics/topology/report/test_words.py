@@ -77,7 +77,7 @@ FIGURES: list[tuple[str, float | None, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "value", "expected"), FIGURES)
-def test_figures(kind: str, value: float | None, expected: str) -> None:
+def test_figure_is_written_with_its_unit(kind: str, value: float | None, expected: str) -> None:
     write = {"rate": words.rate, "bytes": words.bytes_rate, "seconds": words.seconds, "count": words.count}[kind]
 
     assert write(value) == expected

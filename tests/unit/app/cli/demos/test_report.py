@@ -23,7 +23,7 @@ def _tally() -> DemoCounts:
     return DemoCounts({"a": 202, "b": 202, "c": 503}, {"ns/good": "good", "ns/picky": "picky"})
 
 
-def test_good_demo() -> None:
+def test_report_counts_deliveries_retries_and_dead_letters() -> None:
     counts = _tally()
     for attempt in (_attempt("a", 0), _attempt("b", 1), _attempt("a", 0, name="picky")):
         counts.attempt(attempt)
@@ -51,7 +51,7 @@ def test_demo_finds_what_is_wrong() -> None:
     assert (report["lost"], report["duplicates"], report["out_of_order"], report["retried"]) == (1, 2, 1, 0)
 
 
-def test_percentiles() -> None:
+def test_percentile_is_in_milliseconds_and_none_without_values() -> None:
     values = [number * 1_000_000 for number in range(1, 101)]
     assert (percentile_ms(values, 0.5), percentile_ms(values, 0.99)) == (50.0, 99.0)
     assert percentile_ms([5_000_000], 0.99) == 5.0

@@ -89,5 +89,5 @@ def test_programs_get_the_same() -> None:
         (DeliveryOrder.UNORDERED, "does not wait for other events"),
     ],
 )
-def test_other_orders(wish: DeliveryOrder, says: str) -> None:
+def test_order_says_what_an_event_waits_for(wish: DeliveryOrder, says: str) -> None:
     assert says in order(_explanation(None, wish))

@@ -66,7 +66,7 @@ def test_times_are_ages_in_tables_only(capsys: pytest.CaptureFixture[str]) -> No
     ("now_s", "text"),
     [(1000.2, "0s"), (1007.6, "8s"), (1200.0, "3m20s"), (996.0, "in 4s"), (940.0, "in 1m"), (1000 + 7200.0, "2h")],
 )
-def test_ages(now_s: float, text: str) -> None:
+def test_time_is_an_age_or_a_time_to_come(now_s: float, text: str) -> None:
     assert age("1970-01-01T00:16:40.000Z", now_s) == text
 
 

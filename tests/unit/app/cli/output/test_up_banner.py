@@ -44,7 +44,7 @@ def test_other_ports_are_for_all_commands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "port", "ends"), [("write", 8081, True), ("off", 8081, False), ("write", 0, False)])
-def test_it_ends_with_the_address_of_the_console(mode: str, port: int, ends: bool, tmp_path: Path) -> None:
+def test_banner_ends_with_the_address_of_the_console(mode: str, port: int, ends: bool, tmp_path: Path) -> None:
     for content in ("", _CHANNEL):
         (tmp_path / "orders.yaml").write_text(content)
         config = StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path, admin_port=port, console=Mode(mode))

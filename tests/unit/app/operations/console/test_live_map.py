@@ -108,7 +108,7 @@ def test_dead_letters_of_before_the_minute_degrade_as_in_the_overview(
     assert vertices["demo/orders"]["health"] == "ok"
 
 
-def test_it_finds_what_the_report_finds_but_nothing_that_a_minute_cannot_tell() -> None:
+def test_map_finds_what_the_report_finds_but_nothing_that_a_minute_cannot_tell() -> None:
     """A channel that gets nothing for a minute is not without senders, and what is late is not lost."""
     quiet = Channel("c9", 1, "demo", "quiet", "t9", "t9.dlq", 2, ("quiet.demo",))
     traffic = _rows((_END - 10, None, Counts(events=50_000)), (_END - 10, SUBSCRIPTION, Counts(delivered=1)))

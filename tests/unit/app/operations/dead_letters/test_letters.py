@@ -45,7 +45,7 @@ def _letter(
     return DeadLetter(StoredRecord(topic, 2, offset, time_ms, b"k", (*_ORIGINAL, *added), b"data"))
 
 
-def test_what_a_letter_says() -> None:
+def test_letter_has_the_values_of_its_headers() -> None:
     letter = _letter()
     assert (letter.subscription, letter.subscription_uid, letter.reason) == ("ns/a", "u", "the answer was 503")
     assert (letter.ref, letter.event_id, letter.time_s, letter.answer) == ("t.dlq/2/0", "1", 5.0, b"busy")
@@ -87,11 +87,11 @@ def test_letter_of_another_program_shows_no_secret() -> None:
         (Selection("ns/a", "500", 4.0, 6.0), False),
     ],
 )
-def test_which_are_meant(selection: Selection, taken: bool) -> None:
+def test_selection_takes_the_letters_that_it_names(selection: Selection, taken: bool) -> None:
     assert selection.takes(_letter()) is taken
 
 
-def test_groups() -> None:
+def test_letters_are_grouped_by_subscription_and_reason() -> None:
     letters = [
         (_letter("ns/b", "x", 9_000), False),
         (_letter("ns/a", "x", 3_000, topic="other.dlq"), True),
@@ -149,7 +149,7 @@ def test_marks_of_what_is_gone() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "t", "t/1", "t/x/1", "t/1/-1", "/1/2", "t/1/²", "t/0/" + "9" * 5000])
-def test_what_names_no_letter(text: str) -> None:
+def test_invalid_reference_to_a_letter_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="is not a valid reference to a letter"):
         read_ref(text)
 
@@ -157,7 +157,7 @@ def test_what_names_no_letter(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "per_s"), [("", None), ("10/s", 10), ("10", 10), ("600/m", 10), ("36/h", 0.01), ("0.5/s", 0.5)]
 )
-def test_rates(text: str, per_s: float | None) -> None:
+def test_rate_is_read_as_letters_per_second(text: str, per_s: float | None) -> None:
     assert read_rate(text) == per_s
 
 
@@ -198,7 +198,7 @@ def test_without_a_rate_nothing_waits() -> None:
         (0, 0, False, "it was interrupted", 1),
     ],
 )
-def test_what_it_ends_with(redriven: int, failed: int, complete: bool, stopped: str, code: int) -> None:
+def test_exit_code_says_what_came_of_it(redriven: int, failed: int, complete: bool, stopped: str, code: int) -> None:
     summary = Summary(redriven + failed, redriven, 0, failed, complete, stopped)
     assert summary.exit_code == code
 

@@ -30,7 +30,7 @@ def _counted(log: list[str], start: int) -> dict[str, int]:
 
 
 @given(_STEPS)
-def test_it_is_what_a_count_of_the_whole_topic_gives(steps: list[tuple[str, list[str] | int]]) -> None:
+def test_open_letters_are_those_of_a_count_of_the_whole_topic(steps: list[tuple[str, list[str] | int]]) -> None:
     letters, log, start = Letters(), list[str](), 0
     for what, how in steps:
         if isinstance(how, list):

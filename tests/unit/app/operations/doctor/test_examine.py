@@ -55,7 +55,7 @@ def test_reference_has_a_row_for_each_check() -> None:
         ([CHANNEL % "a", "kind: Pod\napiVersion: v1\nmetadata: {name: p}\n"], "warning", "1 warning", LOOK),
     ],
 )
-def test_directory(files: list[str], level: str, says: str, hint: str, tmp_path: Path) -> None:
+def test_directory_is_judged_by_its_files(files: list[str], level: str, says: str, hint: str, tmp_path: Path) -> None:
     for number, text in enumerate(files):
         (tmp_path / f"{number}.yaml").write_text(text)
     row = _resources(f"file:{tmp_path}")

@@ -58,7 +58,7 @@ def _hint(name: str, *workers: WorkerStatus, contract: Contract = CONTRACT) -> s
     )
 
 
-def test_who_runs() -> None:
+def test_workers_and_controllers_that_run_are_counted() -> None:
     checks = _checks(_worker(), _worker("dispatcher", "d"))
     assert ("ok", "workers", "2 workers of role all or dispatcher") in checks
     assert ("ok", "controllers", "1 controller in the leader election") in checks
@@ -80,7 +80,7 @@ def test_worker_that_does_not_use_what_has_changed_is_named() -> None:
     assert _hint("workers", replace(_worker(), unused="x")).startswith("correct it; the worker goes on with what")
 
 
-def test_says_that_it_does_not_see_ingress() -> None:
+def test_doctor_says_that_it_does_not_see_ingress() -> None:
     """Also while it sees a process that is ingress among others."""
     for workers in ([], [_worker()]):
         ((level, text),) = ((level, text) for level, name, text in _checks(*workers) if name == "ingress")
@@ -101,7 +101,7 @@ def test_worker_that_does_not_report_any_more_does_not_run() -> None:
         ("2.0", "warning", "w: 2.0"),
     ],
 )
-def test_versions(version: str, level: str, says: str) -> None:
+def test_worker_of_another_version_is_a_warning(version: str, level: str, says: str) -> None:
     ((state, _, text),) = [check for check in _checks(_worker(version=version)) if check[1] == "versions"]
     assert state == level
     assert says in text

@@ -32,7 +32,9 @@ GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 
         (replace(GOOD, creates_topics=True), "classic", ["ok", "warning", "ok"], "Kafka 4.1", ""),
     ],
 )  # fmt: skip
-def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str, hint: str) -> None:
+def test_kafka_has_its_level_and_hint(
+    facts: KafkaFacts, protocol: str, levels: list[str], says: str, hint: str
+) -> None:
     lines = rows(Facts(kafka=replace(facts, group_protocol=protocol)))
     assert [row.level for row in lines] == levels
     assert says in lines[0].text
@@ -117,7 +119,9 @@ def _set(config: str) -> str:
         (replace(LETTERS, configs={"delete.retention.ms": "5"}), _topic(delete_retention_ms="6"), "ok", "1 topic", ""),
     ],
 )  # fmt: skip
-def test_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
+def test_topic_has_its_level_and_hint(
+    topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str
+) -> None:
     lines = rows(Facts(topics=Topics([topic], {} if facts is None else {topic.name: facts})))
     (worst,) = [finding for finding in lines if finding.level == level]
     assert says in worst.text
@@ -137,7 +141,7 @@ def test_topics_with_the_same_difference_are_one_line() -> None:
     assert row.text == "t0, t1, t2 and 2 more: not in Kafka"
 
 
-def test_what_an_installation_needs() -> None:
+def test_topics_follow_from_the_settings_and_the_contract() -> None:
     config = ControllerConfig({}, Path(), Path(), event_bytes_max=1_000_000, dlq_retention_s=60)
     every: dict[str, Any] = {"namespace": "ns", "topic": "t", "dlq_topic": "t.dlq", "partitions": 3}
     channel = Channel("c", 1, name="ch", **every)

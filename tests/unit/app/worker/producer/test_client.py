@@ -112,7 +112,7 @@ def test_client_that_reports_nothing_is_waited_for_longer() -> None:
 
 
 @pytest.mark.parametrize(("waited_s", "too_slow"), [(8.0, False), (9.5, True)])
-def test_it_is_too_slow_before_the_time_out(waited_s: float, too_slow: bool) -> None:
+def test_client_is_too_slow_before_the_time_out(waited_s: float, too_slow: bool) -> None:
     it, _ = client()
     it.ages.generation[0] += 1
     assert not it.too_slow(0.25)  # a generation is closed

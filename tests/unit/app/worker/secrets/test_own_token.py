@@ -11,7 +11,7 @@ from knative.errors import UsageError
 
 
 @pytest.mark.parametrize("content", ["penstock_aZ09-_", "penstock_aZ09-_\n", " abc.~+/== \r\n"])
-def test_one_token(content: str, tmp_path: Path) -> None:
+def test_token_is_read_without_white_space(content: str, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(content)
     token = read_own_token(path)
@@ -40,6 +40,6 @@ def test_what_is_not_a_token(content: bytes, why: str, tmp_path: Path) -> None:
     assert "canary" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_own_token(tmp_path / "none")

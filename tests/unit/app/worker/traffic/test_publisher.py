@@ -121,7 +121,7 @@ def test_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.asyncio
-async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the_end() -> None:
+async def test_publisher_makes_its_topic_first_and_sends_the_rest_at_the_end() -> None:
     produce, counters, tries = MemoryProduce(), TrafficCounters("w"), Counter[str]()
 
     def make_topic() -> None:

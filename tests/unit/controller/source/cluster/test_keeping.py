@@ -96,7 +96,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_what_stays(row: tuple[Table, str, str]) -> None:
+def test_published_resources_stay_as_their_row_says(row: tuple[Table, str, str]) -> None:
     view, retained, foreign = row
     kept = keep(view, PUBLISHED)
     assert (kept.retained, kept.foreign) == (ids(*retained.split()), ids(*foreign.split()))

@@ -154,7 +154,7 @@ def test_what_only_other_programs_read_is_not_kept() -> None:
         ("ConfigMap", "a", "b", "/api/v1/namespaces/a/configmaps/b"),
     ],
 )
-def test_paths(kind: str, namespace: str, name: str, expected: str) -> None:
+def test_path_names_group_namespace_and_object(kind: str, namespace: str, name: str, expected: str) -> None:
     assert path_of(kind, namespace, name) == expected
 
 

@@ -227,7 +227,7 @@ FINALIZERS: dict[str, tuple[dict[str, Any], str, list[str] | None]] = {
 
 
 @pytest.mark.parametrize("row", FINALIZERS.values(), ids=FINALIZERS)
-def test_finalizers(row: tuple[dict[str, Any], str, list[str] | None]) -> None:
+def test_finalizer_comes_and_goes_as_its_row_says(row: tuple[dict[str, Any], str, list[str] | None]) -> None:
     given, in_kafka, expected = row
     cluster = table(given)
     adopted, released = cluster.adoptions(), cluster.releases(in_kafka.split())

@@ -73,7 +73,7 @@ def broken(code: int) -> KafkaException:
         ([classic(0, "Dead"), broken(KafkaError._TIMED_OUT), classic(0, "Empty")], GroupInfo("Empty", 0)),
     ],
 )
-async def test_descriptions(answers: list[Any], expected: GroupInfo | None) -> None:
+async def test_group_is_described_by_the_protocol_that_has_it(answers: list[Any], expected: GroupInfo | None) -> None:
     client, given = client_of(*answers)
     assert await client.describe("g", _LIMIT_S) == expected
     assert given.left == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from tables.kafka.connection.memory_file import MemoryFile
 
 
-def test_it_can_be_read_more_than_once_while_its_path_exists() -> None:
+def test_memory_file_can_be_read_again_while_its_path_exists() -> None:
     path = MemoryFile(b"one")
     copied = {"of": path}
     where = Path(str.__str__(path))

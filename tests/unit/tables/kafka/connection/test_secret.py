@@ -39,7 +39,7 @@ _USER = {"sasl.username": "ann", "sasl.password": "pass"}
           **OAUTH}),
     ],
 )  # fmt: skip
-def test_settings(secret: dict[str, str], settings: dict[str, str]) -> None:
+def test_keys_become_settings_of_a_client(secret: dict[str, str], settings: dict[str, str]) -> None:
     assert client_settings(secret, FOLDER) == (settings, [])
 
 
@@ -58,7 +58,7 @@ def test_settings(secret: dict[str, str], settings: dict[str, str]) -> None:
          ["OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url", "OAUTHBEARER needs sasl.oauthbearer.client.secret"]),
     ],
 )  # fmt: skip
-def test_problems(secret: dict[str, str], problems: list[str]) -> None:
+def test_invalid_keys_are_named(secret: dict[str, str], problems: list[str]) -> None:
     assert client_settings(secret, FOLDER)[1] == problems
 
 
@@ -94,6 +94,6 @@ def test_folder_that_is_not_valid(tmp_path: Path, files: dict[str, bytes], probl
     assert str(tmp_path) in str(error.value)
 
 
-def test_no_folder(tmp_path: Path) -> None:
+def test_folder_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no folder .*/absent, which PENSTOCK_KAFKA_SECRET names"):
         read_secret(tmp_path / "absent")

@@ -89,7 +89,7 @@ def _fresh(service: Service) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_answer(service: Service, row: Row) -> None:
+def test_request_gets_the_answer_of_its_row(service: Service, row: Row) -> None:
     status, headers, body = service.request(row.method, row.path, row.headers, row.body)
     assert status == row.status
     for name, value in row.answers.items():
@@ -152,7 +152,7 @@ def test_bytes_in_are_bytes_stored(service: Service, data: bytes | None) -> None
     assert record.headers == {**ATTRIBUTES, "content-type": b"application/json"}
 
 
-def test_chunked_body(service: Service) -> None:
+def test_chunked_body_is_stored_whole(service: Service) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
         client.request("POST", URL, iter([b"ab", b"c" * 1000]), CE, encode_chunked=True)
         assert client.getresponse().status == 202
@@ -174,7 +174,9 @@ def test_key_is_partitionkey_then_subject(service: Service) -> None:
         (ProduceProblem.TOO_LARGE, 413, None),
     ],
 )
-def test_kafka_says_no(service: Service, problem: ProduceProblem, status: int, retry_after: str | None) -> None:
+def test_problem_of_kafka_has_its_status(
+    service: Service, problem: ProduceProblem, status: int, retry_after: str | None
+) -> None:
     service.produce.failing = problem
     got, headers, _ = service.post()
     assert (got, headers.get("retry-after")) == (status, retry_after)
@@ -298,7 +300,7 @@ def test_drain_lets_waiting_requests_have_their_answer(service: Service) -> None
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthy", "/readyz"])
-def test_health(service: Service, path: str) -> None:
+def test_health_pages_answer_probes_with_200(service: Service, path: str) -> None:
     probe = {"User-Agent": "kube-probe/1.36", "K-Kubelet-Probe": "queue"}
     status, _, body = service.request("GET", path, probe, None)
     assert status == 200

@@ -108,7 +108,7 @@ async def test_stale_connection_costs_no_attempt(accident: object) -> None:
     assert server.requests[1] == server.requests[2], "sent again, on a fresh connection"
 
 
-async def test_only_once() -> None:
+async def test_stale_connection_is_replaced_only_once() -> None:
     async with ScriptedServer(FINE, reset()) as server, posting(server.url()) as poster:
         assert (await poster.answer(b"1")).status == 202
         assert (await poster.answer(b"2")).kind == "read"

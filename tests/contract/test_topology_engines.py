@@ -151,7 +151,7 @@ def test_answers_by_hand(engine: Engine) -> None:
     np.testing.assert_allclose(ones, [8 * DAMPING**2, 8 * DAMPING, 8.0])
 
 
-def test_deep_graph(engine: Engine) -> None:
+def test_long_chains_are_followed_to_their_ends(engine: Engine) -> None:
     """486 chains of 20 (9,720 edges with one of 200, whose end leads back to its middle): depth costs no more rounds
     of the whole graph."""
     chains = [(21 * chain + place, 21 * chain + place + 1) for chain in range(476) for place in range(20)]
@@ -169,7 +169,7 @@ def test_deep_graph(engine: Engine) -> None:
     assert (len(vertices), int(depths[-1])) == (200, 200)
 
 
-def test_nothing_at_all(engine: Engine) -> None:
+def test_graph_without_edges_leaves_each_vertex_alone(engine: Engine) -> None:
     graph = Graph.of(2, [])
 
     assert engine.islands(graph).tolist() == [0, 1]

@@ -48,7 +48,7 @@ def ask(web: RunningWeb, query: str = "") -> tuple[int, str, Any]:
     return int(head.split(b" ")[1]), head.decode().lower(), json.loads(body)
 
 
-def test_page(loaded: RunningWeb) -> None:
+def test_page_has_the_windows_of_the_last_minutes(loaded: RunningWeb) -> None:
     status, head, page = ask(loaded)
 
     assert status == 200

@@ -173,7 +173,7 @@ def test_failing_view_is_500_without_its_secrets(web: RunningWeb) -> None:
     assert ask(web, "GET", "/plain")[0] == 200
 
 
-def test_health_and_subscribers(web: RunningWeb, sites: Sites) -> None:
+def test_pages_of_health_and_of_subscribers_are_json(web: RunningWeb, sites: Sites) -> None:
     assert ask(web, "GET", "/healthz")[0] == 503
     assert json.loads(ask(web, "GET", "/readyz")[2]) == {"status": "ready"}
     status, _, body = ask(web, "GET", "/subscribers/demo/orders")
@@ -208,7 +208,7 @@ def wait_for(web: RunningWeb, sites: Sites, count: int) -> None:
         assert time.monotonic() < until
 
 
-def test_callback_entry(sites: Sites) -> None:
+def test_callback_answers_later_and_its_failure_is_500(sites: Sites) -> None:
     with RunningWeb(sites.setup) as web, closing(web.connect()) as client:
         client.sendall(POST % (4, b"fail"))
         wire = read_all(client)

@@ -40,7 +40,7 @@ def test_command_says_the_same(arguments: list[str], more: dict[str, str]) -> No
     assert any(outcomes[0][1:])
 
 
-def test_it_is_a_process_of_its_own(tmp_path: Path) -> None:
+def test_prepared_process_is_a_process_of_its_own(tmp_path: Path) -> None:
     with prepared(True), SinkProcess(tmp_path / "one") as first, SinkProcess(tmp_path / "two") as second:
         assert isinstance(first.process, Prepared)
         assert isinstance(second.process, Prepared)
@@ -69,7 +69,7 @@ os._exit(0)
 """
 
 
-def test_it_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_prepared_process_dies_with_its_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _STARTS_AND_DIES, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180, cwd=REPOSITORY)
     end = time.monotonic() + 60

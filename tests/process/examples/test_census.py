@@ -39,7 +39,7 @@ def site(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
 
 
-def test_downloads(site: str) -> None:
+def test_file_is_downloaded_whole_or_its_problem_is_named(site: str) -> None:
     *records, row = records_of(2019, f"{site}/good")
     assert row == FileRow(f"{site}/good", 4, 35)
     assert len(records) == 4

@@ -122,7 +122,7 @@ def test_limit_ends_the_repetition(ingress: _Server, way: str) -> None:
 
 
 @_BOTH
-def test_nobody_answers(way: str) -> None:
+def test_event_for_a_closed_port_is_not_stored(way: str) -> None:
     with pytest.raises(NotStoredError, match=r"127\.0\.0\.1:\d+ did not answer") as error:
         _send(Client(f"http://127.0.0.1:{free_port()}/", limit_s=0), way, type="t", source="/s")
     assert error.value.status == 0

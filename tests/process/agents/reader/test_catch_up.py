@@ -38,7 +38,7 @@ class Owner:
         self.problems.append(problem)
 
 
-async def test_it_may_be_stopped_before_the_first_line_of_its_thread_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_catch_up_may_be_stopped_before_its_thread_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     may_run, ended = threading.Event(), asyncio.Event()
 
     class Late(LoopThread):

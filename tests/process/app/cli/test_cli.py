@@ -62,7 +62,7 @@ def test_send_without_a_worker_is_not_ready() -> None:
     assert "penstock up" in done.stderr
 
 
-def test_config_show() -> None:
+def test_config_show_lists_settings_as_json() -> None:
     settings = json.loads(penstock("config", "show", "-o", "json").stdout)
     assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in settings}
 

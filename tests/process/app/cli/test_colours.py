@@ -42,7 +42,7 @@ def _on_a_terminal(*arguments: str, **variables: str) -> bytes:
     ],
     ids=["table", "error", "help"],
 )
-def test_no_color(arguments: list[str], words: bytes) -> None:
+def test_output_has_no_colours_with_no_color(arguments: list[str], words: bytes) -> None:
     coloured, plain = _on_a_terminal(*arguments), _on_a_terminal(*arguments, NO_COLOR="1")
     assert words in plain
     assert _COLOUR.search(coloured)

@@ -47,14 +47,14 @@ def _on_a_terminal(answer: bytes, *, yes: bool) -> str:
         (b"", True, "done"),
     ],
 )
-def test_on_a_terminal(answer: bytes, yes: bool, end: str) -> None:
+def test_command_on_a_terminal_asks_and_obeys(answer: bytes, yes: bool, end: str) -> None:
     said = _on_a_terminal(answer, yes=yes)
     assert ("Move these offsets? [y/N]" in said) is not yes
     assert said.rstrip().endswith(end)
 
 
 @pytest.mark.parametrize(("yes", "end"), [(False, "there is no terminal to ask on. Add --yes."), (True, "done")])
-def test_without_a_terminal(yes: bool, end: str) -> None:
+def test_command_without_a_terminal_needs_yes(yes: bool, end: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM.format(yes=yes)],
         cwd=_REPOSITORY,

@@ -22,7 +22,7 @@ print("the summary")
 """
 
 
-def test_on_a_terminal_it_is_a_spinner_that_goes() -> None:
+def test_progress_on_a_terminal_is_a_spinner_that_goes() -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", _PROGRAM]
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
@@ -42,7 +42,7 @@ def test_on_a_terminal_it_is_a_spinner_that_goes() -> None:
     assert screen.endswith("the summary\r\n")
 
 
-def test_result_goes_on_below_itself() -> None:
+def test_long_result_goes_on_below_its_first_line() -> None:
     program = """
 from app.cli.output.steps import Steps
 with Steps() as steps:
@@ -64,7 +64,7 @@ with Steps() as steps:
     ]
 
 
-def test_elsewhere_it_is_lines() -> None:
+def test_progress_without_a_terminal_is_lines() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], cwd=_REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=60, check=True,

@@ -26,7 +26,7 @@ def sleeping() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_it_ends_by_the_signal_that_it_was_sent(sleeping: subprocess.Popen[bytes]) -> None:
+def test_child_ends_by_the_signal_that_it_was_sent(sleeping: subprocess.Popen[bytes]) -> None:
     assert exit_code(sleeping) is None
     assert not ended(sleeping, 0.05)
     send(sleeping, signal.SIGTERM)

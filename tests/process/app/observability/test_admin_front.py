@@ -44,7 +44,7 @@ GET = b"GET /metrics HTTP/1.1\r\nHost: a\r\n"
         (b"\r\n\r\n", Reading.OTHER),
     ],
 )
-def test_requests(data: bytes, asked: Asked | Reading) -> None:
+def test_bytes_are_a_plain_get_or_incomplete_or_of_another_server(data: bytes, asked: Asked | Reading) -> None:
     assert read(data) == asked
 
 

@@ -151,7 +151,7 @@ async def test_profile_whose_reader_has_gone_does_not_block_the_next_and_stoppin
     ("wish", "seconds"),
     [("1", 1.0), ("0.5", 0.5), ("60", 60.0)] + [(text, None) for text in ("", "x", "0", "-1", "61", "nan", "inf")],
 )
-def test_seconds(wish: str, seconds: float | None) -> None:
+def test_seconds_of_a_profile_are_bounded(wish: str, seconds: float | None) -> None:
     assert seconds_of(wish) == seconds
 
 
@@ -166,7 +166,7 @@ async def test_without_the_setting_there_are_no_such_pages() -> None:
 
 
 @pytest.mark.asyncio
-async def test_pages() -> None:
+async def test_pages_show_stacks_tasks_and_profiles() -> None:
     async with serving(debug=True) as url, aiohttp.ClientSession() as client:
         async with client.get(url) as answer:
             index = await answer.text()
@@ -174,7 +174,7 @@ async def test_pages() -> None:
         async with client.get(f"{url}/debug/stacks") as answer:
             assert "MainThread" in await answer.text()
         async with client.get(f"{url}/debug/tasks") as answer:
-            assert "test_pages" in await answer.text()
+            assert "test_pages_show_stacks_tasks_and_profiles" in await answer.text()
         async with client.get(f"{url}/debug/profile?seconds=1000") as answer:
             assert (answer.status, "up to 60" in await answer.text()) == (400, True)
         taking = asyncio.create_task(_get(client, f"{url}/debug/profile?seconds=0.5"))

@@ -7,7 +7,7 @@ import socket
 from app.local.kafka import ports
 
 
-def test_ports() -> None:
+def test_free_port_is_free_until_a_server_opens_it() -> None:
     port = ports.free_port()
     assert ports.is_free(port)
     assert not ports.is_open(port)

@@ -20,7 +20,7 @@ def trigger(penstock: PenstockInCluster, name: str, broker: str, uri: str, **fil
     penstock.create(EVENTING, "Trigger", name, spec, annotations={"penstock.dev/start": "earliest"})
 
 
-def test_broker_with_triggers(penstock: PenstockInCluster) -> None:
+def test_broker_waits_for_its_config_map_and_triggers_filter(penstock: PenstockInCluster) -> None:
     address = {"PENSTOCK_INGRESS_URL": "http://broker-ingress.test"}
     with ScriptedSubscriber() as subscriber, penstock.worker(env=address) as worker:
         worker.wait_ready()
@@ -48,7 +48,7 @@ def test_broker_with_triggers(penstock: PenstockInCluster) -> None:
         assert worker.terminate() == 0, worker.tail()
 
 
-def test_trigger_that_names_a_dependency(penstock: PenstockInCluster) -> None:
+def test_trigger_that_names_a_dependency_is_served_and_not_ready(penstock: PenstockInCluster) -> None:
     """The dependency is not checked: the Trigger is served, and does not say that it is ready."""
     address = {"PENSTOCK_INGRESS_URL": "http://broker-ingress.test"}
     with ScriptedSubscriber() as subscriber, penstock.worker(env=address) as worker:

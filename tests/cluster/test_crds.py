@@ -59,7 +59,7 @@ def test_spec_that_is_absent_is_empty_with_defaults(
         ("ResetOffset", RESET, {"offset": {"time": "latest"}}, "spec"),
     ],
 )  # fmt: skip
-def test_what_can_be_changed(
+def test_change_of_a_spec_is_taken_or_refused_with_its_field(
     with_crds: KubeCluster,
     make_namespace: Callable[[], str],
     kind: str,

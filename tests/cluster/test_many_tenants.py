@@ -65,7 +65,7 @@ def test_tenant_with_many_brokers_does_not_stop_the_others(penstock: PenstockInC
         assert controller.terminate() == 0, controller.tail()
 
 
-def test_list_of_many_namespaces(penstock: PenstockInCluster) -> None:
+def test_controller_of_many_namespaces_keeps_its_lease(penstock: PenstockInCluster) -> None:
     """Each kind has a watch in each of them."""
     others = [f"{penstock.namespace}-{number}" for number in range(NAMESPACES - 1)]
     for other in others:

@@ -20,7 +20,7 @@ from tests.system.sending import post
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 
-def test_namespace_that_is_deleted(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_deleted_namespace_leaves_nothing(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
     theirs = copy(penstock)
     theirs.namespace = f"{penstock.namespace}-theirs"

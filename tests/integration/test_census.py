@@ -89,7 +89,7 @@ def census(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) 
     census.admin.close()
 
 
-def test_topics(census: Census, tmp_path: Path) -> None:
+def test_topics_are_listed_measured_and_removed_only_with_force(census: Census, tmp_path: Path) -> None:
     """Listed with their leaders, measured, removed; nothing is removed without --force."""
     assert "no topic" in census.run("compute", "--compute-topic", census.compute, code=1)
     census.put_chunks(write(tmp_path, 2019, "jan", 43))

@@ -88,5 +88,5 @@ def test_limit_counts_over_all_files(reader: Reader, files: list[Path], capsys: 
     assert reader.read(files, "null", chunks_max=0) == []
 
 
-def test_nowhere(reader: Reader, files: list[Path]) -> None:
+def test_read_to_nowhere_counts_all_chunks(reader: Reader, files: list[Path]) -> None:
     assert sum(row.chunks for row in reader.read(files, "null")) == 104

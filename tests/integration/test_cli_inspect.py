@@ -58,7 +58,7 @@ def test_installation_that_is_not_there(looked: Looked) -> None:
     assert "ns/ch" in looked.penstock("status").stdout
 
 
-def test_one_namespace(looked: Looked) -> None:
+def test_namespace_bounds_what_is_shown_and_a_wrong_one_is_an_error(looked: Looked) -> None:
     """For status, lag and dead letters alike; a wrong one is an error that names the others."""
     looked.subscribe("bill")
     other = Channel("o", 1, "other", "ch", looked.topic, looked.dlq_topic, 2)
@@ -81,7 +81,7 @@ def test_one_namespace(looked: Looked) -> None:
     assert (done.returncode, "--topic cannot be combined" in done.stderr) == (2, True)
 
 
-def test_lag(looked: Looked) -> None:
+def test_lag_is_in_events_and_seconds_and_joins_no_group(looked: Looked) -> None:
     """In events, less what is settled above the watermark, and in seconds; the furthest first; nothing joins."""
     fast, slow = looked.subscribe("fast"), looked.subscribe("slow")
     looked.subscribe("new")

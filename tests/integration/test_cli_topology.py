@@ -93,7 +93,7 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     )
 
 
-def test_it_works_without_workers_and_without_traffic(command: Command) -> None:
+def test_topology_is_there_without_workers_and_without_traffic(command: Command) -> None:
     """The contract is enough; Spark's start is not paid for nothing."""
     topics(command.bootstrap, command.instance, traffic=False)
     publish(command.bootstrap, command.instance, healthy())

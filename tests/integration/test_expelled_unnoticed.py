@@ -125,7 +125,9 @@ async def test_who_had_nothing_waits_after_the_next_join_and_after_no_other(
 
 
 @noticing
-async def test_it_keeps_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool) -> None:
+async def test_expelled_worker_keeps_nothing(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], noticed: bool
+) -> None:
     """Others have all partitions meanwhile, and settle what this worker has not settled in the one that it keeps."""
     topic = make_topic(2)
     async with working(kafka) as worker:

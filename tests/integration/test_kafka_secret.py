@@ -82,14 +82,14 @@ REFUSED: dict[str, tuple[str, Keys, str]] = {
 
 
 @pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(secured: Secured, tmp_path: Path, row: str) -> None:
+def test_secret_that_fits_its_listener_is_accepted(secured: Secured, tmp_path: Path, row: str) -> None:
     listener, keys = ACCEPTED[row]
     client = {"bootstrap.servers": getattr(secured.kafka, listener), **_read(tmp_path, keys(secured))}
     assert KafkaAdmin(client, LIMIT_S).cluster().brokers == 1
 
 
 @pytest.mark.parametrize("row", REFUSED)
-def test_refused(secured: Secured, tmp_path: Path, row: str) -> None:
+def test_secret_that_does_not_fit_is_refused_with_its_cure(secured: Secured, tmp_path: Path, row: str) -> None:
     listener, keys, cure = REFUSED[row]
     client = {"bootstrap.servers": getattr(secured.kafka, listener), **_read(tmp_path, keys(secured))}
     with pytest.raises(KafkaUnavailable) as error:
@@ -121,7 +121,7 @@ def test_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired: 
 @pytest.mark.parametrize(
     ("secret", "path", "why"), [("wrong", "", "the answer was 401"), ("right", "/nowhere", "the answer has no token")]
 )
-def test_no_token(secret: str, path: str, why: str) -> None:
+def test_refused_token_is_an_error_without_credentials(secret: str, path: str, why: str) -> None:
     """An error that shows neither what was sent nor what was answered, because event loops log errors whole."""
     with TokenServer("client", "right") as server:
         url, oauth = server.endpoint + path, "sasl.oauthbearer."

@@ -37,7 +37,7 @@ def places(kafka: EmbeddedKafka, trigger: Trigger) -> dict[int, int]:
     return {number: offset.offset for number, offset in committed_offsets(kafka, trigger).items()}
 
 
-async def test_it_starts_at_the_log_start_commits_and_goes_on_there(
+async def test_reader_starts_at_the_log_start_commits_and_goes_on_there(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(2)

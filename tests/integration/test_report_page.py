@@ -121,7 +121,7 @@ def test_map_shows_everything_and_links_of_findings_light_whole_paths(shop: Page
     assert canvas(page, "lit") == 4
 
 
-def test_it_can_be_used_by_keyboard_alone(shop: Page) -> None:
+def test_page_can_be_used_by_keyboard_alone(shop: Page) -> None:
     page = shop
 
     page.press("/")

@@ -62,7 +62,7 @@ def _read(client: socket.socket, size: int) -> bytes:
     return received
 
 
-def test_it_passes_everything_on_also_the_end(proxy: TcpProxy) -> None:
+def test_proxy_passes_everything_on_also_the_end(proxy: TcpProxy) -> None:
     data = bytes(range(256)) * 2000
     with _connect(proxy) as client:
         assert _echoed(client, b"hello") == b"hello"

@@ -40,7 +40,7 @@ async def until(reported: Counter[str], **counts: int) -> None:
 
 
 @pytest.mark.asyncio
-async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> None:
+async def test_app_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> None:
     """What is read again after a failure, and what was sent twice, counts once; junk is passed over."""
     client = {"bootstrap.servers": kafka.bootstrap}
     traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
@@ -168,7 +168,7 @@ def set_record_bytes_max(kafka: EmbeddedKafka, topic: str, size: int) -> None:
 
 
 @pytest.mark.asyncio
-async def test_without_kafka_it_only_says_so(
+async def test_app_without_kafka_only_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.worker.traffic.windows_app.ANSWER_S", 0.5)

@@ -72,7 +72,7 @@ def _wait_answered(prometheus: Prometheus, dashboard: str, meanwhile: Callable[[
         raise AssertionError(f"no answer for {[(query.panel, query.expression) for query in left]}") from error
 
 
-def test_dashboard_and_alerts(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_each_query_of_dashboard_and_alerts_has_an_answer(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Subscriptions that retry, have dead letters, or answer with events; a Trigger with a filter."""
     channel = Installation(kafka.bootstrap, tmp_path)
     broker = replace(channel, channel="broker", is_broker=True)
@@ -122,7 +122,9 @@ def _check_alerts(prometheus: Prometheus, worker: Worker, send: Callable[[], Non
             assert prometheus.query(name), f"{name} of {rule['name']}; {worker.tail()}"
 
 
-def test_census_dashboard(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
+def test_queries_of_the_census_have_an_answer(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path
+) -> None:
     topic = topic_name()
     topics = ("--compute-topic", f"{topic}-compute", "--results-topic", f"{topic}-results")
     ports = {name: free_port() for name in ("read", "compute", "results")}

@@ -151,7 +151,7 @@ def _ready(chained: Chained, worker: Worker) -> None:
     chained.notes.wait_triggers(["reader"])
 
 
-def test_without_the_setting_they_become_dead_letters(chained: Chained) -> None:
+def test_deliveries_without_the_setting_become_dead_letters(chained: Chained) -> None:
     env = {**chained.env, "PENSTOCK_OWN_TOKEN": ""}
     with chained.orders.worker(env=env) as worker:
         _ready(chained, worker)
@@ -181,7 +181,7 @@ def test_without_the_setting_they_become_dead_letters(chained: Chained) -> None:
     assert stored == {"first", "reply"}
 
 
-def test_with_it_they_arrive_and_nobody_else_gets_the_token(chained: Chained) -> None:
+def test_deliveries_with_the_setting_arrive_and_nobody_else_gets_the_token(chained: Chained) -> None:
     with chained.orders.worker(env=chained.env) as worker:
         _ready(chained, worker)
         assert chained.post("second") == 202

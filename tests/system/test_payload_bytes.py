@@ -261,7 +261,7 @@ def test_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running: Run
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str, running: Running) -> None:
+def test_invalid_request_is_refused_in_one_line(name: str, running: Running) -> None:
     status, headers, body = REFUSED[name]
     answer = exchange(running.worker.port, request(running.target, headers, body))
     assert answer.status == status, answer.body
@@ -269,7 +269,7 @@ def test_refused(name: str, running: Running) -> None:
     assert b"Traceback" not in answer.body
 
 
-def test_addresses(running: Running) -> None:
+def test_channel_is_reached_by_path_and_by_host(running: Running) -> None:
     """By path, by host, and what is in no contract."""
     port, channel = running.worker.port, running.installation.resources.channel
     for number, host in enumerate(
@@ -288,7 +288,7 @@ def test_addresses(running: Running) -> None:
         assert exchange(port, request(target, event(), b"")).status == 404
 
 
-def test_methods(running: Running) -> None:
+def test_only_post_and_options_are_allowed(running: Running) -> None:
     port, target = running.worker.port, running.target
     for method in ("GET", "PUT", "DELETE", "PATCH", "HEAD"):
         answer = exchange(port, request(target, [], None, method), method)

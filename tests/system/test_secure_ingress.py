@@ -132,7 +132,7 @@ def _takes(secured: Secured) -> bool:
         return False
 
 
-def test_tokens(secured: Secured) -> None:
+def test_event_needs_a_token_that_may_send_to_its_channel(secured: Secured) -> None:
     unknown_channel = "/channels/test/there-is-none"
     assert secured.post("none", None) == (
         401,
@@ -191,7 +191,7 @@ def test_token_that_is_removed_and_one_that_is_guessed_at(secured: Secured) -> N
     connection.close()
 
 
-def test_other_clients(secured: Secured) -> None:
+def test_curl_and_openssl_are_served_and_plain_http_is_not(secured: Secured) -> None:
     """curl, also when it would rather speak HTTP/2; openssl; and a client without TLS."""
     url = f"https://127.0.0.1:{secured.worker.port}{secured.path}"
     trust = ["--cacert", str(secured.authority.certificate)]

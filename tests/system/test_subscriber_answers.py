@@ -109,7 +109,7 @@ def _check_letter(message: Message, destination: str, code: int, data: bytes) ->
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_row(row: Row, outcome: Outcome) -> None:
+def test_subscriber_gets_the_requests_of_its_row(row: Row, outcome: Outcome) -> None:
     requests = outcome.subscriber.requests(f"/{row.name}")
     assert len(requests) == (0 if row.uri else row.attempts)
     for request in requests:

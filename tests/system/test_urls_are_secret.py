@@ -198,7 +198,7 @@ def test_requests_have_it_in_their_target_and_nowhere_else(running: Running) -> 
 
 
 @pytest.mark.parametrize("page", ["", "/traffic", "/readyz", "/healthz", "?wide"])
-def test_pages_of_the_port_for_events(page: str, running: Running) -> None:
+def test_pages_of_the_port_for_events_show_no_secret(page: str, running: Running) -> None:
     for installation in (running.installation, running.broker):
         path = page if page.startswith("/") else f"/subscribers/{NAMESPACE}/{installation.resources.channel}{page}"
         status, body = get(running.worker.port, path)
@@ -207,7 +207,7 @@ def test_pages_of_the_port_for_events(page: str, running: Running) -> None:
         assert b"127.0.0.1" not in body, "no URL of a subscriber at all"
 
 
-def test_pages_of_the_admin_port(running: Running) -> None:
+def test_pages_of_the_admin_port_show_no_secret(running: Running) -> None:
     for page in ("/", "/metrics", "/readyz", "/healthz", "/debug/tasks", "/debug/stacks", "/debug/profile?seconds=0.2"):
         status, body = get(running.worker.admin_port, page)
         assert status == 200, page
@@ -218,7 +218,7 @@ def test_pages_of_the_admin_port(running: Running) -> None:
         _is_clean(path, get(running.worker.admin_port, path)[1])
 
 
-def test_pages_of_the_console(running: Running) -> None:
+def test_pages_of_the_console_show_no_secret(running: Running) -> None:
     for installation in (running.installation, running.broker):
         path = f"/subscribers/{NAMESPACE}/{installation.resources.channel}?wide"
         wait_until("its error is known", partial(_names_stuck, running.worker, path), LIMIT_S)
@@ -236,7 +236,7 @@ def _names_stuck(worker: Worker, path: str) -> bool:
     return b"/stuck" in get(worker.admin_port, path)[1]
 
 
-def test_files_of_the_state(running: Running) -> None:
+def test_files_of_the_state_have_no_secret(running: Running) -> None:
     """Statuses of objects that are served, and of those that are refused."""
     files = contents(running.installation.state)
     names = {path.name for path in files}
@@ -249,11 +249,11 @@ def test_files_of_the_state(running: Running) -> None:
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_output_of_commands(arguments: list[str], running: Running) -> None:
+def test_output_of_commands_has_no_secret(arguments: list[str], running: Running) -> None:
     _is_clean(" ".join(arguments), running.command("app.cli", *arguments))
 
 
-def test_output_of_commands_that_name_a_resource(running: Running) -> None:
+def test_output_about_one_resource_has_no_secret(running: Running) -> None:
     channel = f"{NAMESPACE}/{running.installation.resources.channel}"
     topic = running.installation.resources.dlq_topic
     event = running.installation.folder / "event.json"
@@ -271,7 +271,7 @@ def test_output_of_commands_that_name_a_resource(running: Running) -> None:
     _is_clean("faust agents", running.command("faust", "-A", "app", "agents"))
 
 
-def test_topology_report(running: Running, tmp_path: Path) -> None:
+def test_topology_report_has_no_secret(running: Running, tmp_path: Path) -> None:
     running.command("app.cli", "topology", "--out", str(tmp_path / "report"))
     files = contents(tmp_path / "report")
     assert {"report.html", "topology.json"} <= {path.name for path in files}
@@ -280,7 +280,7 @@ def test_topology_report(running: Running, tmp_path: Path) -> None:
         _is_clean(path.name, content)
 
 
-def test_spans(running: Running) -> None:
+def test_spans_have_no_secret(running: Running) -> None:
     wait_until(
         "attempts are exported",
         lambda: any(str(span.attributes.get("url.full", "")).endswith("/stuck") for span in running.collector.spans()),
@@ -309,7 +309,7 @@ def test_contract_has_it_and_no_other_topic(running: Running) -> None:
     assert SECRET.encode() in contract, "or this test looks for the wrong word"
 
 
-def test_log(running: Running) -> None:
+def test_log_has_no_secret(running: Running) -> None:
     """The last test here: it sees what the others made the worker write."""
     log = running.worker.output() + running.worker.log.read_text(errors="replace")
     for words in ("attempt failed", "dead-lettered", "delivered", "credentials", running.subscriber.url("/stuck")):

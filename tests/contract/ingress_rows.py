@@ -269,9 +269,4 @@ ROWS = [
         "Content-Length with Transfer-Encoding", 400, headers={"Transfer-Encoding": "chunked", "Content-Length": "2"}
     ),
     binary("Transfer-Encoding gzip, chunked", 400, headers={"Transfer-Encoding": "gzip, chunked"}, body=b"0\r\n\r\n"),
-    binary(
-        "Upgrade is ignored",
-        202,
-        headers={"Upgrade": "h2c", "Connection": "Upgrade, HTTP2-Settings", "HTTP2-Settings": "x"},
-    ),
 ]

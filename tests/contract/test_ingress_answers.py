@@ -18,7 +18,7 @@ import pytest
 
 from knative.contract.records import Channel
 from knative.ports import ProduceProblem
-from tests.contract.ingress_rows import ATTRIBUTES, CE, EVENT_BYTES_MAX, PROBE, ROWS, URL, Row
+from tests.contract.ingress_rows import CE, EVENT_BYTES_MAX, PROBE, ROWS, URL, Row
 from tests.support.fakes import CountingObserve, MemoryContract, MemoryProduce
 from tests.support.webapp import RunningWeb
 from web.http.config import DriverConfig
@@ -130,39 +130,6 @@ def test_head_that_is_malformed_is_400(service: Service, method: str, lines: lis
         assert answer.status == 400
         assert b"Traceback" not in answer.read()
     assert service.produce.records == []
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"[1, true]", b"true", b"12345678901234567890", b"a\0b", b"", b"\xff\xfe", b" { } ", None],
-    ids=["array", "true", "20 digits", "NUL", "empty", "not UTF-8", "spaces", "none"],
-)
-def test_bytes_in_are_bytes_stored(service: Service, data: bytes | None) -> None:
-    headers = {**CE, "content-type": "application/json"}
-    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
-        client.putrequest("POST", URL)
-        for name, value in headers.items():
-            client.putheader(name, value)
-        if data is not None:
-            client.putheader("Content-Length", str(len(data)))
-        client.endheaders(data)
-        assert client.getresponse().status == 202
-    (record,) = service.produce.records
-    assert record.value == data
-    assert record.headers == {**ATTRIBUTES, "content-type": b"application/json"}
-
-
-def test_chunked_body_is_stored_whole(service: Service) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=60)) as client:
-        client.request("POST", URL, iter([b"ab", b"c" * 1000]), CE, encode_chunked=True)
-        assert client.getresponse().status == 202
-    assert service.produce.records[0].value == b"ab" + b"c" * 1000
-
-
-def test_key_is_partitionkey_then_subject(service: Service) -> None:
-    for extra in ({"ce-partitionkey": "p", "ce-subject": "s"}, {"ce-subject": "s"}, {}):
-        assert service.request("POST", URL, {**CE, **extra}, b"")[0] == 202
-    assert [record.key for record in service.produce.records] == [b"p", b"s", None]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from knative.contract.records import Channel, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
 from knative.errors import PenstockError
 from tables.subscriber_details import details
-from tests.support import webapp
 from tests.support.fakes import MemoryContract
 from tests.support.processes import wait_until
 from tests.support.webapp import LIMIT_S, RunningWeb, read_all, statuses
@@ -305,18 +304,6 @@ def test_drain_has_a_limit(sites: Sites) -> None:
 def asyncio_future(web: RunningWeb, work: Any) -> Any:
     """Start a coroutine in the server's loop; its future."""
     return asyncio.run_coroutine_threadsafe(work(), web.loop)
-
-
-def test_busy_port_is_said_in_a_sentence(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        monkeypatch.setattr(webapp, "free_port", lambda: port)
-        with pytest.raises(
-            PenstockError, match=rf"Cannot listen on 127\.0\.0\.1:{port}: address already in use\. Choose"
-        ):
-            RunningWeb(sites.setup)
 
 
 def test_what_our_driver_does_not_have_is_refused(sites: Sites) -> None:

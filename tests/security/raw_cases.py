@@ -56,6 +56,7 @@ CASES = [
     case("one event", LAST, 202, b"hi"),
     case("no body at all", P + CLOSE + b"\r\n", 202, None),
     case("a body of length 0", P + CLOSE + b"content-length: 0\r\n\r\n", 202, None),
+    case("no body at all, typed", P + CLOSE + b"content-type: a/b\r\n\r\n", 202, None),
     case("a typed body of length 0", P + CLOSE + b"content-type: a/b\r\ncontent-length: 0\r\n\r\n", 202, b""),
     case("chunked", P + CLOSE + CHUNKED + b"2\r\nhi\r\n3\r\nabc\r\n" + END, 202, b"hiabc"),
     case("chunked, empty", P + CLOSE + CHUNKED + END, 202, None),

@@ -90,6 +90,7 @@ BODIES = {
     "nul": b"\x00\x00a\x00",
     "not-utf-8": b"\xff\xfe\xc0\xa0",
     "broken-json": b'{"a": ',
+    "spaces": b" { } ",
     "empty": b"",
     "line-ends": b"\r\n\r\n0\r\n\r\n",
     "limit": os.urandom(LIMIT_BYTES),

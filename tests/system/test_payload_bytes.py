@@ -21,12 +21,18 @@ from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import Request, ScriptedSubscriber, says
-from tests.system.rejected_requests import LIMIT_BYTES, REFUSED, event
-from tests.system.sending import Answered, HeaderLines, exchange, post, request
+from tests.system.sending import PLAIN, Answered, HeaderLines, exchange, post, request
 
 pytestmark = pytest.mark.system
 
 LIMIT_S = 180.0
+LIMIT_BYTES = 1024 * 1024
+
+
+def event(*headers: tuple[str, str | bytes], without: str = "") -> HeaderLines:
+    """The lines of a good event, less one, and more."""
+    plain = [pair for pair in [("ce-id", "x"), *PLAIN] if pair[0] != without]
+    return [*plain, *headers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +265,16 @@ def test_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running: Run
     assert [message.value() == body for message in letters] == [True]
     assert reader.header(letters[0], "ce_knativeerrorcode") == "400"
     assert reader.header(letters[0], "penstock-subscription") == f"{NAMESPACE}/dying"
+
+
+#: Of each setting that bounds a request, and of what is no event. name -> (status, header lines, body)
+REFUSED: dict[str, tuple[int, HeaderLines, bytes]] = {
+    "no attributes": (400, [], b"x"),
+    "attribute twice": (400, event(("ce-a", "1"), ("CE-A", "2")), b""),
+    "one over": (413, event(), b"x" * (LIMIT_BYTES + 1)),
+    "header bytes": (431, event(("ce-a", "x" * 140_000)), b""),
+    "header count": (431, event(*[(f"ce-a{number}", "1") for number in range(513)]), b""),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

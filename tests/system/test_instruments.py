@@ -18,7 +18,7 @@ from app.local.kafka import EmbeddedKafka
 from benchmarks.behaviour import HANG, Answers, Behaviour
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Received, Sent, Stored, body_hash, read
-from tests.support.processes import Failed, LoadProcess, SinkProcess, free_port, wait_until
+from tests.support.processes import Failed, LoadProcess, SinkProcess, free_port
 
 pytestmark = pytest.mark.system
 
@@ -83,11 +83,6 @@ def test_load_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> None:
     with LoadProcess(tmp_path, f"http://127.0.0.1:{free_port()}/x", seconds=0.5, events=0) as load:
         result = load.result(180)
     assert (result["complete"], result["sent"]) == (True, 0)
-
-
-def test_waiting_has_a_limit() -> None:
-    with pytest.raises(Failed, match="pigs fly"):
-        wait_until("pigs fly", lambda: False, 0.2)
 
 
 @given(st.integers(2, 20), st.integers(1, 4))

@@ -30,10 +30,6 @@ def test_unknown_broker_that_is_a_channel() -> None:
     assert str(error) == "h:1 does not serve a broker a/x: a/x is a channel. Write --channel a/x."
 
 
-def test_unknown_channel_without_kafka() -> None:
-    assert "`penstock status` lists the channels." in str(unknown_channel("a/x", "h:1", None))
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

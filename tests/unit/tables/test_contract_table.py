@@ -62,10 +62,6 @@ def test_subscription_round_trip(
     assert decode_entry(encode_entry(subscription)) == subscription
 
 
-def test_channel_round_trip() -> None:
-    assert decode_entry(encode_entry(CHANNEL)) == CHANNEL
-
-
 def test_fields_of_later_versions_are_ignored_newer_schemas_are_not_read() -> None:
     data = orjson.loads(encode_entry(CHANNEL))
     data["channel"]["colour"] = "blue"

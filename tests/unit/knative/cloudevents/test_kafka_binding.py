@@ -10,7 +10,7 @@ import pytest
 
 from knative import memo
 from knative.cloudevents import kafka_binding
-from knative.cloudevents.http_binding import REPLY_DEPTH, read_reply, to_record
+from knative.cloudevents.http_binding import REPLY_DEPTH, read_reply
 from knative.cloudevents.kafka_binding import (
     Unreadable,
     dead_letter_headers,
@@ -314,17 +314,6 @@ def test_tables_stay_bounded_and_still_work() -> None:
         assert len(table) <= memo.ENTRIES_MAX
         assert max(map(len, table)) <= memo.ENTRY_BYTES_MAX
     assert sent(REQUIRED)[b"ce-id"] == b"1"
-
-
-def test_in_and_out_again() -> None:
-    pairs = [(b"ce-id", b"a%20%25"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"0.3")]
-    pairs += [
-        (b"ce-time", b"2026-11-21T10:00:00.123456789Z"),
-        (b"content-type", b'a/b; c="d"'),
-        (b"traceparent", b"00"),
-    ]
-    headers, _, value = to_record(pairs, b"\x00")
-    assert sent([*headers], value) == dict(pairs)
 
 
 def test_bytes_without_a_content_type_have_none_anywhere() -> None:

@@ -36,18 +36,6 @@ def _again(worker: Worker) -> None:
     worker.wait_ready()
 
 
-def test_certificate_changes_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
-    first, second = (secured.mtls_secret(tmp_path / f"secret-{name}", name) for name in ("one", "two"))
-    secret = _mounted(tmp_path / "secret", first)
-    env = {"PENSTOCK_KAFKA": secured.mtls, "PENSTOCK_KAFKA_SECRET": str(secret.folder)}
-
-    def rotate(worker: Worker) -> None:
-        secret.mount(second)
-        _again(worker)
-
-    load_meanwhile(Installation(secured.direct, tmp_path, PARTITIONS, env=env), rotate)
-
-
 @pytest.mark.parametrize("is_broker", [False, True], ids=["installation", "broker"])
 def test_password_changes_under_load(secured: SecuredKafka, tmp_path: Path, is_broker: bool) -> None:
     """First a wrong one comes, with which the worker goes on as it was."""

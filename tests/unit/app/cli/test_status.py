@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.cli.status import all_ready, chosen, rows
-from app.operations.contract_snapshot import Contract, choose_channel, choose_subscriptions, label_of
+from app.operations.contract_snapshot import Contract
 from knative.contract.records import (
     Channel,
     ControllerReport,
@@ -183,27 +183,6 @@ def test_kind_chooses_between_two_of_the_same_name(wish: str, tables: set[str]) 
 def test_unknown_name_lists_all_that_are_known() -> None:
     with pytest.raises(PenstockError, match="There is no resource ns/x; known: ns/ch, ns/sub"):
         chosen(rows(_with_broker(), 1000.0), ["ns/x"])
-
-
-def test_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
-    contract = _with_broker()
-    assert choose_channel(contract, "Broker/ns/ch").uid == "b"
-    assert choose_channel(contract, "channel/ns/ch").uid == "c"
-    with pytest.raises(PenstockError, match="A channel and a broker have the name ns/ch"):
-        choose_channel(contract, "ns/ch")
-
-
-def test_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
-    contract = _with_broker()
-    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "ns/sub")] == ["s"]
-    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "trigger/ns/sub")] == [
-        "t"
-    ]
-    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(contract, "ns/trigger:sub")] == [
-        "t"
-    ]
-    assert label_of(contract, "Trigger/ns/sub") == "ns/trigger:sub"
-    assert label_of(contract, "ns/gone") == "ns/gone"
 
 
 def test_what_is_left_alone_is_shown_and_need_not_be_ready() -> None:

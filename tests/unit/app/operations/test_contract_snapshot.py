@@ -10,6 +10,7 @@ from app.operations.contract_snapshot import (
     choose_subscriptions,
     has_subscription,
     in_namespace,
+    label_of,
 )
 from knative.contract.records import Channel, ControllerReport, ResourceProblem, Subscription
 from knative.delivery.policy import Addressable
@@ -43,13 +44,14 @@ CONTRACT = Contract(
     ("wish", "uid"),
     [
         ("KafkaChannel/ns/orders", "c"),
+        ("channel/ns/orders", "c"),
         ("Broker/ns/orders", "b"),
         ("ns/broker:orders", "b"),
         ("ns/main", "m"),
         ("ns/broker:main", "m"),
     ],
 )
-def test_channel_or_a_broker(wish: str, uid: str) -> None:
+def test_name_chooses_a_channel_or_a_broker(wish: str, uid: str) -> None:
     assert choose_channel(CONTRACT, wish).uid == uid
 
 
@@ -59,18 +61,24 @@ def test_channel_or_a_broker(wish: str, uid: str) -> None:
         ("", "", ["t", "s", "all"]),
         ("ns/bill", "", ["s"]),
         ("ns/trigger:bill", "", ["t"]),
+        ("trigger/ns/bill", "", ["t"]),
         ("ns/all", "", ["all"]),
         ("ns/trigger:all", "", ["all"]),
         ("", "ns/broker:orders", ["t"]),
         ("ns/bill", "ns/broker:orders", []),
     ],
 )
-def test_subscriptions_and_triggers(wish: str, channel: str, uids: list[str]) -> None:
-    assert [choose_subscription.uid for choose_subscription in choose_subscriptions(CONTRACT, wish, channel)] == uids
+def test_names_choose_subscriptions_and_triggers(wish: str, channel: str, uids: list[str]) -> None:
+    assert [subscription.uid for subscription in choose_subscriptions(CONTRACT, wish, channel)] == uids
     assert not wish or has_subscription(CONTRACT, wish)
 
 
-def test_name_that_a_channel_and_a_broker_have() -> None:
+def test_trigger_has_a_label_with_its_kind() -> None:
+    assert label_of(CONTRACT, "Trigger/ns/bill") == "ns/trigger:bill"
+    assert label_of(CONTRACT, "ns/gone") == "ns/gone"
+
+
+def test_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
     with pytest.raises(UsageError, match="A channel and a broker have the name ns/orders") as raised:
         choose_channel(CONTRACT, "ns/orders")
     assert raised.value.hint == "Write KafkaChannel/ns/orders or Broker/ns/orders."

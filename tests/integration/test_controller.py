@@ -102,9 +102,9 @@ async def test_removal_takes_record_group_and_topics_along(plant: ControllerFixt
     async with plant:
         await plant.until(lambda: bool(plant.published("billing") and plant.published("kept")), "the contract")
         group, uid = plant.published("billing").group, plant.published("billing").uid
-        instance_id = Consumer({**plant.config.kafka, "group.id": group, "session.timeout.ms": 6000})
-        instance_id.subscribe([plant.topic("orders")])
-        await asyncio.to_thread(instance_id.poll, 5.0)
+        member = Consumer({**plant.config.kafka, "group.id": group, "session.timeout.ms": 6000})
+        member.subscribe([plant.topic("orders")])
+        await asyncio.to_thread(member.poll, 5.0)
         plant.remove("billing")
         plant.remove("kept")
         await plant.ask("billing", "kept")
@@ -112,7 +112,7 @@ async def test_removal_takes_record_group_and_topics_along(plant: ControllerFixt
         await asyncio.sleep(1.5)
         state = await asyncio.to_thread(group_states, plant.admin, [group])
         assert state == {group: GroupState.LIVE}, "a group with members is left alone"
-        await asyncio.to_thread(instance_id.close)
+        await asyncio.to_thread(member.close)
         await plant.until(lambda: "billing" not in _notes(plant), "the group's end")
         assert await asyncio.to_thread(group_states, plant.admin, [group]) == {group: GroupState.ABSENT}
         plant.remove("orders")
@@ -177,23 +177,21 @@ async def test_identity_survives_a_restart_and_a_file_that_is_bad_by_then(kafka:
 @pytest.mark.asyncio
 async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    controller_fixture, two = (
+    first, second = (
         ControllerFixture(kafka.bootstrap, tmp_path, instance),
         ControllerFixture(kafka.bootstrap, tmp_path, instance),
     )
-    async with two:
-        async with controller_fixture:
-            await controller_fixture.until(
-                lambda: controller_fixture.controller.leading or two.controller.leading, "a leader"
-            )
+    async with second:
+        async with first:
+            await first.until(lambda: first.controller.leading or second.controller.leading, "a leader")
             await asyncio.sleep(1.0)
-            assert controller_fixture.controller.leading != two.controller.leading
-            controller_fixture.channel("orders")
-            await controller_fixture.until(lambda: controller_fixture.published("orders") is not None, "the contract")
-        await two.until(lambda: two.controller.leading, "the other")
-        two.channel("orders", 3)
-        await two.until(lambda: bool(two.published("orders").partitions == 3), "the change")
-        assert two.published("orders").generation == 2
+            assert first.controller.leading != second.controller.leading
+            first.channel("orders")
+            await first.until(lambda: first.published("orders") is not None, "the contract")
+        await second.until(lambda: second.controller.leading, "the other")
+        second.channel("orders", 3)
+        await second.until(lambda: bool(second.published("orders").partitions == 3), "the change")
+        assert second.published("orders").generation == 2
 
 
 @pytest.mark.asyncio
@@ -228,13 +226,13 @@ async def test_offsets_are_rejected_while_the_group_has_members(
     plant: ControllerFixture, make_topic: Callable[..., str]
 ) -> None:
     topic, group = make_topic(1), f"kafka.{uuid.uuid4()}"
-    instance_id = Consumer({**plant.config.kafka, "group.id": group})
-    instance_id.subscribe([topic])
-    while not instance_id.assignment():  # a busy machine takes longer than one poll
-        await asyncio.to_thread(instance_id.poll, 0.5)
+    member = Consumer({**plant.config.kafka, "group.id": group})
+    member.subscribe([topic])
+    while not member.assignment():  # a busy machine takes longer than one poll
+        await asyncio.to_thread(member.poll, 0.5)
     with pytest.raises(Exception, match="committing offsets of group"):
         await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
-    await asyncio.to_thread(instance_id.close)
+    await asyncio.to_thread(member.close)
     await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
     assert await asyncio.to_thread(plant.offsets.committed, group, topic, [0]) == {0: 0}
 

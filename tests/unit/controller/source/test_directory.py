@@ -113,6 +113,7 @@ def test_suspected_typo_differs_from_a_foreign_kind(tmp_path: Path) -> None:
         ("a.yaml", True, True),
         ("c.yaml", True, True),
     ]
+    assert "did you mean apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel?" in problems[0].hint
 
 
 def test_of_two_files_with_one_name_the_first_counts_and_keeps_it(tmp_path: Path) -> None:

@@ -45,13 +45,6 @@ def test_while_a_typo_may_hide_a_resource_the_directory_is_not_known(tmp_path: P
     assert directory.scan().complete
 
 
-def test_misspelt_kind_gets_a_suggestion(tmp_path: Path) -> None:
-    text = TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel")
-    (tmp_path / "a.yaml").write_text(text)
-    (problem,) = Directory(tmp_path).scan().problems
-    assert "did you mean apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel?" in problem.hint
-
-
 def test_problems_name_their_object(tmp_path: Path) -> None:
     text = TEXT.format(name="one\n  namespace: shop", partitions=0)
     (tmp_path / "a.yaml").write_text(text + "---\nkind: 3\n---\nmetadata: 4\n")

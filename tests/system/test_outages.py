@@ -264,12 +264,3 @@ def test_subscriptions_come_and_go(running: Running) -> None:
     assert [request.attributes["id"] for request in subscriber.requests("/two")] == ["both", "late"]
     installation.delete("two")
     wait_until("its group is deleted", lambda: group not in groups(), LIMIT_S)
-
-
-def test_without_kafka_a_worker_says_so_and_ends(tmp_path: Path) -> None:
-    """Exit code 3, and a sentence with a hint."""
-    installation = Installation(f"127.0.0.1:{free_port()}", tmp_path, env={"PENSTOCK_KAFKA_WAIT_S": "2"})
-    installation.write([])
-    with installation.worker() as worker:
-        assert worker.wait(180) == 3, worker.tail()
-        assert "penstock kafka up" in worker.tail()

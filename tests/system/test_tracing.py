@@ -199,12 +199,6 @@ def test_refusal_is_a_span_and_no_error_of_ours(traced: Traced) -> None:
     assert (span.kind, span.failed) == ("SERVER", False)
 
 
-def test_span_has_no_query(traced: Traced) -> None:
-    (attempt,) = _attempts(traced, _process(traced, "with-trace", "good"))
-
-    assert attempt.attributes["url.full"] == traced.subscriber.url("/good")
-
-
 def test_health_and_metrics_pages_make_no_spans(traced: Traced) -> None:
     paths = {span.attributes.get("url.path") for span in traced.collector.spans() if span.kind == "SERVER"}
 

@@ -66,7 +66,7 @@ def test_table_is_large_enough() -> None:
 
 
 @pytest.mark.parametrize("row", CASES, ids=lambda row: row.name)
-def test_raw_request(server: Ingress, row: Case) -> None:
+def test_raw_request_gets_the_statuses_of_its_row(server: Ingress, row: Case) -> None:
     server.produce.records.clear()
     wire = server.running.exchange(*row.parts, pause_s=0.001 if len(row.parts) > 10 else 0.02)
     assert tuple(statuses(wire)) == row.statuses
@@ -175,15 +175,10 @@ def send_until_cut(client: socket.socket, data: bytes) -> bool:
     return True
 
 
-def test_slow_headers(hasty: Ingress) -> None:
+@pytest.mark.parametrize("sent", [P, P + b"content-length: 10000\r\n\r\n"], ids=["head", "body"])
+def test_request_that_drips_is_408(hasty: Ingress, sent: bytes) -> None:
     with contextlib.closing(hasty.running.connect()) as client:
-        client.sendall(P)
-        assert statuses(drip(client, b"a", 200)) == [408]
-
-
-def test_slow_body(hasty: Ingress) -> None:
-    with contextlib.closing(hasty.running.connect()) as client:
-        client.sendall(P + b"content-length: 10000\r\n\r\n")
+        client.sendall(sent)
         assert statuses(drip(client, b"a", 200)) == [408]
 
 
@@ -208,7 +203,7 @@ def test_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: int
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'], ids=["arrays", "objects"])
-def test_json_100000_deep(opening: bytes) -> None:
+def test_deeply_nested_json_is_400_each_time(opening: bytes) -> None:
     envelope = b'{"id":"1","source":"/s","type":"t","specversion":"1.0","data":' + opening * 100_000
     head = LINE + HOST + CLOSE + b"content-type: application/cloudevents+json\r\ncontent-length: %d\r\n\r\n"
     with serving(DriverConfig()) as server:
@@ -219,7 +214,7 @@ def test_json_100000_deep(opening: bytes) -> None:
         assert statuses(server.running.exchange(LAST)) == [202]
 
 
-def test_too_many_connections(hasty: Ingress) -> None:
+def test_connection_beyond_the_limit_is_503_until_one_ends(hasty: Ingress) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(HASTY.connections_max):
             stack.enter_context(contextlib.closing(hasty.running.connect()))

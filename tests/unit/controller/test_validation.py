@@ -44,12 +44,12 @@ def _errors(folder: Path, *options: str) -> tuple[int, list[tuple[str, int | Non
     return done.exit_code, [(row["file"], row["line"], row["field"]) for row in json.loads(done.output)]
 
 
-def test_good_reset_offset(tmp_path: Path) -> None:
+def test_good_reset_offset_has_no_error(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(_SERVED + _RESET % "2026-01-01T00:00:00Z")
     assert _errors(tmp_path) == (0, [])
 
 
-def test_good_directory(tmp_path: Path) -> None:
+def test_good_directory_has_no_error(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(_CHANNEL % "orders" + "---\n" + _SUBSCRIPTION % ("billing", "orders"))
     assert _errors(tmp_path) == (0, [])
     done = CliRunner().invoke(cli, ["validate", str(tmp_path)])
@@ -177,6 +177,6 @@ spec: {{type: paid, reference: {reference}}}
     assert row["problem"].startswith(f"{why}; name a KafkaChannel or a Broker")
 
 
-def test_no_such_directory(tmp_path: Path) -> None:
+def test_missing_directory_is_an_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(tmp_path / "none")])
     assert "does not exist" in str(done.exception)

@@ -98,7 +98,7 @@ def test_content_types_are_guessed(body: bytes, kind: str) -> None:
     assert content_type_of(body) == kind
 
 
-def test_addresses_and_urls() -> None:
+def test_address_is_valid_or_an_error_without_secrets() -> None:
     assert address_of("broker", "default/shop", "https://h:1/") == "https://h:1/brokers/default/shop"
     with pytest.raises(UsageError, match="'shop' is not a valid broker name"):
         Client.broker("localhost:8080", "shop")

@@ -49,7 +49,7 @@ deliveries = st.builds(
     order=st.sampled_from(DeliveryOrder),
     exhausted=st.sampled_from(OnRetriesExhausted),
 )
-def test_subscription_round_trip(
+def test_subscription_comes_back_from_its_record(
     delivery: DeliverySpec,
     subscriber: Addressable,
     reply: Addressable | None,

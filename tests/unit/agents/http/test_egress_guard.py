@@ -121,7 +121,7 @@ def test_invalid_address_is_denied(text: str) -> None:
     assert OPEN.judge(text) == "is not a valid IP address"
 
 
-def test_denied_networks() -> None:
+def test_denied_network_is_refused_also_within_an_allowed_one() -> None:
     guard = EgressGuard(EgressConfig(deny=("10.1.0.0/16", "2606:4700::/32"), allow=("10.0.0.0/8",)))
     assert guard.judge("10.1.2.3") == "is denied by PENSTOCK_EGRESS_DENY"
     assert guard.judge("::ffff:10.1.2.3")

@@ -82,7 +82,7 @@ def test_usual_way_of_a_commit() -> None:
     ("within_s", "later_within_s", "due_at"),
     [(None, None, 1.5), (None, 0.0, 1.25), (0.25, None, 1.25), (0.25, 0.0, 1.25), (1.0, None, 1.75)],
 )
-def test_earliest_time_counts(within_s: float | None, later_within_s: float | None, due_at: float) -> None:
+def test_earliest_time_is_due(within_s: float | None, later_within_s: float | None, due_at: float) -> None:
     it = machine()
     it.schedule(1.0, within_s)
     it.schedule(1.25, later_within_s)

@@ -44,7 +44,7 @@ def test_round_trip_and_bound(start: int, above: set[int], failed: dict[int, int
         assert -1e-6 <= late <= 0.11 * (1 + time - earliest) + 0.002, "never before its time, and not much later"
 
 
-def test_worst_case_fits() -> None:
+def test_longest_metadata_fits_into_the_limit() -> None:
     noise = random.Random(1)
     above = frozenset(o for o in range(1, SPAN_MAX) if noise.random() < 0.5)
     free = noise.sample([o for o in range(SPAN_MAX) if o not in above], STARTED_MAX)

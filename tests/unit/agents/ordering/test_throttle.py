@@ -209,7 +209,7 @@ def test_who_succeeds_again_is_as_all_others() -> None:
     ],
     ids=["always", "flapping", "mostly", "half", "a third", "a short time", "now and then"],
 )
-def test_who_is_failing(pattern: str, part: float) -> None:
+def test_subscription_is_failing_by_the_share_of_its_failures(pattern: str, part: float) -> None:
     points, seen = 0, []
     for outcome in pattern * 100:
         points = score(points, outcome == ".")

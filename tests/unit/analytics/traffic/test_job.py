@@ -113,7 +113,7 @@ def test_totals_are_of_lines() -> None:
     assert (window.counts.events, window.late, window.latency, window.size) == (12, 1, {2: 3}, 240)
 
 
-def test_batch_in_sum() -> None:
+def test_batch_is_summed_by_day_and_topic() -> None:
     """Deltas that were counted before have no window, and are repeats."""
     batch = pa.concat_tables(
         [
@@ -130,7 +130,7 @@ def test_batch_in_sum() -> None:
     ]
 
 
-def test_summary_in_words() -> None:
+def test_summary_is_rows_and_sentences() -> None:
     summary = Summary(seconds=2.0)
     settled = Window(NOW, 60, "settled", "ns", "a", "s", counts=Counts(9, 0, 9))
     summary.totals.add(rows(stored(NOW, 2), settled))

@@ -21,7 +21,7 @@ from knative.errors import UsageError
         (["a/one"], ["a/x"], "a channel a/x: a/x is a broker. Write --broker a/x."),
     ],
 )
-def test_unknown_channel(channels: list[str], brokers: list[str], says: str) -> None:
+def test_error_of_an_unknown_channel_names_what_there_is(channels: list[str], brokers: list[str], says: str) -> None:
     assert says in str(unknown_channel("a/x", "h:1", {"channel": channels, "broker": brokers}))
 
 

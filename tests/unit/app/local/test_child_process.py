@@ -13,7 +13,7 @@ def test_complaints_of_a_fresh_kafka_stay_in_the_log() -> None:
     assert loud_line(line) == "warning: GETPID [x]: Coordinator load in progress: retrying"
 
 
-def test_loud_lines() -> None:
+def test_only_warnings_and_errors_are_loud() -> None:
     assert loud_line('{"level": "warning", "event": "odd", "topic": "t", "logger": "x"}') == "warning: odd topic=t"
     assert loud_line('{"level": "info", "event": "fine"}') is None
     assert loud_line('{"level": "error", "event": "odd", "field": "", "line": null, "n": 0}') == "error: odd n=0"

@@ -129,7 +129,7 @@ GOOD_PAGE = {"status": "ready", "kafka": "other"}
         (BAD, (200, GOOD_PAGE), False, False, "starts", "ready"),
     ],
 )
-def test_health_of_all(
+def test_health_is_that_of_all_processes(
     own: tuple[bool, dict[str, Any]], other: tuple[int, Any], one_is_enough: bool, good: bool, kafka: str, status: str
 ) -> None:
     is_good, fields = health(own, {2: other}, READY, one_is_enough=one_is_enough)

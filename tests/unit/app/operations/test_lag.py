@@ -34,7 +34,7 @@ def _position(committed: int | None, start: int, end: int, settled: frozenset[in
         (5, 0, 9, (9, 10), 4, ""),  # settled after the end was asked for
     ],
 )
-def test_events_behind(
+def test_events_behind_are_those_after_what_is_settled(
     committed: int | None, start: int, end: int, settled: tuple[int, ...], events: int, state: str
 ) -> None:
     group_offset = _position(committed, start, end, frozenset(settled))
@@ -62,7 +62,7 @@ def test_what_a_commit_says_is_subtracted() -> None:
     ("committed", "oldest_ms", "seconds"),
     [(9, None, 0.0), (5, 1_799_999_990_500, 9.5), (5, None, None), (5, 1_800_000_001_000, 0.0)],
 )
-def test_seconds_behind(committed: int, oldest_ms: int | None, seconds: float | None) -> None:
+def test_oldest_event_gives_the_seconds(committed: int, oldest_ms: int | None, seconds: float | None) -> None:
     assert lag_of(_position(committed, 0, 9), oldest_ms, NOW_S).seconds == seconds
 
 
@@ -103,5 +103,5 @@ def test_invalid_time_is_rejected(text: str) -> None:
     ("seconds", "expected"),
     [(None, "-"), (0.0, "0s"), (0.42, "0.4s"), (12.3, "12s"), (200, "3m20s"), (7200, "2h"), (356_400, "4d3h")],
 )
-def test_durations_for_people(seconds: float | None, expected: str) -> None:
+def test_duration_is_shown_in_its_largest_units(seconds: float | None, expected: str) -> None:
     assert show_duration(seconds) == expected

@@ -41,5 +41,5 @@ def test_smaller_of_processors_and_quota(
     assert processors(allowed, _limited(tmp_path, group, limits)) == count
 
 
-def test_system_without_cgroups(tmp_path: Path) -> None:
+def test_system_without_cgroups_has_its_processors(tmp_path: Path) -> None:
     assert processors(4, tmp_path) == 4

@@ -100,7 +100,7 @@ def test_plain_port_counts_when_ours_is_not_given(monkeypatch: pytest.MonkeyPatc
         ("topic_template", "{namespace}.{name}", "{namespace}.{name}"),
     ],
 )
-def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_has_its_kind(name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"PENSTOCK_{name.upper()}", text)
 
     assert getattr(load_settings(), name) == value

@@ -87,7 +87,7 @@ def test_enormous_lines_and_a_missing_last_line_end() -> None:
     assert word_of(lines[1]) == "5"
 
 
-def test_counting_a_chunk() -> None:
+def test_chunk_is_counted_by_code() -> None:
     lines = [HEAD + b" 1", HEAD + b" 1xyz", HEAD + b"12", b"", HEAD + b"99", HEAD + b"??"]
     ((place, chunk),) = cut(lines, FILE)
     result = count(place.encode(), b"\n".join(chunk))

@@ -24,7 +24,7 @@ def read(path: Path, chunks_max: int | None = None) -> tuple[list[bytes], FileRo
     return [record[0] for record in records if not isinstance(record, FileRow)], row
 
 
-def test_years_and_months() -> None:
+def test_years_and_months_are_lists_or_an_error() -> None:
     assert chosen("--years", "2018, 2019,2018") == ["2018", "2019"]
     assert chosen("--months", "Jan,feb,jan") == ["jan", "feb"]
     assert chosen("--months", "*") == list(MONTHS)
@@ -51,7 +51,7 @@ def test_which_files_are_meant() -> None:
             plan("2018", "jan", [], template)
 
 
-def test_complete_file(good: Path) -> None:
+def test_complete_file_gives_its_chunks_and_its_row(good: Path) -> None:
     keys, row = read(good)
 
     assert row == FileRow(good.as_uri(), 4, 35)
@@ -99,7 +99,7 @@ def test_files_of_one_name_or_of_one_content_are_two(good: Path, tmp_path: Path)
     assert len({key for path in (good, renamed, other) for key in read(path)[0]}) == 12
 
 
-def test_file_without_lines(tmp_path: Path) -> None:
+def test_file_without_lines_gives_a_row_only(tmp_path: Path) -> None:
     path = tmp_path / "none.gz"
     path.write_bytes(gzip.compress(b""))
     assert read(path) == ([], FileRow(path.as_uri()))

@@ -47,7 +47,7 @@ def test_expression_has_the_value_and_the_error_of_the_specification(
 
 
 @pytest.mark.parametrize("text", [row[1] for row in ROWS])
-def test_reference_evaluator_agrees(text: str) -> None:
+def test_reference_evaluator_agrees_on_each_expression(text: str) -> None:
     value, errors = compile(text).evaluate(EVENT)
     assert evaluate(parse(text), EVENT) == (value, [error.kind.value for error in errors])
 

@@ -94,7 +94,7 @@ def test_data_without_a_type_has_none_after_a_round_trip(data: bytes, version: b
 @pytest.mark.parametrize(
     "raw", ['"a"', '"aGk"', '"aG k="', '"aGk=\\n"', '"aGk=="', '"aGk=aGk="', '"-_=="', '"é==="', "1"]
 )
-def test_bad_base64(raw: str) -> None:
+def test_bad_base64_is_rejected(raw: str) -> None:
     assert refused(envelope(data_base64=raw)).attribute == "data_base64"
     assert refused(envelope(data_base64='{"a":1}')).attribute == "data_base64"
 
@@ -162,24 +162,24 @@ def test_values_that_are_no_attribute(raw: str) -> None:
     "name", ["id", "source", "type", "specversion", "subject", "time", "dataschema", "datacontenttype"]
 )
 @pytest.mark.parametrize("raw", ["1", "1.0", "true", "{}", "[]"])
-def test_core_attributes_are_strings(name: str, raw: str) -> None:
+def test_core_attribute_that_is_not_a_string_is_rejected(name: str, raw: str) -> None:
     error = refused(envelope(**{name: raw}))
     assert (error.attribute, error.reason) == (name, "must be a string")
 
 
 @pytest.mark.parametrize("name", ["", "A", "ID", "a-b", "a_b", "a b", "é", "data_Base64", "a\\n"])
-def test_bad_names(name: str) -> None:
+def test_bad_attribute_name_is_rejected(name: str) -> None:
     assert "bad attribute name" in str(refused(envelope(**{name: '"x"'})))
 
 
 @pytest.mark.parametrize(
     "kind", ['""', '"  "', '"application/cloudevents+json"', '" Application/CloudEvents-batch"', '"a\\n"']
 )
-def test_bad_datacontenttype(kind: str) -> None:
+def test_bad_datacontenttype_is_rejected(kind: str) -> None:
     assert refused(envelope(data="1", datacontenttype=kind)).attribute == "datacontenttype"
 
 
-def test_members_twice() -> None:
+def test_member_that_appears_twice_is_rejected() -> None:
     assert "'id' appears twice" in str(refused(b'{"id":"1","id":"1"}'))
     assert "'id' appears twice" in str(refused(b'{"id":"1","\\u0069d":null}'))
     assert "'data' appears twice" in str(refused(b'{"data":1,"data":1}'))
@@ -229,13 +229,13 @@ def test_members_twice() -> None:
         b'{"data":{"a":1,}}',
     ],
 )
-def test_malformed_json(body: bytes | None) -> None:
+def test_malformed_json_is_rejected(body: bytes | None) -> None:
     assert "malformed structured JSON" in str(refused(body))
 
 
 @pytest.mark.parametrize("name", ["data", "note"])
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_depth_bombs(name: str, opening: str) -> None:
+def test_json_that_is_nested_too_deeply_is_rejected(name: str, opening: str) -> None:
     assert "too deeply" in str(refused(f'{{"{name}":{opening * 100_000}'.encode()))
 
 
@@ -273,7 +273,7 @@ def test_version_0_3_with_encoded_data(kind: str | None, expected: bytes) -> Non
         ("", False),
     ],
 )
-def test_json_media_types(media_type: str, expected: bool) -> None:
+def test_media_type_is_json_or_not(media_type: str, expected: bool) -> None:
     assert is_json(media_type) is expected
 
 

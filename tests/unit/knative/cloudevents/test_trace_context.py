@@ -67,7 +67,7 @@ def test_two_parents_are_none() -> None:
     assert parent_in_request([(b"traceparent", GOOD), (b"Traceparent", GOOD)]) is None
 
 
-def test_none_is_none() -> None:
+def test_record_without_a_parent_has_none() -> None:
     assert parent_in_record(EVENT) is None
     assert parent_in_record([("traceparent", None), ("tracestate", b"a=1")]) is None
     assert trace_id([]) == ""

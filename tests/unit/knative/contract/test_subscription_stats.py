@@ -134,7 +134,7 @@ def test_workers_add_up() -> None:
         ([SubscriptionStats(lag=5), SubscriptionStats(lag=1, oldest=NOW + 2)], 0.0),
     ],
 )
-def test_lag_in_seconds(reported: list[SubscriptionStats | None], lag_s: float | None) -> None:
+def test_lag_is_of_the_oldest_head(reported: list[SubscriptionStats | None], lag_s: float | None) -> None:
     assert merged(*(worker(str(number), 0, stats, 0) for number, stats in enumerate(reported))).lag_s == lag_s
 
 

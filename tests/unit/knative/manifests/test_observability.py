@@ -50,7 +50,7 @@ def _unknown(expression: str) -> set[str]:
     return named - _metrics()
 
 
-def test_alert(subtests: pytest.Subtests) -> None:
+def test_alert_has_metrics_runbook_cases_and_a_fault(subtests: pytest.Subtests) -> None:
     for rule in RULES:
         name = rule["alert"]
         with subtests.test(name):
@@ -80,7 +80,7 @@ def test_each_runbook_is_that_of_an_alert() -> None:
 
 
 @pytest.mark.parametrize("name", dashboards())
-def test_dashboard(name: str) -> None:
+def test_dashboard_has_metrics_and_panels_that_fit(name: str) -> None:
     dashboard = dashboards()[name]
     variables = {variable["name"] for variable in dashboard["templating"]["list"]} | {"__rate_interval"}
     for query in queries(dashboard):

@@ -177,7 +177,7 @@ def test_filter_of_attributes_counts_without_filters() -> None:
         ("0001-01-01T00:00:00+23:59", 0),
     ],
 )
-def test_start_by_time(text: str, unix_ms: int) -> None:
+def test_start_by_time_is_read_to_the_millisecond(text: str, unix_ms: int) -> None:
     resource = kinds.parse(trigger({"penstock.dev/start": text}))
     assert isinstance(resource, Trigger)
     assert resource.start == StartTime(unix_ms, text)

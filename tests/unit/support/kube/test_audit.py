@@ -98,7 +98,7 @@ def test_grant_for_a_name_covers_that_name_only() -> None:
         (Grant("", "services", "get", "one"), True),
     ],
 )
-def test_grant_covers(grant: Grant, covered: bool) -> None:
+def test_grant_covers_the_requests_that_it_names(grant: Grant, covered: bool) -> None:
     assert grant.covers(Request(USER, "get", "", "services", "test", "one")) is covered
 
 

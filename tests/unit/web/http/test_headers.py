@@ -11,7 +11,7 @@ from web.http.config import DriverConfig, HttpRejection
 CONFIG = DriverConfig(event_bytes_max=1000, header_count_max=5)
 
 
-def test_ordinary_head() -> None:
+def test_ordinary_head_has_host_length_and_expectation() -> None:
     pairs = [(b"HOST", b"a:80"), (b"Content-Length", b"12"), (b"ce-id", b"1"), (b"Expect", b"100-Continue")]
     assert headers.inspect(pairs, CONFIG) == (b"a:80", 12, False, True)
     assert headers.inspect([(b"transfer-encoding", b"Chunked")], CONFIG) == (None, None, True, False)
@@ -52,7 +52,7 @@ def test_invalid_host_is_rejected(host: bytes) -> None:
         headers.check_host(host)
 
 
-def test_only_utf8() -> None:
+def test_header_that_is_not_utf8_is_rejected() -> None:
     headers.check_text([(b"x", "ü€".encode())])
     with pytest.raises(HttpRejection, match="header x is not UTF-8"):
         headers.check_text([(b"x", b"\xff")])
@@ -79,6 +79,6 @@ def test_target_is_split_into_path_and_host() -> None:
             headers.split_target(target, b"h")
 
 
-def test_head_without_upgrade() -> None:
+def test_head_is_written_again_without_upgrade() -> None:
     pairs = [(b"Host", b"x"), (b"UPGRADE", b"h2c"), (b"a", b"b")]
     assert headers.without_upgrade(b"POST", b"/a", "1.1", pairs) == b"POST /a HTTP/1.1\r\nHost: x\r\na: b\r\n\r\n"

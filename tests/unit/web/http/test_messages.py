@@ -27,7 +27,7 @@ def test_header_cannot_be_split(value: str) -> None:
         Response(headers={value: "x"}).wire()
 
 
-def test_framing_is_ours() -> None:
+def test_framing_of_a_page_is_replaced_by_ours() -> None:
     response = Response(b"abc", headers={"Content-Length": "99", "Transfer-Encoding": "chunked", "x": "y"})
     assert response.wire() == b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nx: y\r\n\r\nabc"
     assert response.wire("HEAD").endswith(b"\r\n\r\n")

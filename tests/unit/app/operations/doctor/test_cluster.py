@@ -51,7 +51,7 @@ def _hints(facts: ClusterFacts, name: str, mode: str = "auto") -> list[str]:
     return [row.hint for row in rows(Facts(cluster=replace(facts, mode=mode))) if row.name == name]
 
 
-def test_all_is_well() -> None:
+def test_good_facts_have_only_good_rows() -> None:
     checks = _found(GOOD)
     assert {level for rows in checks.values() for level, _ in rows} == {"ok"}
     assert list(checks) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
@@ -160,7 +160,7 @@ def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says:
          "set PENSTOCK_SUBSCRIPTIONS=auto or own, or install Knative eventing"),
     ],
 )  # fmt: skip
-def test_who_resolves_subscriptions(mode: str, core: bool, level: str, says: str, hint: str) -> None:
+def test_resolver_follows_mode_and_core(mode: str, core: bool, level: str, says: str, hint: str) -> None:
     facts = replace(GOOD, served=_served(core=core))
     ((state, text),) = _found(facts, mode)["subscriptions"]
     assert state == level

@@ -74,7 +74,7 @@ def test_first_identity_is_not_a_change() -> None:
     assert not again.looked(FIRST, 8.0)
 
 
-def test_identities_in_statistics() -> None:
+def test_identity_is_that_of_the_statistics_or_none() -> None:
     text = '{"topics": {}, "eos": { "txn_may_enq": false, "producer_id": %d, "producer_epoch": %d, "epoch_cnt": 1 }}'
     assert identity_of(text % (7, 2)) == (7, 2)
     assert identity_of(text % (-1, -1)) is None

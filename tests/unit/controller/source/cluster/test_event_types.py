@@ -46,7 +46,7 @@ CHANNEL = ("KafkaChannel", "shop", "orders")
         ({"data": {"other": "enabled"}}, False),
     ],
 )
-def test_knatives_features_decide(features: dict[str, Any] | None, enabled: bool) -> None:
+def test_features_of_knative_decide_about_event_types(features: dict[str, Any] | None, enabled: bool) -> None:
     assert is_enabled(features) is enabled
 
 

@@ -90,7 +90,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("row", EVENTS.values(), ids=EVENTS)
-def test_one_event(row: tuple[Json, Effect, dict[str, str]]) -> None:
+def test_event_has_the_effect_of_its_row(row: tuple[Json, Effect, dict[str, str]]) -> None:
     given_, effect, expected = row
     store = listed(_A)
     assert store.apply(given_) is effect

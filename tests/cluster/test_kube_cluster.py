@@ -83,7 +83,7 @@ def test_apply_merge_patch_table_and_delete(kube: KubeCluster, make_namespace: C
     assert kube.admin.get(path).status == 404
 
 
-def test_namespace_ends(kube: KubeCluster, make_namespace: Callable[[], str]) -> None:
+def test_deleted_namespace_ends(kube: KubeCluster, make_namespace: Callable[[], str]) -> None:
     namespace = make_namespace()
     kube.admin.create(_config_map(namespace, "one")).must()
     path = resource_path("v1", "namespaces", name=namespace)

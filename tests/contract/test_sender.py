@@ -61,7 +61,7 @@ BY_STATUS: list[tuple[Step, Verdict | tuple[type[Verdict], int]]] = [
 
 
 @pytest.mark.parametrize(("step", "expected"), BY_STATUS)
-async def test_table_of_answers(step: Step, expected: Verdict | tuple[type[Verdict], int]) -> None:
+async def test_answer_has_the_verdict_of_its_row(step: Step, expected: Verdict | tuple[type[Verdict], int]) -> None:
     async with ScriptedServer(step) as server, posting(server.url()) as poster:
         verdict = (await poster.answer(b"event")).verdict
         if isinstance(expected, tuple):

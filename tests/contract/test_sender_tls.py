@@ -38,7 +38,7 @@ async def test_destination_s_ca_is_believed(context: ssl.SSLContext, host: str) 
     assert len(server.requests) == 6
 
 
-async def test_bundle_of_several(context: ssl.SSLContext) -> None:
+async def test_bundle_of_several_cas_trusts_each(context: ssl.SSLContext) -> None:
     async with ScriptedServer(FINE, tls=context) as server, posting(server.url(), ca_certs=OTHER_CA + CA) as poster:
         assert (await poster.answer()).status == 202
 
@@ -65,7 +65,7 @@ async def test_bundle_that_cannot_be_read(context: ssl.SSLContext, ca_certs: str
         assert (await poster.answer()).kind == "tls"
 
 
-async def test_server_without_tls() -> None:
+async def test_server_without_tls_is_a_tls_error() -> None:
     def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Speak HTTP\r\ncontent-length: 0\r\n\r\n")
         writer.close()

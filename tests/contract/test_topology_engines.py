@@ -138,7 +138,7 @@ def test_cut_vertices_of_random_graphs(engine: Engine, samples: list[Sample], un
         assert all(mine[vertex] in expected[vertex] for vertex in mine)
 
 
-def test_answers_by_hand(engine: Engine) -> None:
+def test_planted_graph_has_the_answers_by_hand(engine: Engine) -> None:
     """0 -> 1 -> 2 -> 1, 2 -> 3; 4 -> 4 (itself); 5 alone."""
     graph = Graph.of(6, [(0, 1), (1, 2), (2, 1), (2, 3), (4, 4)], [1.0, 3.0, 1.0, 2.0, 1.0])
 

@@ -305,7 +305,7 @@ def test_lag_of_one_name_is_watched(looked: Looked, tmp_path: Path) -> None:
     assert b"ns/one" not in out.read_bytes()
 
 
-def test_tail_until(looked: Looked) -> None:
+def test_tail_ends_before_the_time_of_until(looked: Looked) -> None:
     """Nothing that is newer, and an end; the last ones are those before that time."""
     looked.events(range(4), ago_s=7200)
     looked.events(range(4, 8), ago_s=3600)

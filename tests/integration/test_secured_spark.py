@@ -49,7 +49,9 @@ def _mtls(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
 
 
 @pytest.mark.parametrize("connect", [_plain, _scram, _mtls])
-def test_spark_reads(spark: SparkSession, secured: SecuredKafka, tmp_path: Path, connect: Connect) -> None:
+def test_spark_reads_with_a_secret(
+    spark: SparkSession, secured: SecuredKafka, tmp_path: Path, connect: Connect
+) -> None:
     bootstrap, folder = connect(secured, tmp_path / "secret")
     client = {"bootstrap.servers": bootstrap, **read_secret(folder)}
     assert read_batch(spark, client, [TOPIC]).count() == RECORDS

@@ -153,7 +153,7 @@ def _check_hidden(folder: Path, *hidden: str) -> None:
     assert [path for path, text in looked.items() if any(secret.encode() in text for secret in hidden)] == []
 
 
-def test_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_password_that_changes_loses_and_repeats_nothing(secured: SecuredKafka, tmp_path: Path) -> None:
     """First the folder is gone for a while. Then the password changes in the folder and later in Kafka; then the other
     way round, to another user."""
     first, second, third = CANARIES
@@ -187,7 +187,7 @@ def test_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:
     _check_hidden(tmp_path, *CANARIES)
 
 
-def test_certificate_changes(secured: SecuredKafka, tmp_path: Path) -> None:
+def test_certificate_that_changes_loses_and_repeats_nothing(secured: SecuredKafka, tmp_path: Path) -> None:
     """One that does not fit its key is not used, and then one that does is."""
     first, second = (secured.mtls_secret(tmp_path / f"secret-{name}", name) for name in ("one", "two"))
     wrong = shutil.copytree(second, tmp_path / "secret-wrong")

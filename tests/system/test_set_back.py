@@ -22,7 +22,7 @@ NAME = "a"
 
 
 @pytest.mark.parametrize("kind", ["Trigger", "Subscription"])
-def test_nothing_comes_again(kafka: EmbeddedKafka, tmp_path: Path, kind: str) -> None:
+def test_events_of_a_killed_worker_do_not_come_again(kafka: EmbeddedKafka, tmp_path: Path, kind: str) -> None:
     client = {"bootstrap.servers": kafka.bootstrap}
     installation = Installation(kafka.bootstrap, tmp_path, PARTITIONS, is_broker=kind == "Trigger")
     with SinkProcess(tmp_path, {NAME: ""}) as sink:

@@ -195,7 +195,7 @@ def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
     assert len(sieve.take_lines()) == 4
 
 
-def test_bounds_of_reads() -> None:
+def test_read_has_the_bounds_that_are_asked_for() -> None:
     batch = batch_options({"bootstrap.servers": "b:1"}, ["x", "y"], 1.0, 2.0)
 
     assert (batch["subscribe"], batch["failOnDataLoss"], batch["includeHeaders"]) == ("x,y", "false", "true")

@@ -10,7 +10,7 @@ import pytest
 from tests.support.processes import free_port, penstock
 
 
-def test_version_and_usage() -> None:
+def test_version_is_printed_and_wrong_usage_is_code_2() -> None:
     assert penstock("--version").stdout == "penstock 0.1.0\n"
     wrong = penstock("kafka", "up", "--port", "none")
     assert wrong.returncode == 2

@@ -22,7 +22,7 @@ from tests.support.processes import shell_program
         ("no such thing", None),
     ],
 )
-def test_java_major(text: str, major: int | None) -> None:
+def test_version_of_java_is_read_from_its_output(text: str, major: int | None) -> None:
     assert machine.java_major(text) == major
 
 

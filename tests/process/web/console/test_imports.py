@@ -19,7 +19,7 @@ _BUILD = "from app.compose import build; from app.settings.load import Settings;
         ("import app.operations.console, app.observability.admin_site", {"aiohttp", "web.console.server"}),
     ],
 )
-def test_what_is_imported(program: str, imported: set[str]) -> None:
+def test_console_is_imported_only_where_it_is_served(program: str, imported: set[str]) -> None:
     whole = f"from app.lean_imports import import_libraries; import_libraries(); {program}; {_PRINT}"
     done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True, timeout=180)
 

@@ -123,7 +123,7 @@ def test_why_it_is_not_used(tmp_path: Path, changes: dict[str, str], reason: str
     assert str(tmp_path) not in problem.message, "senders see it"
 
 
-def test_without_the_setting() -> None:
+def test_secret_without_the_setting_is_not_found() -> None:
     expected = "PENSTOCK_KAFKA_SECRETS is not set; set it to a folder that has shop/kafka"
     assert _problem(None) == SecretProblem(NOT_FOUND, expected)
 

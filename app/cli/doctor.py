@@ -81,10 +81,10 @@ def _show(rows: Sequence[tuple[Check, Answer]], output: View) -> None:
     console = Console(soft_wrap=True)
     for check, answer in rows:
         level = (f"{answer.level.value:<8}", STYLES[answer.level.value])
-        text = f"{answer.found.rstrip('.')} -> {answer.hint}" if answer.hint else answer.found
+        text = f"{answer.text.rstrip('.')} -> {answer.hint}" if answer.hint else answer.text
         console.print(Text.assemble(level, f" {check.name}: {text}"))
 
 
 def _row(check: Check, answer: Answer) -> dict[str, object]:
     head = {"level": answer.level.value, "check": check.name, "question": check.question}
-    return {**head, "found": answer.found, "hint": answer.hint}
+    return {**head, "found": answer.text, "hint": answer.hint}

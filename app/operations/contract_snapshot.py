@@ -113,8 +113,8 @@ def in_namespace(contract: Contract, namespace: str) -> Contract:
         return contract
     report = contract.report
     problems = report.problems if report is not None else ()
-    known = {record.namespace for record in (*contract.records, *problems)}
-    check_known(namespace, known - {""})
+    namespaces = {record.namespace for record in (*contract.records, *problems)}
+    check_known(namespace, namespaces - {""})
     if report is not None:
         report = replace(
             report, problems=tuple(problem for problem in problems if problem.namespace in (namespace, ""))
@@ -129,9 +129,9 @@ def in_namespace(contract: Contract, namespace: str) -> Contract:
     )
 
 
-def check_known(namespace: str, known: Iterable[str]) -> None:
+def check_known(namespace: str, namespaces: Iterable[str]) -> None:
     """Raises PenstockError when `namespace` is not one of these; "" always is."""
-    names = sorted(known)
+    names = sorted(namespaces)
     if namespace and namespace not in names:
         raise PenstockError(
             f"The namespace {namespace} has no channels or subscriptions; {known_names(names)}",
@@ -149,12 +149,12 @@ def _too_new(instance: str, problem: Exception) -> PenstockError:
 def choose_channel(contract: Contract, wish: str) -> Channel:
     """The channel or broker NAMESPACE/NAME, or KIND/NAMESPACE/NAME. Raises PenstockError with the known ones if there
     is none, and UsageError if both have this name."""
-    found = [channel for channel in contract.channels if is_named(channel, wish)]
-    if len(found) > 1:
-        both = " or ".join(sorted((channel.title for channel in found), reverse=True))
+    matches = [channel for channel in contract.channels if is_named(channel, wish)]
+    if len(matches) > 1:
+        both = " or ".join(sorted((channel.title for channel in matches), reverse=True))
         raise UsageError(f"A channel and a broker have the name {wish}.", f"Write {both}.")
-    if found:
-        return found[0]
+    if matches:
+        return matches[0]
     names = [f"{channel.namespace}/{channel.name}" for channel in contract.channels]
     what = "channel or broker" if any(channel.kind == BROKER for channel in contract.channels) else "channel"
     raise unknown(what, wish, names)
@@ -197,8 +197,8 @@ def is_named(resource: Channel | Subscription, wish: str) -> bool:
 
 def label_of(contract: Contract, wish: str) -> str:
     """The label of the subscription or trigger `wish`, as dead letters name it; `wish` if there is none."""
-    found = [subscription.label for subscription in contract.subscriptions if is_named(subscription, wish)]
-    return wish if wish in found or not found else found[0]
+    labels = [subscription.label for subscription in contract.subscriptions if is_named(subscription, wish)]
+    return wish if wish in labels or not labels else labels[0]
 
 
 def has_subscription(contract: Contract, wish: str) -> bool:

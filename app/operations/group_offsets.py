@@ -46,11 +46,11 @@ def read_group_offsets(
     try:
         # The log ends come last: commits in between make the lag slightly too large. The other order can make it
         # negative.
-        wanted = {
+        partitions_by_group = {
             subscription.group: [(subscription.topic, number) for number in range(subscription.partitions)]
             for subscription in subscriptions
         }
-        committed = admin.groups.committed_by(wanted, _left_out)
+        committed = admin.groups.committed_by(partitions_by_group, _left_out)
         starts = admin.first_offsets(partitions, _left_out)
         ends = admin.end_offsets(partitions, _left_out)
     except KafkaFailed as problem:
@@ -82,7 +82,7 @@ def _position(
     subscription: Subscription, number: int, committed: Committed | None, start: int, end: int
 ) -> GroupOffset:
     offset = committed.offset if committed is not None else None
-    known = NO_METADATA if committed is None else read(committed.offset, committed.metadata)
+    metadata = NO_METADATA if committed is None else read(committed.offset, committed.metadata)
     channel = f"{subscription.namespace}/{subscription.unique_channel}"
     return GroupOffset(
         subscription.label,
@@ -93,8 +93,8 @@ def _position(
         offset,
         start,
         end,
-        known.settled,
-        known.attempts,
+        metadata.settled,
+        metadata.attempts,
     )
 
 
@@ -102,10 +102,10 @@ def timestamps(
     kafka: Mapping[str, Any], positions: Iterable[RecordPosition], limit_s: float = ANSWER_S
 ) -> dict[RecordPosition, int]:
     """The timestamp in ms of the first record at or after each position, without those that were not read in time."""
-    wanted = sorted(set(positions))
-    found: dict[RecordPosition, int] = {}
-    if not wanted:
-        return found
+    unread = sorted(set(positions))
+    times_ms: dict[RecordPosition, int] = {}
+    if not unread:
+        return times_ms
     consumer = Consumer(
         {
             "group.id": "penstock-reader",  # required by the client; joins no group, commits nothing
@@ -119,31 +119,31 @@ def timestamps(
     )
     end_s = time.monotonic() + limit_s
     try:
-        while wanted and time.monotonic() < end_s:
+        while unread and time.monotonic() < end_s:
             # A consumer reads a partition from one offset at a time, and the subscriptions of a channel have different
             # ones: so read one position of each partition in each round.
             now, later = {}, []
-            for position in wanted:
+            for position in unread:
                 if position[:2] in now:
                     later.append(position)
                 else:
                     now[position[:2]] = position
-            found.update(_first(consumer, now, end_s))
-            wanted = later
+            times_ms.update(_first(consumer, now, end_s))
+            unread = later
     finally:
         consumer.close()
-    return found
+    return times_ms
 
 
 def _first(
     consumer: Consumer, positions: Mapping[tuple[str, int], RecordPosition], end_s: float
 ) -> dict[RecordPosition, int]:
     consumer.assign([TopicPartition(*position) for position in positions.values()])
-    found: dict[RecordPosition, int] = {}
-    while len(found) < len(positions) and time.monotonic() < end_s:
+    times_ms: dict[RecordPosition, int] = {}
+    while len(times_ms) < len(positions) and time.monotonic() < end_s:
         for message in consumer.consume(len(positions), POLL_S):
             position = positions.get((message.topic() or "", message.partition() or 0))
-            if message.error() is None and position is not None and position not in found:
-                found[position] = message.timestamp()[1]
+            if message.error() is None and position is not None and position not in times_ms:
+                times_ms[position] = message.timestamp()[1]
     consumer.unassign()
-    return found
+    return times_ms

@@ -35,14 +35,14 @@ _IMAGES = re.compile(r"^\s*(?:- )?image: *(\S+)$", re.MULTILINE)
 
 def replaced(name: str, by: str) -> dict[str, str]:
     """An entry of `images` of a kustomization. Raises UsageError if `by` has no registry or no digest."""
-    found = _DIGEST.fullmatch(by)
-    if found is None:
+    match = _DIGEST.fullmatch(by)
+    if match is None:
         raise UsageError(
             f"{by!r} does not name an image by its digest.",
             "Push the image, and write what the registry says: REGISTRY/NAME@sha256: and 64 digits.",
         )
-    registry, _, rest = found["name"].rpartition("/")
-    return {"name": name, "newName": f"{registry}/{rest.partition(':')[0]}", "digest": found["digest"]}
+    registry, _, rest = match["name"].rpartition("/")
+    return {"name": name, "newName": f"{registry}/{rest.partition(':')[0]}", "digest": match["digest"]}
 
 
 def without_digest(rendered: str) -> list[str]:
@@ -72,7 +72,7 @@ def files(image: str, kafka: str) -> dict[str, str]:
     """Every file of a release by its name. Raises UsageError."""
     images = [replaced(IMAGE, image), replaced(KAFKA, kafka)]
     folders = {"crds-knative": CRDS / "knative", **{path.name: path for path in sorted(OVERLAYS.iterdir())}}
-    found = {}
+    manifests = {}
     for name, folder in folders.items():
         text = render(folder, images)
         if left := without_digest(text):
@@ -80,8 +80,8 @@ def files(image: str, kafka: str) -> dict[str, str]:
                 f"{folder} has images without a digest: {', '.join(left)}.", "Give them one in release.py."
             )
         file = f"penstock-{name}.yaml"
-        found[file] = f"# Penstock {version('penstock')}. {APPLY} -f {file}\n{text}"
-    return found
+        manifests[file] = f"# Penstock {version('penstock')}. {APPLY} -f {file}\n{text}"
+    return manifests
 
 
 def main(arguments: Iterable[str]) -> int:
@@ -92,12 +92,12 @@ def main(arguments: Iterable[str]) -> int:
     parser.add_argument("--to", type=Path, default=REPOSITORY / "dist", help="the folder (default: dist)")
     given = parser.parse_args(list(arguments))
     try:
-        found = files(given.image, given.kafka_image)
+        manifests = files(given.image, given.kafka_image)
     except UsageError as problem:
         print(problem, file=sys.stderr)
         return 2
     given.to.mkdir(parents=True, exist_ok=True)
-    for name, text in found.items():
+    for name, text in manifests.items():
         (given.to / name).write_text(text, encoding="utf-8")
         print(given.to / name)
     return 0

@@ -127,12 +127,12 @@ def seek_directly(
         what = f"Kafka did not confirm that the offsets of {subscription.title} were moved ({problem})."
         raise NotReadyError(what, "Check `penstock lag`, and try again.") from problem
     try:
-        found = at.offsets.committed(subscription.group, subscription.topic, [move.partition for move in moves])
+        committed = at.offsets.committed(subscription.group, subscription.topic, [move.partition for move in moves])
     except KafkaFailed as problem:
         what = f"The offsets of {subscription.title} were moved, but cannot be read back ({problem})."
         raise NotReadyError(what, "Check `penstock lag`.") from problem
     _check_unused(at, read_contract(at.client, at.instance), subscription, " meanwhile; check `penstock lag`")
-    if found != {move.partition: move.new for move in moves}:
+    if committed != {move.partition: move.new for move in moves}:
         raise PenstockError(
             f"The offsets of {subscription.title} were moved, but another program has changed them since.",
             f"Find what uses the group {subscription.group}; then check `penstock lag`, and try again.",
@@ -160,10 +160,10 @@ def _check_unused(at: Installation, contract: Contract, subscription: Subscripti
     # Workers join the group of the fan-out and never this one, so Kafka would take the commit.
     for group in (subscription.group, fanout_group(at.instance, subscription.topic)):
         try:
-            found = at.admin.groups.describe(group)
+            group_info = at.admin.groups.describe(group)
         except KafkaFailed as problem:
             raise NotReadyError(f"Kafka did not describe the group ({problem}).", "Try again.") from problem
-        if found is not None and found.members:
+        if group_info is not None and group_info.members:
             raise NotReadyError(
                 f"Group {group} has members{when}.",
                 f"If a worker runs, {_START}. If it was killed, try again when its session has ended.",
@@ -229,12 +229,12 @@ def _waits(at: Installation, subscription: Subscription, seek: Seek | None) -> s
     """What the seek waits for."""
     if seek is None:
         return ""
-    found: list[str] = []
+    reasons: list[str] = []
     if seek.phase in (SeekPhase.STOPPING, SeekPhase.MOVING):
         contract = read_contract(at.client, at.instance)
-        record = next((found for found in contract.subscriptions if found.uid == subscription.uid), subscription)
-        found = waiting_for(seek, record, contract, time.time(), at.silent_s)
-    return "; ".join(found) or f"the seek is in the phase {seek.phase.value}"
+        record = next((each for each in contract.subscriptions if each.uid == subscription.uid), subscription)
+        reasons = waiting_for(seek, record, contract, time.time(), at.silent_s)
+    return "; ".join(reasons) or f"the seek is in the phase {seek.phase.value}"
 
 
 def too_late(seek: Seek | None, limit_s: float, waits: str) -> NotReadyError:

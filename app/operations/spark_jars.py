@@ -81,11 +81,11 @@ def check_place(address: str) -> str:
         return ""
     try:
         parts = [urlsplit(f"//{place}") for place in places.split(",")]
-        wanted = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]
+        addresses = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]
     except ValueError:
         raise UsageError(f"{address!r} is not a valid address.", f"Write {kind}://HOST:{_PORTS[kind]}.") from None
     why = ""
-    for place in wanted:
+    for place in addresses:
         try:
             with socket.create_connection(place, timeout=ANSWER_S) as connection:
                 return str(connection.getsockname()[0])

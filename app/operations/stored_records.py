@@ -11,7 +11,7 @@ from tables.kafka.topic_reader import StoredRecord
 def as_json(record: StoredRecord) -> dict[str, object]:
     """All of a record; bytes that are not text are in base64 (`data_base64`, `key_base64`)."""
     attributes, others = split_headers(record)
-    shown: dict[str, object] = {
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -21,7 +21,6 @@ def as_json(record: StoredRecord) -> dict[str, object]:
         "headers": others,
         **bytes_as("data", record.value),
     }
-    return shown
 
 
 def split_headers(record: StoredRecord) -> tuple[dict[str, str], dict[str, str]]:

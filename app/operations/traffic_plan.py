@@ -108,5 +108,5 @@ def plan_traffic(
 
 def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
     """The cluster id and the names of all topics. Raises NotReadyError."""
-    found = KafkaAdmin(client, ANSWER_S).cluster()
-    return found.id, frozenset(found.topics)
+    cluster = KafkaAdmin(client, ANSWER_S).cluster()
+    return cluster.id, frozenset(cluster.topics)

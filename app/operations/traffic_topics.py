@@ -36,14 +36,14 @@ class KafkaTopics:
         from analytics.traffic.topic_identity import TopicNow
 
         try:
-            found = self._admin.describe_topics(topics, leave_out(KafkaNotFound))
-            answers = {name: self._bounds(topic_info) if bounds else {} for name, topic_info in found.items()}
+            infos = self._admin.describe_topics(topics, leave_out(KafkaNotFound))
+            answers = {name: self._bounds(topic_info) if bounds else {} for name, topic_info in infos.items()}
         except KafkaFailed as problem:
             raise NotReadyError(
                 f"Kafka at {self._admin.bootstrap} does not describe its topics ({problem.why}).",
                 "Run the job again when Kafka answers. Nothing is lost, and nothing counts twice.",
             ) from problem
-        return {name: TopicNow(found[name].id, places) for name, places in answers.items() if places is not None}
+        return {name: TopicNow(infos[name].id, places) for name, places in answers.items() if places is not None}
 
     def _bounds(self, topic: TopicInfo) -> dict[int, tuple[int, int]] | None:
         """First and last offset of each partition; None: the topic was removed meanwhile. Asks again while a partition

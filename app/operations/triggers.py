@@ -34,11 +34,11 @@ class TriggerView:
 
 def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
     """The Trigger NAME or NAMESPACE/NAME. Raises UsageError if there is none, or if several have the name."""
-    found = [subscription for subscription in contract.subscriptions if subscription.kind == TRIGGER]
+    triggers = [subscription for subscription in contract.subscriptions if subscription.kind == TRIGGER]
     return _chosen(
         [
             TriggerView(subscription.namespace, subscription.name, subscription.filter, subscription.order)
-            for subscription in found
+            for subscription in triggers
         ],
         wish,
         "",
@@ -73,12 +73,12 @@ def _check_problems(snapshot: Snapshot, folder: Path) -> None:
 
 
 def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerView:
-    found = _named(triggers, wish)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        labels = ", ".join(trigger_view.label for trigger_view in found)
-        raise UsageError(f"{len(found)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
+    matches = _named(triggers, wish)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        labels = ", ".join(trigger_view.label for trigger_view in matches)
+        raise UsageError(f"{len(matches)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
     names = sorted(trigger.label for trigger in triggers)
     hint = meant(wish, names, "Write NAMESPACE/NAME.")
     raise UsageError(f"There is no trigger {wish}{where}; {known_names(names)}", hint)

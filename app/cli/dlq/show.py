@@ -75,14 +75,14 @@ def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
     return {
         "letter": letter.ref,
         "redriven": None if mark is None else mark.redriven_at,
-        **as_json(letter.shown),
+        **as_json(letter.redacted_record),
         **bytes_as("answer", letter.answer),
     }
 
 
 def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
     """The same for people, with terminal control sequences escaped."""
-    attributes, others = split_headers(letter.shown)
+    attributes, others = split_headers(letter.redacted_record)
     mark = ledger.get(letter)
     lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]
     for name, value in [*attributes.items(), *others.items()]:

@@ -166,8 +166,8 @@ class ConsoleActs(EventReads):
 
         def read() -> DeadLetter:
             (letter,) = read_named(self._sparing, [ref])
-            shown = as_json(letter.record)
-            return edit(letter, edited_document(shown, attributes, data), shown)
+            original = as_json(letter.record)
+            return edit(letter, edited_document(original, attributes, data), original)
 
         edited = await self.in_thread(read)
         await self._start(
@@ -242,7 +242,7 @@ class ConsoleActs(EventReads):
 
     def tasks(self) -> Sequence[Task]:
         """What was started here, the newest first."""
-        return self._tasks.shown
+        return self._tasks.newest_first
 
     async def stop_task(self, id_: str, who: str) -> None:
         """Have it end early."""

@@ -138,10 +138,10 @@ class EventReads:
                 del self._tails[next(iter(self._tails))]  # the one that nobody has read for longest
             latest = Latest(Tail(topic, _filter(filter_), self._sparing, self._limits.rows_max).look, "console-tail")
         self._tails[topic, filter_] = latest
-        known = await latest.get(SPARING_S)
-        if known is None:
+        answer = await latest.get(SPARING_S)
+        if answer is None:
             return None if latest.problem is None else Events((), 0, problem=latest.problem)
-        return replace(known.value, problem=latest.problem)
+        return replace(answer.value, problem=latest.problem)
 
     def rest(self) -> None:
         """No page is open."""

@@ -72,7 +72,7 @@ def map_of(state: State) -> MapView:
         accepted_per_s=total(vertex.rate for vertex in vertices if vertex.kind in (Kind.CHANNEL, Kind.BROKER)),
         delivered_per_s=total(edge.rate for edge in edges if edge.kind is Flow.DELIVERS),
         lag=sum(vertex.lag or 0 for vertex in vertices),
-        findings=tuple(_shown(finding) for finding in findings),
+        findings=tuple(_map_finding(finding) for finding in findings),
         edges=tuple(_table(graph)),
         left_out=graph.omitted_vertices,
         note=note,
@@ -144,7 +144,7 @@ def _findings(inputs: Inputs, facts: Facts) -> tuple[tuple[Finding, ...], Mappin
     return findings_of(inputs, facts, walks)[0], walks.island_of, None
 
 
-def _shown(finding: Finding) -> MapFinding:
+def _map_finding(finding: Finding) -> MapFinding:
     severity = finding.severity.value
     return MapFinding(severity, words.SEVERITIES[severity], finding.title, finding.evidence, finding.remedy)
 

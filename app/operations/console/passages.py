@@ -44,12 +44,12 @@ def passage(
     """`position`: of its group in the event's partition, None = not known; `letter`: its dead letter, and when that was
     redriven; `is_whole`: all letters were read."""
     if letter is not None:
-        found, redriven_at = letter
+        dead_letter, redriven_at = letter
         if redriven_at is not None:
-            return Passage(subscription, Verdict.REDRIVEN, f"Its dead letter was redriven at {redriven_at}.", found.ref)
-        return Passage(
-            subscription, Verdict.LETTER, f"The event is a dead letter: {found.reason or 'no reason'}.", found.ref
-        )
+            text = f"Its dead letter was redriven at {redriven_at}."
+            return Passage(subscription, Verdict.REDRIVEN, text, dead_letter.ref)
+        text = f"The event is a dead letter: {dead_letter.reason or 'no reason'}."
+        return Passage(subscription, Verdict.LETTER, text, dead_letter.ref)
     why = _filtered(record, subscription)
     if why is not None:
         return Passage(subscription, Verdict.FILTERED, f"The event {why}.")
@@ -78,10 +78,10 @@ def passage(
 
 def _filtered(record: StoredRecord, subscription: Subscription) -> str | None:
     """Why the filter does not let it pass; None: it does."""
-    found = explain_record(
+    explanation = explain_record(
         subscription.label, subscription.filter, subscription.order, record.headers, record.key, record.value
     )
-    return None if found.passes else reason(found)
+    return None if explanation.passes else reason(explanation)
 
 
 def _settled(subscription: Subscription) -> str:

@@ -47,7 +47,7 @@ class Latest(Generic[T]):
         self._read, self._name, self._share = read, name, share
         self._cpu_s = 0.0
         self.problem: str | None = None  #: why the last reading failed
-        self._known: Known[T] | None = None
+        self._last: Known[T] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._asked_s = time.monotonic()
 
@@ -64,13 +64,13 @@ class Latest(Generic[T]):
             self._reading = asyncio.get_running_loop().create_task(self._renew())
         if self._reading is not None and wait_s:
             await asyncio.wait({self._reading}, timeout=wait_s)
-        return self._known
+        return self._last
 
     async def _renew(self) -> None:
         at_s = time.time()
         try:
             # More than all waits of a reading together: the thread goes on after this, and two must not count at once.
-            self._known = Known(await call_in_thread(self._measured, 6 * ANSWER_S, self._name), at_s)
+            self._last = Known(await call_in_thread(self._measured, 6 * ANSWER_S, self._name), at_s)
             self.problem = None
         except (PenstockError, TimeoutError) as problem:
             self.problem = str(problem) or "Kafka did not answer in time."
@@ -80,10 +80,10 @@ class Latest(Generic[T]):
             log.exception("the console cannot read from Kafka", what=self._name)
 
     def _is_due(self) -> bool:
-        if self._known is None:
+        if self._last is None:
             return True
-        rest_s = 0.0 if self._known.value is None else self._cpu_s / self._share  # None: the count is not complete
-        return is_old(time.time() - self._known.at_s, max(GLANCE_S, rest_s))
+        rest_s = 0.0 if self._last.value is None else self._cpu_s / self._share  # None: the count is not complete
+        return is_old(time.time() - self._last.at_s, max(GLANCE_S, rest_s))
 
     def _measured(self) -> T:
         began_s = time.thread_time()
@@ -109,10 +109,10 @@ class OpenLags:
         for other in [other for other, (_, asked_s) in self._open.items() if now_s - asked_s > Limits().rest_s]:
             del self._open[other]
         self._open[uid] = subscription, now_s
-        known = await self._latest.get(SPARING_S)
-        if known is not None and uid not in known.value:  # its page has just been opened
-            known = await self._latest.get(SPARING_S, at_once=True)
-        return None if known is None or uid not in known.value else Known(known.value[uid], known.at_s)
+        lags = await self._latest.get(SPARING_S)
+        if lags is not None and uid not in lags.value:  # its page has just been opened
+            lags = await self._latest.get(SPARING_S, at_once=True)
+        return None if lags is None or uid not in lags.value else Known(lags.value[uid], lags.at_s)
 
     def _measure(self) -> dict[str, list[PartitionLag]]:
         subscriptions = [subscription for subscription, _ in list(self._open.values())]

@@ -35,10 +35,10 @@ class Tail:
             starts = {number: max(low, high - self._most) for number, (low, high) in reader.ranges.items()}
             if self._next is not None:
                 for number, (low, high) in reader.ranges.items():
-                    known = self._next.get(number, low)
+                    offset = self._next.get(number, low)
                     # Past the end: the topic was deleted and created again under its name.
-                    self._skipped |= known < starts[number]
-                    starts[number] = max(starts[number], known) if known <= high else starts[number]
+                    self._skipped |= offset < starts[number]
+                    starts[number] = max(starts[number], offset) if offset <= high else starts[number]
             for record in reader.at_or_above(starts):
                 self._read += 1
                 if self._filter.passes(record):

@@ -40,7 +40,7 @@ class Running:
             stop(why)
 
     @property
-    def shown(self) -> Task:
+    def task(self) -> Task:
         """For pages."""
         can_stop = self.ended_s is None and self.stop is not None
         return Task(
@@ -102,13 +102,13 @@ class Tasks:
         await self._ended(running)
 
     @property
-    def shown(self) -> list[Task]:
-        """The newest first."""
-        return [running.shown for running in reversed(self._tasks)]
+    def newest_first(self) -> list[Task]:
+        """For pages."""
+        return [running.task for running in reversed(self._tasks)]
 
     async def stop_one(self, id_: str, record: Callable[[Running], Awaitable[None]]) -> None:
         """Have a task end early, once `record` has returned. Raises UsageError when it cannot."""
-        running = next((running for running in self._tasks if running.id == id_ and running.shown.can_stop), None)
+        running = next((running for running in self._tasks if running.id == id_ and running.task.can_stop), None)
         if running is None:
             raise UsageError("This has already ended, or is about to end.", "")
         await record(running)

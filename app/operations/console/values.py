@@ -19,7 +19,7 @@ from web.console.acts import Letter, LetterGroup, LetterRow, StoredEvent
 def event_of(record: StoredRecord, *, whole: bool = True) -> StoredEvent:
     """The event. Not `whole`: without data, and with short attributes, for a list."""
     # Dead letters are in channels too, where a dead letter sink has brought them.
-    attributes, others = split_headers(DeadLetter(record).shown)
+    attributes, others = split_headers(DeadLetter(record).redacted_record)
     if not whole:
         attributes, others = {name: value[: shown.TEXT_MAX] for name, value in attributes.items()}, {}
     return StoredEvent(

@@ -27,22 +27,22 @@ _REQUIRED = ("type",)
 def read_edited(text: str, file: str) -> dict[str, Any]:
     """The JSON object of one letter. Raises UsageError."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{file} is not JSON: {problem}.", _HOW) from problem
-    if not isinstance(found, dict) or not isinstance(found.get("letter"), str):
+    if not isinstance(document, dict) or not isinstance(document.get("letter"), str):
         raise UsageError(f"{file} is not one dead letter.", _HOW)
-    if not isinstance(found.get("attributes"), dict) or not all(
-        isinstance(value, str) for value in found["attributes"].values()
+    if not isinstance(document.get("attributes"), dict) or not all(
+        isinstance(value, str) for value in document["attributes"].values()
     ):
         raise UsageError(f"`attributes` in {file} is not an object with string values.", _HOW)
-    return found
+    return document
 
 
 _HOW = "Create it with `penstock dlq show LETTER -o json`, then edit `attributes` and `data`."
 
 
-def edited_document(shown: Mapping[str, Any], attributes: str, data: str) -> dict[str, Any]:
+def edited_document(original: Mapping[str, Any], attributes: str, data: str) -> dict[str, Any]:
     """The document of a letter that was edited in a form: its attributes as JSON, and its data, as text or base64 as
     `form_of` gives it. Raises UsageError."""
     try:
@@ -51,34 +51,34 @@ def edited_document(shown: Mapping[str, Any], attributes: str, data: str) -> dic
         raise UsageError(f"The attributes are not JSON: {problem}.", 'Write {"type": "...", ...}.') from problem
     if not isinstance(after, dict) or not all(isinstance(value, str) for value in after.values()):
         raise UsageError("The attributes are not a JSON object with strings.", 'Write {"type": "...", ...}.')
-    errors = {name: value for name, value in shown["attributes"].items() if name.startswith(_ERROR)}
-    name, before = form_of(shown)
+    errors = {name: value for name, value in original["attributes"].items() if name.startswith(_ERROR)}
+    name, before = form_of(original)
     text = data.replace("\r\n", "\n")  # browsers send line ends so, whatever they were
-    content: str | None = text if name == "data_base64" else _line_ends(shown, text)
+    content: str | None = text if name == "data_base64" else _line_ends(original, text)
     if text == before.replace("\r\n", "\n"):
-        name = "data" if "data" in shown else "data_base64"
-        content = shown[name]
+        name = "data" if "data" in original else "data_base64"
+        content = original[name]
     return {"attributes": {**errors, **after}, name: content}
 
 
-def form_of(shown: Mapping[str, Any]) -> tuple[str, str]:
+def form_of(document: Mapping[str, Any]) -> tuple[str, str]:
     """What a form edits of the data: `data` and a text, or `data_base64` where a form would change the text."""
-    if "data_base64" in shown:
-        return "data_base64", shown["data_base64"]
-    text = shown["data"] or ""
+    if "data_base64" in document:
+        return "data_base64", document["data_base64"]
+    text = document["data"] or ""
     if _CONTROL.search(text):
         return "data_base64", base64.b64encode(text.encode()).decode()
     return "data", text
 
 
-def _line_ends(shown: Mapping[str, Any], text: str) -> str:
+def _line_ends(original: Mapping[str, Any], text: str) -> str:
     """As the data had them."""
-    return text.replace("\n", "\r\n") if "\r\n" in (shown.get("data") or "") else text
+    return text.replace("\n", "\r\n") if "\r\n" in (original.get("data") or "") else text
 
 
-def edit(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:
-    """The letter as edited in `document`. `shown`: `as_json` of its record. Raises UsageError."""
-    before, after = shown["attributes"], document["attributes"]
+def edit(letter: DeadLetter, document: Mapping[str, Any], original: Mapping[str, Any]) -> DeadLetter:
+    """The letter as edited in `document`. `original`: `as_json` of its record. Raises UsageError."""
+    before, after = original["attributes"], document["attributes"]
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     for name in sorted(changed):
         _check(name, after)
@@ -88,7 +88,7 @@ def edit(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, An
         for name in sorted(changed)
         if name in after
     ]
-    return DeadLetter(replace(letter.record, headers=tuple(headers), value=_data(letter, document, shown)))
+    return DeadLetter(replace(letter.record, headers=tuple(headers), value=_data(letter, document, original)))
 
 
 def _attribute(header: str) -> str:
@@ -108,13 +108,13 @@ def _check(name: str, after: Mapping[str, str]) -> None:
         raise UsageError(f"The {name} has half of a surrogate pair.", "Write the character itself, or both halves.")
 
 
-def _data(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> bytes | None:
+def _data(letter: DeadLetter, document: Mapping[str, Any], original: Mapping[str, Any]) -> bytes | None:
     names = [name for name in ("data", "data_base64") if name in document]
     if len(names) != 1:
         raise UsageError("The letter needs either data or data_base64.", _HOW)
     (name,) = names
     value = document[name]
-    if name in shown and value == shown[name]:
+    if name in original and value == original[name]:
         return letter.record.value
     if value is None:
         return None

@@ -73,12 +73,12 @@ class Ledger:
 
     def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
         """References of letters of `topic` below the first offset of their partition."""
-        found = []
+        refs = []
         for ref in self._ledger:
             name, partition, offset = ref.rsplit("/", 2)
             if name == topic and int(offset) < starts.get(int(partition), 0):
-                found.append(ref)
-        return found
+                refs.append(ref)
+        return refs
 
 
 def encode(entry: LedgerEntry) -> bytes:

@@ -30,17 +30,17 @@ class DeadLetter:
     @cached_property
     def said(self) -> dict[str, str]:
         """`penstock-*` headers and `knativeerror*` attributes, by name without `penstock-` and `ce_`."""
-        found = {}
-        for name, value in self.shown.headers:
+        values = {}
+        for name, value in self.redacted_record.headers:
             low = name.lower()
             if low.startswith(_PLAIN):
-                found[low[len(_PLAIN) :]] = (value or b"").decode("utf-8", "replace")
+                values[low[len(_PLAIN) :]] = (value or b"").decode("utf-8", "replace")
             elif low.startswith(_ERROR):
-                found[low[3:]] = (value or b"").decode("utf-8", "replace")
-        return found
+                values[low[3:]] = (value or b"").decode("utf-8", "replace")
+        return values
 
     @cached_property
-    def shown(self) -> StoredRecord:
+    def redacted_record(self) -> StoredRecord:
         """The record for people. Dead letters of other programs may have the whole URL of the subscriber."""
         headers = tuple(
             (name, shown_url(value.decode("utf-8", "replace")).encode() if value and name.lower() == _DEST else value)

@@ -37,16 +37,16 @@ class Letters:
     def __len__(self) -> int:
         return sum(len(offsets) for offsets, _ in self._held.values())
 
-    def bounds(self, found: Mapping[TopicAndPartition, tuple[int, int]]) -> dict[TopicAndPartition, int]:
+    def bounds(self, bounds: Mapping[TopicAndPartition, tuple[int, int]]) -> dict[TopicAndPartition, int]:
         """Take the first offset and the log end offset of each partition. Returns where to continue, for partitions
         that have more.
 
         Forgets partitions that no longer exist, and reads a partition again whose offsets begin again.
         """
-        for partition in self._held.keys() - found.keys():
+        for partition in self._held.keys() - bounds.keys():
             del self._held[partition], self._next[partition]
         more = {}
-        for partition, (start, end) in found.items():
+        for partition, (start, end) in bounds.items():
             # The log ends before what was read: the topic was deleted and created again under its name.
             if end < self._next.get(partition, 0):
                 self._held.pop(partition, None)

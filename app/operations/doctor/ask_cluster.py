@@ -43,12 +43,12 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
         groups = sorted({f"{kind.group}/{version}" for kind in OURS for version in kind.versions})
         listed = {group: await get_unless(_UNREADABLE, api, group_path(group)) for group in groups}
         crds = {kind.name: await get_unless(_UNREADABLE, api, f"{_CRDS}/{kind.plural}.{kind.group}") for kind in OURS}
-        wanted = needed(settings, api.namespace)
+        permissions = needed(settings, api.namespace)
         path = lease_path(api.namespace, settings.instance)
         lease = await get_unless(_UNREADABLE, api, path)
         seen = None if lease is None else read_lease(lease)
         try:
-            denied, unknown = await _denied(api, wanted), ""
+            denied, unknown = await _denied(api, permissions), ""
         except ApiError as problem:
             denied, unknown = [], str(problem)
         return ClusterFacts(
@@ -66,7 +66,7 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
             ],
             user=await _user(api),
             denied=denied,
-            asked=len(wanted),
+            asked=len(permissions),
             unknown=unknown,
             lease=seen,
             lease_name=f"{api.namespace}/{path.rpartition('/')[2]}",
@@ -101,7 +101,7 @@ def needed(settings: Settings, own: str) -> list[tuple[Access, str]]:
     return [(access, where) for access in accesses(roles) for where in ((own,) if access.own else namespaces)]
 
 
-async def _denied(api: ApiServer, wanted: Sequence[tuple[Access, str]]) -> list[tuple[Access, str]]:
+async def _denied(api: ApiServer, permissions: Sequence[tuple[Access, str]]) -> list[tuple[Access, str]]:
     limit = asyncio.Semaphore(8)
 
     async def allowed(access: Access, namespace: str) -> bool:
@@ -109,8 +109,8 @@ async def _denied(api: ApiServer, wanted: Sequence[tuple[Access, str]]) -> list[
             answer = await api.request("POST", _REVIEWS, None, access.review(namespace))
             return bool((answer.get("status") or {}).get("allowed"))
 
-    answers = await asyncio.gather(*(allowed(*pair) for pair in wanted))
-    return [pair for pair, yes in zip(wanted, answers, strict=True) if not yes]
+    answers = await asyncio.gather(*(allowed(*pair) for pair in permissions))
+    return [pair for pair, yes in zip(permissions, answers, strict=True) if not yes]
 
 
 async def _user(api: ApiServer) -> str:

@@ -56,10 +56,10 @@ def _creates_topics(admin: KafkaAdmin) -> bool | None:
 def _members(admin: KafkaAdmin, group: str) -> int | None:
     """None: a new Kafka has no coordinator yet, or does not allow it."""
     try:
-        found = admin.groups.describe(group)
+        group_info = admin.groups.describe(group)
     except KafkaFailed:
         return None
-    return found.members if found is not None else 0
+    return group_info.members if group_info is not None else 0
 
 
 def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[ClockReading]:
@@ -82,12 +82,12 @@ def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[Clock
 def ask_topics(client: Mapping[str, Any], names: Iterable[str]) -> dict[str, TopicFacts]:
     """The topics of these that exist. Raises KafkaFailed."""
     admin = KafkaAdmin(client)
-    found = admin.describe_topics(names, leave_out(KafkaNotFound))
-    found = {name: about for name, about in found.items() if about.partitions}
-    configs = admin.topic_configs(found, _CONFIGS)
+    topics = admin.describe_topics(names, leave_out(KafkaNotFound))
+    topics = {name: about for name, about in topics.items() if about.partitions}
+    configs = admin.topic_configs(topics, _CONFIGS)
     return {
         name: TopicFacts(
             len(topic_info.partitions), min(topic_info.replicas), min(topic_info.in_sync), configs.get(name, {})
         )
-        for name, topic_info in found.items()
+        for name, topic_info in topics.items()
     }

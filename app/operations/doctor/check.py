@@ -26,23 +26,23 @@ class Answer:
     """`hint`: what to do; "" = nothing."""
 
     level: Level
-    found: str
+    text: str
     hint: str = ""
 
 
-def ok(found: str) -> Answer:
+def ok(text: str) -> Answer:
     """All is well."""
-    return Answer(Level.OK, found)
+    return Answer(Level.OK, text)
 
 
-def warning(found: str, hint: str) -> Answer:
+def warning(text: str, hint: str) -> Answer:
     """It works, but."""
-    return Answer(Level.WARNING, found, hint)
+    return Answer(Level.WARNING, text, hint)
 
 
-def problem(found: str, hint: str) -> Answer:
+def problem(text: str, hint: str) -> Answer:
     """It does not work, or will not."""
-    return Answer(Level.PROBLEM, found, hint)
+    return Answer(Level.PROBLEM, text, hint)
 
 
 def failure(error: PenstockError) -> Answer:
@@ -53,11 +53,11 @@ def failure(error: PenstockError) -> Answer:
 def clock(whose: str, ahead_s: float) -> Answer:
     """Another clock. `ahead_s`: how far it is ahead of this machine's; negative = behind."""
     behind = "behind" if ahead_s < 0 else "ahead of"
-    found = f"{whose} is {abs(ahead_s):.1f} s {behind} this machine's"
+    text = f"{whose} is {abs(ahead_s):.1f} s {behind} this machine's"
     if abs(ahead_s) <= CLOCK_S:
         return ok(f"{whose} is this machine's, within {CLOCK_S:g} s")
     hint = f"synchronize both clocks, as with NTP: what a worker reported {FRESH_S:g} s ago does not count"
-    return (problem if abs(ahead_s) > FRESH_S else warning)(found, hint)
+    return (problem if abs(ahead_s) > FRESH_S else warning)(text, hint)
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

@@ -92,8 +92,8 @@ def clock_of(facts: ClusterFacts) -> Iterable[Answer]:
 def namespaces(facts: ClusterFacts) -> Iterable[Answer]:
     """Only those that are missing."""
     if facts.no_namespaces:
-        found = f"the cluster has no namespace {some(facts.no_namespaces)}, so nothing there is served"
-        yield warning(found, "create it, or correct PENSTOCK_RESOURCES")
+        text = f"the cluster has no namespace {some(facts.no_namespaces)}, so nothing there is served"
+        yield warning(text, "create it, or correct PENSTOCK_RESOURCES")
 
 
 def lease(facts: ClusterFacts) -> list[Answer]:
@@ -102,11 +102,11 @@ def lease(facts: ClusterFacts) -> list[Answer]:
         return []
     if facts.lease.released:
         return [warning(f"nobody has {facts.lease_name}, so changes of resources wait", START_CONTROLLER)]
-    found = f"{facts.lease.holder} has {facts.lease_name}, renewed {max(0.0, facts.not_renewed_s):.0f} s ago"
+    text = f"{facts.lease.holder} has {facts.lease_name}, renewed {max(0.0, facts.not_renewed_s):.0f} s ago"
     if facts.not_renewed_s <= facts.lease.duration_s:
-        return [ok(found)]
+        return [ok(text)]
     hint = "see the log and `/readyz` of this controller: it has ended, or does not reach the API server"
-    return [problem(f"{found}, which is too long: nobody leads", hint)]
+    return [problem(f"{text}, which is too long: nobody leads", hint)]
 
 
 def crds(facts: ClusterFacts) -> list[Answer]:
@@ -114,12 +114,12 @@ def crds(facts: ClusterFacts) -> list[Answer]:
     missing = [kind for kind in OURS if not _is_served(kind, facts)]
     checks = []
     if len(missing) == len(OURS):
-        found = f"the cluster has no kinds of Penstock: {', '.join(kind.name for kind in OURS)}"
+        text = f"the cluster has no kinds of Penstock: {', '.join(kind.name for kind in OURS)}"
         hint = f"{APPLY} -k {CRDS / 'own'}"
-        return [problem(found, f"{hint}; and, without Knative eventing, -k {CRDS / 'knative'}")]
+        return [problem(text, f"{hint}; and, without Knative eventing, -k {CRDS / 'knative'}")]
     for kind in missing:
-        found = f"{kind.name} is not installed, so the cluster can have none"
-        checks.append(warning(found, f"to use this kind: {APPLY} -f {crd_file(kind)}"))
+        text = f"{kind.name} is not installed, so the cluster can have none"
+        checks.append(warning(text, f"to use this kind: {APPLY} -f {crd_file(kind)}"))
     unread = []
     for kind in OURS:
         there = facts.crds.get(kind.name)
@@ -141,20 +141,20 @@ def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None
     with more fields than ours."""
     of_knative = kind in OF_KNATIVE
     if core and of_knative and _is_ours(there):
-        found = (
+        text = (
             f"Knative eventing is installed, but the CRD of {kind.name} is that of Penstock, which lacks some of "
             "Knative's fields"
         )
         hint = "apply eventing-crds.yaml of your release of Knative eventing again; Penstock works with it"
-        return warning(found, hint)
+        return warning(text, hint)
     if not of_knative and not _is_ours(there):
-        found = f"the CRD of {kind.name} is another implementation's: fields may be lost, and two controllers may act"
+        text = f"the CRD of {kind.name} is another implementation's: fields may be lost, and two controllers may act"
         hint = f"if the other one is not used any more: {APPLY} --force-conflicts -f {crd_file(kind)}"
-        return warning(found, hint)
+        return warning(text, hint)
     if _is_ours(there) and not same_schema(kind, there):
-        found = f"{kind.name} is of another version of Penstock: its fields differ"
+        text = f"{kind.name} is of another version of Penstock: its fields differ"
         hint = f"if this command is the newer one: {APPLY} -f {crd_file(kind)}; else update this command"
-        return warning(found, hint)
+        return warning(text, hint)
     return None
 
 
@@ -190,8 +190,8 @@ def who_resolves(facts: ClusterFacts) -> Iterable[Answer]:
     listed, mode = facts.served.get(CORE_GROUP), facts.mode
     said = f"PENSTOCK_SUBSCRIPTIONS={mode}: {MEANS.get(mode)}"
     if mode == "auto":
-        found = find_mode(listed)
-        yield ok(f"auto: {found.why}: {MEANS[found.value]}")
+        choice = find_mode(listed)
+        yield ok(f"auto: {choice.why}: {MEANS[choice.value]}")
     elif mode == "own" and has_core(listed):
         both = "; the cluster has Knative's kind Channel too, and its core may resolve the same Subscriptions"
         yield warning(said + both, "set PENSTOCK_SUBSCRIPTIONS=auto, unless core does not run")
@@ -206,8 +206,8 @@ def permissions(facts: ClusterFacts) -> Iterable[Answer]:
     """Whether this user may do what the controller does."""
     user = facts.user or "this user"
     if facts.unknown:
-        found = f"they could not be asked for: {facts.unknown}"
-        yield warning(found, "compare the controller's roles with knative/manifests/rbac")
+        text = f"they could not be asked for: {facts.unknown}"
+        yield warning(text, "compare the controller's roles with knative/manifests/rbac")
     elif not facts.denied:
         yield ok(f"{user} has all {facts.asked} that the controller needs")
     else:

@@ -26,16 +26,16 @@ T = TypeVar("T")
 def examine(settings: Settings, client: Mapping[str, Any] | PenstockError, context: str) -> Facts:
     """`client`: librdkafka settings, or why there are none. `context`: of the kubeconfig; given = look at a cluster
     whatever the settings say."""
-    known: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     failed: dict[str, PenstockError] = {}
 
     def ask(check: str, fact: str, read: Callable[[], T]) -> T | None:
         try:
-            known[fact] = found = read()
+            facts[fact] = answer = read()
         except PenstockError as error:
             failed[check] = error
             return None
-        return found
+        return answer
 
     if isinstance(client, PenstockError):
         failed["Kafka secret"] = client
@@ -48,7 +48,7 @@ def examine(settings: Settings, client: Mapping[str, Any] | PenstockError, conte
         ask("API server", "cluster", lambda: ask_cluster(settings, context))
     else:
         ask("resources", "resources", lambda: _resources(settings))
-    return Facts(settings, failed=failed, **known)
+    return Facts(settings, failed=failed, **facts)
 
 
 def _installation(settings: Settings, client: Mapping[str, Any], context: str, kafka: KafkaFacts) -> Installation:

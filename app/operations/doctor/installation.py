@@ -33,14 +33,14 @@ class Running:
 
 def running_workers(snapshots: Sequence[Snapshot]) -> list[Running]:
     """Those that have reported since the first snapshot."""
-    found: dict[str, Running] = {}
+    running: dict[str, Running] = {}
     for before, after in pairwise(snapshots):
-        known = {worker.worker: worker.time for worker in before.contract.workers}
+        times = {worker.worker: worker.time for worker in before.contract.workers}
         for worker in after.contract.workers:
-            if worker.time != known.get(worker.worker):  # it was written between the two snapshots
+            if worker.time != times.get(worker.worker):  # it was written between the two snapshots
                 late_s, early_s = worker.time - after.seen_s, worker.time - before.seen_s
-                found[worker.worker] = Running(worker, max(0.0, late_s) or min(0.0, early_s))
-    return list(found.values())
+                running[worker.worker] = Running(worker, max(0.0, late_s) or min(0.0, early_s))
+    return list(running.values())
 
 
 def all_heard(snapshots: Sequence[Snapshot]) -> bool:
@@ -127,15 +127,15 @@ def versions(installation: Installation) -> Iterable[Answer]:
 
 
 def _versions(installation: Installation) -> Answer:
-    found: dict[str, list[str]] = {}
+    reporters: dict[str, list[str]] = {}
     for worker in installation.running:
-        found.setdefault(worker.status.version, []).append(worker.status.worker)
+        reporters.setdefault(worker.status.version, []).append(worker.status.worker)
     if (report := installation.contract.report) is not None:
-        found.setdefault(report.version, []).append("the controller's last report")
+        reporters.setdefault(report.version, []).append("the controller's last report")
     mine = installation.version
-    others = {name: who for name, who in found.items() if name != mine}
+    others = {name: who for name, who in reporters.items() if name != mine}
     if not others:
-        return ok(f"this command has {mine}" + (", and so has all that reports in Kafka" if found else ""))
+        return ok(f"this command has {mine}" + (", and so has all that reports in Kafka" if reporters else ""))
     texts = [f"{some(sorted(who))}: {name}" for name, who in sorted(others.items())]
     hint = "update all processes of an installation; see CHANGELOG.md"
     return warning(f"this command has {mine}, but {'; '.join(texts)}", hint)

@@ -36,12 +36,12 @@ class KafkaFacts:
 def release_of(facts: KafkaFacts) -> Iterable[Answer]:
     """Whether it has what the settings ask for."""
     release = facts.release or "of an unknown release"
-    found = f"Kafka {release} at {facts.bootstrap}, {count(facts.brokers, 'broker')}"
+    text = f"Kafka {release} at {facts.bootstrap}, {count(facts.brokers, 'broker')}"
     if facts.group_protocol == "consumer" and facts.release.startswith("3."):
         hint = "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"
-        yield problem(f"{found}, which has no group protocol `consumer`", hint)
+        yield problem(f"{text}, which has no group protocol `consumer`", hint)
     else:
-        yield ok(found)
+        yield ok(text)
 
 
 def topics_on_demand(facts: KafkaFacts) -> Iterable[Answer]:

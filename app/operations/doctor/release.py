@@ -64,13 +64,13 @@ def _request() -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        part = connection.recv(count - len(found))
+    data = b""
+    while len(data) < count:
+        part = connection.recv(count - len(data))
         if not part:
             raise ValueError("the connection was closed")
-        found += part
-    return found
+        data += part
+    return data
 
 
 def _features(answer: bytes) -> dict[str, int]:
@@ -83,15 +83,15 @@ def _features(answer: bytes) -> dict[str, int]:
         reader.take(">hhh")
         reader.skip_tags()
     reader.take(">i")
-    found: dict[str, int] = {}
+    features: dict[str, int] = {}
     for tag, data in reader.tags():
         if tag == 0:  # supported features
             inner = _Reader(data)
             for _ in range(inner.count()):
                 name = inner.next(inner.count()).decode()
-                _, found[name] = inner.take(">hh")
+                _, features[name] = inner.take(">hh")
                 inner.skip_tags()
-    return found
+    return features
 
 
 class _Reader:
@@ -111,13 +111,13 @@ class _Reader:
 
     def number(self) -> int:
         """A number of variable length."""
-        found = shift = 0
+        value = shift = 0
         while True:
             (byte,) = self.next(1)
-            found |= (byte & 0x7F) << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
             if not byte & 0x80:
-                return found
+                return value
 
     def count(self) -> int:
         """A compact length; that of null is 0."""

@@ -21,7 +21,7 @@ class Resources:
     """The directory of resources. None: the setting is empty."""
 
     folder: Path | None = None
-    found: Found | None = None
+    content: Found | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def answers(facts: Facts) -> Iterator[tuple[Check, Answer]]:
     for check in CHECKS:
         if check.name in facts.failed:
             yield check, failure(facts.failed[check.name])
-        elif (known := check.facts(facts)) is not None:
-            yield from ((check, answer) for answer in check.answers(known))
+        elif (part := check.facts(facts)) is not None:
+            yield from ((check, answer) for answer in check.answers(part))
 
 
 def _settings(settings: Settings) -> Iterable[Answer]:
@@ -64,17 +64,17 @@ def _settings(settings: Settings) -> Iterable[Answer]:
 
 
 def _resources(resources: Resources) -> Iterable[Answer]:
-    folder, found = resources.folder, resources.found
+    folder, content = resources.folder, resources.content
     hint = f"`penstock validate {folder}` says what is wrong"
-    if found is None:
+    if content is None:
         yield ok("PENSTOCK_RESOURCES is not set here: files of resources are not checked")
-    elif found.errors:
-        places = [f"{each.file}:{each.line}" if each.line else each.file for each in found.errors]
-        yield problem(f"{folder}: {count(len(found.errors), 'error')}, in {some(places)}", hint)
-    elif found.problems:
-        yield warning(f"{folder}: {count(len(found.problems), 'warning')}", hint)
+    elif content.errors:
+        places = [f"{each.file}:{each.line}" if each.line else each.file for each in content.errors]
+        yield problem(f"{folder}: {count(len(content.errors), 'error')}, in {some(places)}", hint)
+    elif content.problems:
+        yield warning(f"{folder}: {count(len(content.problems), 'warning')}", hint)
     else:
-        yield ok(f"{folder}: {count(len(found.objects), 'object')}, all valid")
+        yield ok(f"{folder}: {count(len(content.objects), 'object')}, all valid")
 
 
 _KAFKA, _HERE, _CLUSTER = attrgetter("kafka"), attrgetter("installation"), attrgetter("cluster")

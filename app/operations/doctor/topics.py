@@ -64,18 +64,18 @@ def wanted_topics(
 ) -> list[WantedTopic]:
     """All topics of the installation. `contract` None: only those that every installation has."""
     instance = config.instance
-    found = [
+    topics = [
         WantedTopic(config.contract_topic, 1, INTERNAL),
         WantedTopic(kafka_names.status_topic(instance), 1, INTERNAL),
         WantedTopic(kafka_names.redriven_topic(instance), 1, INTERNAL, optional=True),
         WantedTopic(kafka_names.audit_topic(instance), 1, AUDIT, optional=True),
     ]
     if traffic:
-        found.append(WantedTopic(kafka_names.traffic_topic(instance), 1, traffic_configs(traffic_retention_s)))
-        found.append(WantedTopic(kafka_names.windows_changelog_topic(instance), 1, CHANGELOG))
+        topics.append(WantedTopic(kafka_names.traffic_topic(instance), 1, traffic_configs(traffic_retention_s)))
+        topics.append(WantedTopic(kafka_names.windows_changelog_topic(instance), 1, CHANGELOG))
     for channel in contract.channels if contract is not None else ():
-        found += _of_channel(channel, config)
-    return found
+        topics += _of_channel(channel, config)
+    return topics
 
 
 def _of_channel(channel: Channel, config: ControllerConfig) -> list[WantedTopic]:
@@ -96,18 +96,18 @@ def _of_channel(channel: Channel, config: ControllerConfig) -> list[WantedTopic]
 
 def differences(topics: Topics) -> list[Answer]:
     """One answer for each kind of difference, with the topics that have it."""
-    found: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
     present = 0
     for topic in topics.expected:
         facts = topics.there.get(topic.name)
         if facts is None:
             if not topic.optional:
-                found[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
+                groups[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
             continue
         present += 1
         for difference in _differences(topic, facts, topics.laptop):
-            found[difference].append(topic.name)
-    answers = [Answer(level, f"{some(sorted(names))}: {what}", hint) for (level, what, hint), names in found.items()]
+            groups[difference].append(topic.name)
+    answers = [Answer(level, f"{some(sorted(names))}: {what}", hint) for (level, what, hint), names in groups.items()]
     if not any(answer.level is Level.PROBLEM for answer in answers):
         replicas = ", one replica each" if topics.laptop and present else ""
         answers.insert(0, ok(f"{count(present, 'topic')} as Penstock creates them{replicas}"))

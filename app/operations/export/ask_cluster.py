@@ -40,18 +40,18 @@ async def _export(settings: Settings, context: str, namespaces: Sequence[str]) -
         missing = []
         objects["ConfigMap"] = []
         for namespace, name in sorted(config_maps_needed(objects["Broker"])):
-            found = await get_unless((NOT_FOUND,), api, path_of("ConfigMap", namespace, name))
-            if found is None:
+            config_map = await get_unless((NOT_FOUND,), api, path_of("ConfigMap", namespace, name))
+            if config_map is None:
                 missing.append(LeftOut("ConfigMap", namespace, name, "a Broker refers to it, but it does not exist"))
             else:
-                objects["ConfigMap"].append(found)
+                objects["ConfigMap"].append(config_map)
         done = export(objects, core=core)
         return Export(done.documents, (*missing, *done.left_out))
 
 
 async def _list(api: ApiServer, path: str) -> list[Json]:
     """All objects; none if the kind is not installed."""
-    found: list[Json] = []
+    items: list[Json] = []
     more = ""
     while True:
         given: dict[str, str | int] = {"limit": PAGE, **({"continue": more} if more else {})}
@@ -59,12 +59,12 @@ async def _list(api: ApiServer, path: str) -> list[Json]:
             page = await api.get(path, given)
         except ApiError as problem:
             if problem.status == NOT_FOUND:
-                return found
+                return items
             raise
-        found += page.get("items") or ()
+        items += page.get("items") or ()
         more = str((page.get("metadata") or {}).get("continue") or "")
         if not more:
-            return found
+            return items
 
 
 async def _has_core(api: ApiServer) -> bool:

@@ -88,12 +88,12 @@ class _CannotBeExported(Exception):
 
 def config_maps_needed(brokers: Iterable[Raw]) -> set[tuple[str, str]]:
     """(namespace, name) of the ConfigMaps that Brokers of ours refer to."""
-    found = set()
+    config_maps = set()
     for raw in brokers:
         config = (raw.get("spec") or {}).get("config")
         if _is_ours(raw) and isinstance(config, Mapping) and config.get("kind") == "ConfigMap":
-            found.add((str(config.get("namespace") or name_of(raw)[0]), str(config.get("name"))))
-    return found
+            config_maps.add((str(config.get("namespace") or name_of(raw)[0]), str(config.get("name"))))
+    return config_maps
 
 
 def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
@@ -102,12 +102,12 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
     every = [(kind, raw) for kind in KINDS for raw in sorted(objects.get(kind, ()), key=name_of)]
     there = {(kind, *name_of(raw)) for kind, raw in every if _is_ours(raw)}
     entries = _entries(objects.get("KafkaChannel", ())) if core else {}
-    found, left_out = [], []
+    documents, left_out = [], []
     for kind, raw in every:
         namespace, name = name_of(raw)
         entry = entries.pop((namespace, str(metadata_of(raw).get("uid"))), None) if kind == "Subscription" else None
         try:
-            found.append(_exported(kind, raw, there, core, entry.channel if entry else ""))
+            documents.append(_exported(kind, raw, there, core, entry.channel if entry else ""))
         except _CannotBeExported as problem:
             left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
     for (namespace, uid), leftover in entries.items():
@@ -116,7 +116,7 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
             f"{leftover.channel}, and the entry is not served"
         )
         left_out.append(LeftOut("Subscription", namespace, leftover.name, why, others=True))
-    return Export(tuple(found), tuple(left_out))
+    return Export(tuple(documents), tuple(left_out))
 
 
 def _entries(channels: Iterable[Raw]) -> dict[tuple[str, str], _Entry]:
@@ -159,17 +159,17 @@ def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str) ->
 
 def _metadata(raw: Raw) -> dict[str, Any]:
     metadata = metadata_of(raw)
-    found: dict[str, Any] = {"namespace": metadata["namespace"], "name": metadata["name"]}
+    fields: dict[str, Any] = {"namespace": metadata["namespace"], "name": metadata["name"]}
     if metadata.get("labels"):
-        found["labels"] = dict(metadata["labels"])
+        fields["labels"] = dict(metadata["labels"])
     annotations = {
         key: value
         for key, value in (metadata.get("annotations") or {}).items()
         if not key.startswith(_CLUSTERS_OWN) and not key.endswith(_WRITTEN_BY_KNATIVE)
     }
     if annotations:
-        found["annotations"] = annotations
-    return found
+        fields["annotations"] = annotations
+    return fields
 
 
 def _is_ours(raw: Raw) -> bool:

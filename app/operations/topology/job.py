@@ -122,6 +122,6 @@ class _Source:
 
     def _counted(self, sums: DataFrame, window: Callable[[Window | None], Window]) -> Counted:
         began = time.monotonic()
-        found, span = fetch(sums, window)
+        counts, span = fetch(sums, window)
         note = f"Spark added the traffic up in {time.monotonic() - began:.1f} s ({self._spark.version})."
-        return Counted(*found, span, (note,))
+        return Counted(*counts, span, (note,))

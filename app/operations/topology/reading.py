@@ -111,10 +111,10 @@ def _declared(contract: Contract) -> dict[tuple[str, str], tuple[str, ...]]:
 
 def check_namespace(contract: Contract, namespace: str) -> None:
     """Raises PenstockError, with the known namespaces, when this one is empty."""
-    known = {channel.namespace for channel in contract.channels} | {
+    namespaces = {channel.namespace for channel in contract.channels} | {
         subscription.namespace for subscription in contract.subscriptions
     }
-    check_known(namespace, known)
+    check_known(namespace, namespaces)
 
 
 def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:

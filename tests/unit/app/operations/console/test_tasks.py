@@ -48,7 +48,7 @@ async def test_two_at_once_make_one_record() -> None:
 
     assert [type(result) for result in results] == [type(None), NotReadyError]
     assert audit.records == ["start"]
-    assert [task.who for task in tasks.shown] == ["anna"]
+    assert [task.who for task in tasks.newest_first] == ["anna"]
 
 
 @pytest.mark.asyncio
@@ -62,7 +62,7 @@ async def test_what_cannot_be_recorded_does_not_start() -> None:
     audit.fails = True
     with pytest.raises(NotReadyError, match="Kafka does not answer"):
         await tasks.start(Running("anna", "seek", "all"), work, audit.start)
-    assert tasks.shown == []
+    assert tasks.newest_first == []
     audit.fails = False
     await tasks.start(Running("anna", "seek", "all"), work, audit.start)
     await asyncio.wait_for(begun.wait(), 60)
@@ -82,11 +82,11 @@ async def test_two_clicks_stop_once() -> None:
 
     await tasks.start(Running("anna", "redrive", "all"), work, audit.start)
     await asyncio.sleep(0)
-    (task,) = tasks.shown
+    (task,) = tasks.newest_first
     assert task.can_stop
     await asyncio.gather(tasks.stop_one(task.id, audit.stop), tasks.stop_one(task.id, audit.stop))
     assert stops == [1]
-    assert not tasks.shown[0].can_stop
+    assert not tasks.newest_first[0].can_stop
     with pytest.raises(UsageError, match="has already ended, or is about to"):
         await tasks.stop_one(task.id, audit.stop)
     done.set()
@@ -167,4 +167,4 @@ async def test_what_has_ended_keeps_its_text_only(fails: bool) -> None:
     gc.collect()
 
     assert held[0]() is None
-    assert (tasks.shown[0].progress, tasks.shown[0].problem is None) == ("3 redriven", not fails)
+    assert (tasks.newest_first[0].progress, tasks.newest_first[0].problem is None) == ("3 redriven", not fails)

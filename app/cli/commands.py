@@ -110,13 +110,13 @@ class Listed(TyperCommand):
     def load(self) -> TyperCommand | TyperGroup:
         """The command itself."""
         module, _, attribute = self.place.partition(":")
-        found = getattr(import_module(module), attribute)
-        if isinstance(found, Commands):
-            group = typer.main.get_group(found)
+        target = getattr(import_module(module), attribute)
+        if isinstance(target, Commands):
+            group = typer.main.get_group(target)
             group.name = self.name
             return group
         single = typer.Typer(add_completion=False)
-        single.command(self.name, cls=Command, hidden=self.hidden)(found)
+        single.command(self.name, cls=Command, hidden=self.hidden)(target)
         command = typer.main.get_command(single)
         assert isinstance(command, TyperCommand)
         return command

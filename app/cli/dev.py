@@ -134,11 +134,11 @@ def _a_type(handlers: Sequence[Mapping[str, Any]]) -> str:
 
 def changes(file: Path) -> Mapping[Path, int]:
     """The Python files beside this one with the times of their last changes."""
-    found = {}
+    times = {}
     for path in file.parent.glob("*.py"):
         with suppress(OSError):  # an editor replaces it at this moment
-            found[path] = path.stat().st_mtime_ns
-    return found
+            times[path] = path.stat().st_mtime_ns
+    return times
 
 
 class _Serving:

@@ -52,20 +52,20 @@ def docs(words: Words = None) -> None:
 def ranked(pages: Mapping[str, str], words: Sequence[str]) -> list[str]:
     """The names of the pages that have all words, in any number; those with a heading of just these words first, then
     those with the words in their title or headings. Pure."""
-    wanted = [stem for word in words for stem in _stems(word)]
+    query = [stem for word in words for stem in _stems(word)]
     scores: dict[str, float] = {}
     for name, text in pages.items():
         headings = [
             _stems(heading) for heading in (name.removesuffix(".md").replace("-", " "), *_HEADING.findall(text))
         ]
         plain, in_headings = Counter(_stems(text)), Counter(stem for heading in headings for stem in heading)
-        if wanted and all(plain[word] or in_headings[word] for word in wanted):
+        if query and all(plain[word] or in_headings[word] for word in query):
             # How much of the page it is, so that a long one does not win by its length.
-            share = min(2.0, 100 * sum(plain[word] for word in wanted) / plain.total())
+            share = min(2.0, 100 * sum(plain[word] for word in query) / plain.total())
             title = {*headings[0], *_stems(_title(text))}
-            exact = name != _ALL_COMMANDS and any(set(heading) == set(wanted) for heading in headings)
-            scores[name] = 3 * exact + 10 * sum(word in title for word in wanted) + share
-            scores[name] += sum(in_headings[word] > 0 for word in wanted)
+            exact = name != _ALL_COMMANDS and any(set(heading) == set(query) for heading in headings)
+            scores[name] = 3 * exact + 10 * sum(word in title for word in query) + share
+            scores[name] += sum(in_headings[word] > 0 for word in query)
     # A tour of the code has headings about everything.
     return sorted(scores, key=lambda name: (name in _FOR_DEVELOPERS, -scores[name]))
 
@@ -81,8 +81,8 @@ def _pages(folder: Path) -> dict[str, str]:
 
 
 def _title(text: str) -> str:
-    found = _HEADING.search(text)
-    return found[1] if found else ""
+    match = _HEADING.search(text)
+    return match[1] if match else ""
 
 
 def _show(text: str) -> None:

@@ -52,9 +52,9 @@ def explain(
     """
     content = _content(event)
     where = chosen_namespace(namespace, everywhere, context)
-    found = _from_kafka(trigger, kafka, where) if resources is None else trigger_in_files(resources, trigger, where)
+    view = _from_kafka(trigger, kafka, where) if resources is None else trigger_in_files(resources, trigger, where)
     name = "standard input" if event == "-" else event
-    explanation = explain_event(found.label, found.filter, found.order, content, name)
+    explanation = explain_event(view.label, view.filter, view.order, content, name)
     if output is Format.JSON:
         print_json(as_json(explanation))
     else:

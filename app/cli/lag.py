@@ -103,17 +103,17 @@ def lag(
         contract = in_namespace(read_contract(client, instance), where)
         chosen = choose_subscriptions(contract, name or subscription, channel)
         now_s = time.time()
-        found = [measured for measured in measure(client, chosen, now_s) if measured.events or not behind]
-        return rows(found, _workers(contract.workers, chosen, now_s))
+        lags = [measured for measured in measure(client, chosen, now_s) if measured.events or not behind]
+        return rows(lags, _workers(contract.workers, chosen, now_s))
 
     if watch:
-        watching.watch(read, lambda shown: watching.show_next(_LISTING, shown, output), _tables, every_s, output)
+        watching.watch(read, lambda lines: watching.show_next(_LISTING, lines, output), _tables, every_s, output)
     else:
         _LISTING.show(read(), output)
 
 
-def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str, object]]]]:
-    return [(_LISTING, shown)]
+def _tables(lines: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str, object]]]]:
+    return [(_LISTING, lines)]
 
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:

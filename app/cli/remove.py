@@ -212,8 +212,8 @@ def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
     contract = read_contract(client, instance)
     served = {record.uid for record in contract.records}
     records = [removal_target.resource for removal_target in doomed if removal_target.uid in served]
-    wanted = {topic for removal_target in doomed for topic in removal_target.topics}
-    if records or not wanted:
+    topics = {topic for removal_target in doomed for topic in removal_target.topics}
+    if records or not topics:
         return records
     there = KafkaAdmin(client).cluster().topics
-    return sorted(f"topic {topic}" for topic in wanted & there.keys())
+    return sorted(f"topic {topic}" for topic in topics & there.keys())

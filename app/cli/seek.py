@@ -108,11 +108,11 @@ def _say(steps: Steps, phase: str) -> None:
 
 
 def _choose(contract: Contract, name: str) -> Subscription:
-    found = choose_subscriptions(contract, name)
-    if len(found) > 1:
-        both = " or ".join(subscription.title for subscription in found)
+    subscriptions = choose_subscriptions(contract, name)
+    if len(subscriptions) > 1:
+        both = " or ".join(subscription.title for subscription in subscriptions)
         raise UsageError(f"A subscription and a trigger have the name {name}.", f"Write {both}.")
-    return found[0]
+    return subscriptions[0]
 
 
 def _by_controller(at: Installation, subscription: Subscription, to: str, limit_s: float) -> tuple[Move, ...]:

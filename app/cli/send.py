@@ -109,29 +109,29 @@ def send(
 
 
 def unknown_channel(
-    channel: str, server: str, known: Mapping[str, Sequence[str]] | None, kind: str = "channel"
+    channel: str, server: str, names: Mapping[str, Sequence[str]] | None, kind: str = "channel"
 ) -> PenstockError:
-    """The error when the worker does not serve the channel or broker. `known`: the names in Kafka of each kind; None =
+    """The error when the worker does not serve the channel or broker. `names`: those in Kafka of each kind; None =
     Kafka did not answer."""
     what = f"{server} does not serve a {kind} {channel}"
-    if known is None:
+    if names is None:
         return PenstockError(f"{what}.", f"`penstock status` lists the {kind}s.")
-    if channel in known[kind]:
+    if channel in names[kind]:
         return PenstockError(
             f"{what} yet, or the {kind} belongs to another installation.", "Try again, or check --server."
         )
     other = "broker" if kind == "channel" else "channel"
-    if channel in known[other]:
+    if channel in names[other]:
         return PenstockError(f"{what}: {channel} is a {other}.", f"Write --{other} {channel}.")
-    if known[other] and not known[kind]:
-        name = known[other][0] if len(known[other]) == 1 else "NAMESPACE/NAME"
-        return PenstockError(f"{what}; it has no {kind}, but {_names(other, known)}.", f"Write --{other} {name}.")
-    hint = meant(channel, known[kind], f"Write --{kind} NAMESPACE/NAME.")
-    return PenstockError(f"{what}; {known_names(known[kind])}", hint)
+    if names[other] and not names[kind]:
+        name = names[other][0] if len(names[other]) == 1 else "NAMESPACE/NAME"
+        return PenstockError(f"{what}; it has no {kind}, but {_names(other, names)}.", f"Write --{other} {name}.")
+    hint = meant(channel, names[kind], f"Write --{kind} NAMESPACE/NAME.")
+    return PenstockError(f"{what}; {known_names(names[kind])}", hint)
 
 
-def _names(kind: str, known: Mapping[str, Sequence[str]]) -> str:
-    return f"the {kind}{'s' if len(known[kind]) > 1 else ''} {', '.join(known[kind])}"
+def _names(kind: str, names: Mapping[str, Sequence[str]]) -> str:
+    return f"the {kind}{'s' if len(names[kind]) > 1 else ''} {', '.join(names[kind])}"
 
 
 def _known_channels(kafka: str) -> dict[str, list[str]] | None:
@@ -172,8 +172,8 @@ def _body(data: str | None, data_file: str) -> bytes:
 def _pairs(texts: list[str] | None, separator: str, option: str) -> dict[str, str]:
     pairs = {}
     for text in texts or ():
-        name, found, value = text.partition(separator)
-        if not found or not name.strip():
+        name, divider, value = text.partition(separator)
+        if not divider or not name.strip():
             raise UsageError(f"{option} {text!r} is incomplete.", f"Write NAME{separator}VALUE.")
         pairs[name.strip()] = value.strip()
     return pairs

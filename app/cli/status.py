@@ -157,11 +157,11 @@ def status(
 
     not_together("--watch", "--wait", both=watch and wait)
     if watch:
-        watching.watch(read, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
+        watching.watch(read, lambda tables: _show_next(tables, output, names), partial(_tables, names), every_s, output)
         return
-    shown = _waited(read, limit_s) if wait else read()
-    _show(shown, output, names)
-    if not all_ready(shown):
+    tables = _waited(read, limit_s) if wait else read()
+    _show(tables, output, names)
+    if not all_ready(tables):
         if wait:
             raise NotReadyError(
                 f"Not all resources are ready after {limit_s:g} s.", "The column MESSAGE says what is missing."
@@ -169,32 +169,32 @@ def status(
         raise typer.Exit(3)
 
 
-def chosen(shown: Rows, names: Sequence[str]) -> Rows:
+def chosen(tables: Rows, names: Sequence[str]) -> Rows:
     """Only rows with these names; no names = all. Raises PenstockError, with the known names, for any other."""
     if not names:
-        return shown
-    found: Rows = {table: [] for table in shown}
+        return tables
+    selection: Rows = {table: [] for table in tables}
     for wish in names:
         kind, _, name = wish.partition("/") if wish.count("/") == 2 else ("", "", wish)
         rows_ = [
             (table, row)
             for table, key in ((f"{key}s", key) for key in _LISTINGS)
-            for row in shown[table]
+            for row in tables[table]
             if row[key] == name and KINDS.get(kind.lower(), key).lower().endswith(key)
         ]
         if not rows_ or (kind and kind.lower() not in KINDS):
-            known = [str(row[key]) for key in _LISTINGS for row in shown[f"{key}s"]]
-            what = "resource" if shown["brokers"] or shown["triggers"] else "channel or subscription"
-            raise unknown(what, wish, known)
+            labels = [str(row[key]) for key in _LISTINGS for row in tables[f"{key}s"]]
+            what = "resource" if tables["brokers"] or tables["triggers"] else "channel or subscription"
+            raise unknown(what, wish, labels)
         for table, row in rows_:
-            if row not in found[table]:
-                found[table].append(row)
-    return found
+            if row not in selection[table]:
+                selection[table].append(row)
+    return selection
 
 
-def all_ready(shown: Rows) -> bool:
+def all_ready(tables: Rows) -> bool:
     """What is left alone need not be ready."""
-    return all(row["ready"] == "True" or row["reason"] == NOT_OUR_CLASS for found in shown.values() for row in found)
+    return all(row["ready"] == "True" or row["reason"] == NOT_OUR_CLASS for table in tables.values() for row in table)
 
 
 def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
@@ -203,61 +203,61 @@ def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
     while True:
         last = time.monotonic() >= end_s
         try:
-            shown = read()
-            if last or all_ready(shown):
-                return shown
+            tables = read()
+            if last or all_ready(tables):
+                return tables
         except PenstockError:  # Kafka, the installation or the resource may still be starting
             if last:
                 raise
         time.sleep(min(SPARING_S, max(0.0, end_s - time.monotonic())))
 
 
-def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:
+def _show(tables: Rows, output: View, names: Sequence[str] | None) -> None:
     if output is View.JSON:
-        print_json(shown)
+        print_json(tables)
     elif output is View.YAML:
-        print_yaml(shown)
+        print_yaml(tables)
     elif output is View.NAME:
         for kind in _LISTINGS:
-            for row in shown[f"{kind}s"]:
+            for row in tables[f"{kind}s"]:
                 print(f"{kind}/{row[kind]}")
     else:
-        for number, (listing, found) in enumerate(_tables(names, shown)):
+        for number, (listing, rows_) in enumerate(_tables(names, tables)):
             if number:
                 print()
-            listing.show(found, output)
+            listing.show(rows_, output)
 
 
-def _show_next(shown: Rows, output: View, names: Sequence[str] | None) -> None:
+def _show_next(tables: Rows, output: View, names: Sequence[str] | None) -> None:
     """Print one result of several, separated from the next."""
-    _show(shown, output, names)
+    _show(tables, output, names)
     watching.separate(output)
 
 
-def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
+def _tables(names: Sequence[str] | None, tables: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
     """The tables that have rows; without `names` also those of channels and subscriptions, unless there are brokers or
     triggers."""
-    always = () if names or shown["brokers"] or shown["triggers"] else (_CHANNELS, _SUBSCRIPTIONS)
-    found = [*((listing, shown[f"{key}s"]) for key, listing in _LISTINGS.items()), (_PROBLEMS, shown["problems"])]
-    return [(listing, rows_) for listing, rows_ in found if rows_ or listing in always]
+    always = () if names or tables["brokers"] or tables["triggers"] else (_CHANNELS, _SUBSCRIPTIONS)
+    pairs = [*((listing, tables[f"{key}s"]) for key, listing in _LISTINGS.items()), (_PROBLEMS, tables["problems"])]
+    return [(listing, rows_) for listing, rows_ in pairs if rows_ or listing in always]
 
 
 def rows(contract: Contract, now_s: float) -> Rows:
     """Rows of all tables. A resource that was never served has a row too, with None for unknown values."""
-    shown: Rows = {f"{key}s": [] for key in ("channel", "broker", "subscription", "trigger", "problem")}
+    tables: Rows = {f"{key}s": [] for key in ("channel", "broker", "subscription", "trigger", "problem")}
     for status in resource_statuses(contract, now_s):
         readiness = _readiness(status)
         if status.kind in (CHANNEL, BROKER):
-            shown[_TABLES[status.kind]].append(_channel_row(status.kind, status.label, status.channel, readiness))
+            tables[_TABLES[status.kind]].append(_channel_row(status.kind, status.label, status.channel, readiness))
         elif status.kind in (SUBSCRIPTION, TRIGGER):
             row = _subscription_row(status.kind, status.label, status.subscription, readiness, status.details)
-            shown[_TABLES[status.kind]].append(row)
+            tables[_TABLES[status.kind]].append(row)
         else:
             file = f"worker {status.name}" if status.kind == WORKER else status.name
-            shown["problems"].append({"file": file, **readiness})
+            tables["problems"].append({"file": file, **readiness})
     for key in _LISTINGS:
-        shown[f"{key}s"].sort(key=lambda row: str(row[key]))  # sorted before the next key
-    return shown
+        tables[f"{key}s"].sort(key=lambda row: str(row[key]))  # sorted before the next key
+    return tables
 
 
 def _channel_row(kind: str, label: str, channel: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
@@ -279,7 +279,7 @@ def _subscription_row(
     label: str,
     subscription: Subscription | None,
     readiness: dict[str, object],
-    found: SubscriberDetails | None,
+    details: SubscriberDetails | None,
 ) -> dict[str, object]:
     return {
         _TABLES[kind][:-1]: label,
@@ -293,7 +293,7 @@ def _subscription_row(
         "delivery": subscription and describe_delivery(subscription),
         "group": subscription and subscription.group,
         **readiness,
-        **_progress(found),
+        **_progress(details),
     }
 
 
@@ -302,24 +302,24 @@ def _readiness(status: ResourceStatus) -> dict[str, object]:
     return {"ready": ready.status.value, "reason": ready.reason, "message": ready.message}
 
 
-def _progress(found: SubscriberDetails | None) -> dict[str, object]:
+def _progress(details: SubscriberDetails | None) -> dict[str, object]:
     """The statistics of a subscription over all workers; None = no worker reports any."""
-    if found is None or found.as_of is None:
+    if details is None or details.as_of is None:
         return dict.fromkeys(_PROGRESS)
-    error = found.last_error[1] if found.last_error else None
+    error = details.last_error[1] if details.last_error else None
     place = f"{error.reason} (partition {error.partition}, offset {error.offset})" if error else None
-    shown = (
-        found.lag,
-        None if found.lag_s is None else round(found.lag_s, 1),
-        round(found.delivered_per_s, 1),
-        found.in_flight,
-        found.retrying,
-        show_time(found.next_attempt) if found.next_attempt else None,
+    values = (
+        details.lag,
+        None if details.lag_s is None else round(details.lag_s, 1),
+        round(details.delivered_per_s, 1),
+        details.in_flight,
+        details.retrying,
+        show_time(details.next_attempt) if details.next_attempt else None,
         place,
         show_time(error.time) if error else None,
-        ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in found.owners) or None,
+        ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in details.owners) or None,
     )
-    return dict(zip(_PROGRESS, shown, strict=True))
+    return dict(zip(_PROGRESS, values, strict=True))
 
 
 def _numbers(partitions: tuple[int, ...]) -> str:

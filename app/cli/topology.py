@@ -189,8 +189,8 @@ def topology(
         large = engine is EngineChoice.AUTO and edges > LOCAL_EDGES_MAX
         chosen, why = choose(engine, edges, missing_in(_places(jars or [])) if large else "")
         with _engine(chosen, jars or [], memory) as walking:
-            found = build(inputs, walking, facts, [why] if why else [])
-        finish(found, old, out, fail_on, output, query)
+            new = build(inputs, walking, facts, [why] if why else [])
+        finish(new, old, out, fail_on, output, query)
 
 
 def _refuse_options(call: typer.Context) -> None:
@@ -262,12 +262,12 @@ def _engine(name: EngineChoice, jars: list[Path], memory: str) -> Iterator[Engin
 
 
 def finish(
-    found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape, query: TopologyQuery
+    new: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape, query: TopologyQuery
 ) -> None:
     """Print and write the document. Ends with 1 if a finding has at least the severity of `fail_on`."""
-    difference = None if old is None else compare(old, found)
+    difference = None if old is None else compare(old, new)
     if difference is None or output is Shape.HTML:
-        show(found, output, query, difference)
+        show(new, output, query, difference)
     elif output is Shape.JSON:
         print_json(difference.as_dict())
     elif output is Shape.TABLE:
@@ -275,47 +275,47 @@ def finish(
     else:
         raise UsageError(f"--diff does not support -o {output.value}.", "Use -o table, -o json or -o html.")
     if out is not None:
-        write_report(found, out, difference)
+        write_report(new, out, difference)
         note(f"Wrote the report to {out / PAGE}.")
-    if found.partial and (out is not None or output not in (Shape.TABLE, Shape.JSON, Shape.HTML)):
+    if new.partial and (out is not None or output not in (Shape.TABLE, Shape.JSON, Shape.HTML)):
         note(f"{A_PART} --namespace makes it smaller; topology.json says what is left out.")
-    if fail_on is not None and bad_enough(found, fail_on):
+    if fail_on is not None and bad_enough(new, fail_on):
         raise typer.Exit(1)
 
 
-def show(found: Topology, output: Shape, query: TopologyQuery, difference: Difference | None = None) -> None:
+def show(document: Topology, output: Shape, query: TopologyQuery, difference: Difference | None = None) -> None:
     """Print to stdout."""
     if output is Shape.TABLE:
-        show_topology(found)
+        show_topology(document)
         return
-    sys.stdout.write(text_of(found, output, str(query.client["bootstrap.servers"]), difference))
+    sys.stdout.write(text_of(document, output, str(query.client["bootstrap.servers"]), difference))
     sys.stdout.flush()
 
 
-def text_of(found: Topology, output: Shape, kafka: str, difference: Difference | None = None) -> str:
+def text_of(document: Topology, output: Shape, kafka: str, difference: Difference | None = None) -> str:
     """The document in one of the formats for programs. CSV: the edges. `kafka`: the bootstrap servers that it is of.
     `difference`: to an earlier run, for the page."""
     if output is Shape.HTML:
         from analytics.topology.report import render
 
-        return render(found, difference)
+        return render(document, difference)
     if output is Shape.OPENLINEAGE:
-        return openlineage(found, kafka.partition(",")[0])
-    return _TEXTS[output](found)
+        return openlineage(document, kafka.partition(",")[0])
+    return _TEXTS[output](document)
 
 
 _TEXTS: Mapping[Shape, Callable[[Topology], str]] = {
-    Shape.JSON: lambda found: to_json(found).decode() + "\n",
+    Shape.JSON: lambda document: to_json(document).decode() + "\n",
     Shape.MERMAID: exports.mermaid,
     Shape.DOT: exports.dot,
-    Shape.CSV: lambda found: exports.csv_text(found, "edges"),
+    Shape.CSV: lambda document: exports.csv_text(document, "edges"),
     Shape.GRAPHML: graphml,
     Shape.ASYNCAPI: asyncapi,
     Shape.BACKSTAGE: backstage,
 }
 
 
-def bad_enough(found: Topology, level: Level) -> bool:
+def bad_enough(document: Topology, level: Level) -> bool:
     """Whether a finding is of this severity or worse."""
     worst = SEVERITIES[: SEVERITIES.index(Severity(level.value)) + 1]
-    return any(finding.severity in worst for finding in found.findings)
+    return any(finding.severity in worst for finding in document.findings)

@@ -144,8 +144,8 @@ def traffic(
 
             (print_json if output is View.JSON else print_yaml)(to_page(window, last, lines, time.time()))
         else:
-            for listing, found in tables(lines):
-                listing.show(found, output)
+            for listing, table in tables(lines):
+                listing.show(table, output)
 
     if watch:
         watching.watch(read, show, tables, every_s, output)
@@ -173,20 +173,20 @@ def read_lines(
     topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
-    found = TrafficRows(topic, client, kept_s, kept_s)
+    view = TrafficRows(topic, client, kept_s, kept_s)
     try:
         with TopicReader(topic, client) as reader:
             for record in reader.since(begins * 1000):  # a row is never written before its window begins
                 if record.key is not None:
-                    found.apply([Record(record.key, record.value, record.partition, record.offset)])
+                    view.apply([Record(record.key, record.value, record.partition, record.offset)])
     except NoSuchTopicError as problem:
         raise PenstockError(
             f"This Kafka has no traffic windows of the instance {instance}.",
             "Start a worker of role all or controller with PENSTOCK_TRAFFIC=true, which writes traffic windows.",
         ) from problem
     if channel is None:
-        return found.lines(size, last, namespace)
-    return found.lines(size, last, channel.namespace, (channel.unique_name,))
+        return view.lines(size, last, namespace)
+    return view.lines(size, last, channel.namespace, (channel.unique_name,))
 
 
 def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:
@@ -194,15 +194,15 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
     part of the current one.
     """
     now = time.time()
-    shown: list[dict[str, object]] = []
+    table: list[dict[str, object]] = []
     for line in lines:
         if each:
             for start, window in sorted(line.windows.items(), reverse=True):
-                shown.append(_row(line, start, window, min(size, now - start)))
+                table.append(_row(line, start, window, min(size, now - start)))
         else:
             first = int(now) - int(now) % size - (last - 1) * size
-            shown.append(_row(line, first, merged(line.windows.values()), now - first))
-    return shown
+            table.append(_row(line, first, merged(line.windows.values()), now - first))
+    return table
 
 
 def history_rows(

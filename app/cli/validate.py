@@ -46,30 +46,30 @@ def validate(
       penstock validate examples/quickstart -o json
     """
     settings = load_settings()
-    found = check(controller_config(settings, {}, folder))
-    if found.problems or output in (View.JSON, View.YAML):
-        _LISTING.show([_row(problem, found) for problem in found.problems], output)
+    content = check(controller_config(settings, {}, folder))
+    if content.problems or output in (View.JSON, View.YAML):
+        _LISTING.show([_row(problem, content) for problem in content.problems], output)
     if output in (View.TABLE, View.WIDE):
-        note(summary(found))
-    if found.errors or (strict and found.problems):
+        note(summary(content))
+    if content.errors or (strict and content.problems):
         raise typer.Exit(1)
 
 
-def summary(found: Found) -> str:
+def summary(content: Found) -> str:
     """One sentence."""
-    warnings = len(found.problems) - len(found.errors)
-    kinds = [object_.resource.kind for object_ in found.objects]
+    warnings = len(content.problems) - len(content.errors)
+    kinds = [object_.resource.kind for object_ in content.objects]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds))) or "no object"
-    return f"{counts}: {count(len(found.errors), 'error')}, {count(warnings, 'warning')}."
+    return f"{counts}: {count(len(content.errors), 'error')}, {count(warnings, 'warning')}."
 
 
-def _row(file_problem: FileProblem, found: Found) -> dict[str, object]:
+def _row(file_problem: FileProblem, content: Found) -> dict[str, object]:
     return {
         "place": f"{file_problem.file}:{file_problem.line}" if file_problem.line else file_problem.file,
         "file": file_problem.file,
         "line": file_problem.line or None,
         "field": file_problem.field,
-        "level": "error" if file_problem in found.errors else "warning",
+        "level": "error" if file_problem in content.errors else "warning",
         "object": file_problem.object,
         "problem": f"{file_problem.what}; {file_problem.hint}" if file_problem.hint else file_problem.what,
     }

@@ -58,10 +58,10 @@ def worker(
 
 
 def _settings_given(texts: list[str] | None) -> dict[str, str]:
-    found = {}
+    settings = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--set {text!r} is incomplete.", "Write NAME=VALUE, such as drain_s=5.")
-        found[name.strip().lower().removeprefix("penstock_")] = value
-    return found
+        settings[name.strip().lower().removeprefix("penstock_")] = value
+    return settings

@@ -223,16 +223,16 @@ def main() -> int:
         print_error(error)
         return error.exit_code
     show_topology(topology)
-    found = {finding.id for finding in topology.findings}
+    ids = {finding.id for finding in topology.findings}
     report = {
         "report": str(given.out / PAGE),
         "files": len(files),
-        "findings": len(found),
-        "missing": sorted(planted - found),
-        "unexpected": sorted(found - planted),
+        "findings": len(ids),
+        "missing": sorted(planted - ids),
+        "unexpected": sorted(ids - planted),
     }
     print_json(report)
-    return 0 if found == planted else 1
+    return 0 if ids == planted else 1
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ def topology(
         given = (*(conf or ()), *([f"spark.checkpoint.dir={checkpoint_dir}"] if checkpoint_dir else ()))
         options = JobOptions(master, remote, driver_host, memory, given, tuple(jars or ()), small, rounds)
         with session("penstock job topology", options) as spark:
-            found = run(spark, query, partial(_engine, spark, engine), small)
-        finish(found, old, out, fail_on, output, query)
+            new = run(spark, query, partial(_engine, spark, engine), small)
+        finish(new, old, out, fail_on, output, query)
 
 
 def _check_jars(engine: EngineChoice, remote: str, jars: list[Path]) -> None:

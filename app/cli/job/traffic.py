@@ -128,9 +128,9 @@ def _plan(
 ) -> Plan:
 
     tables = traffic_folder(folder, span=span is not None)
-    found = plan_traffic(client, tables, channels, records=records, span=span or (None, None), say=note)
-    job = replace(found.traffic, once=once, interval_s=interval_s, records_max=batch)
-    return replace(found, traffic=job)
+    plan = plan_traffic(client, tables, channels, records=records, span=span or (None, None), say=note)
+    job = replace(plan.traffic, once=once, interval_s=interval_s, records_max=batch)
+    return replace(plan, traffic=job)
 
 
 def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:

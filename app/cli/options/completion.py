@@ -21,7 +21,7 @@ from knative.errors import PenstockError
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
     """NAMESPACE/NAME of channels and brokers that start with `incomplete`."""
     return _names(
-        context, incomplete, lambda found: [f"{channel.namespace}/{channel.name}" for channel in found.channels]
+        context, incomplete, lambda contract: [f"{channel.namespace}/{channel.name}" for channel in contract.channels]
     )
 
 
@@ -30,7 +30,7 @@ def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
     return _names(
         context,
         incomplete,
-        lambda found: [f"{subscription.namespace}/{subscription.name}" for subscription in found.subscriptions],
+        lambda contract: [f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions],
     )
 
 
@@ -39,7 +39,9 @@ def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
     return _names(
         context,
         incomplete,
-        lambda found: [f"{channel.namespace}/{channel.name}" for channel in found.channels if channel.kind == BROKER],
+        lambda contract: [
+            f"{channel.namespace}/{channel.name}" for channel in contract.channels if channel.kind == BROKER
+        ],
     )
 
 
@@ -48,9 +50,9 @@ def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
     return _names(
         context,
         incomplete,
-        lambda found: [
+        lambda contract: [
             f"{subscription.namespace}/{subscription.name}"
-            for subscription in found.subscriptions
+            for subscription in contract.subscriptions
             if subscription.kind == TRIGGER
         ],
     )

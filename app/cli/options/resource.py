@@ -17,5 +17,5 @@ KINDS = {
 
 def topic_of(channel: str, client: dict[str, str], *, dead_letters: bool) -> str:
     """The topic of a channel or broker, from the contract. Raises PenstockError if it is not there."""
-    found = choose_channel(read_contract(client, load_settings().instance), channel)
-    return found.dlq_topic if dead_letters else found.topic
+    record = choose_channel(read_contract(client, load_settings().instance), channel)
+    return record.dlq_topic if dead_letters else record.topic

@@ -113,7 +113,7 @@ def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
         jars = [] if options.remote else jar_places(options.jars, progress=progress)
     if sys.stderr.isatty():
         note("Spark is starting ...")
-    found = spark_options(
+    settings = spark_options(
         app_name,
         options.master,
         options.remote,
@@ -122,5 +122,5 @@ def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
         driver_memory=options.memory,
         conf=options.settings(),
     )
-    with spark_session(replace(found, small=options.small, rounds=options.rounds)) as spark:
+    with spark_session(replace(settings, small=options.small, rounds=options.rounds)) as spark:
         yield spark

@@ -60,11 +60,11 @@ def _in_place(read: Callable[[], T], tables: Tables[T], every_s: float, output: 
         while True:
             parts: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C stops")]
             try:
-                shown = read()
+                result = read()
             except NotReadyError as problem:
                 parts.append(Text(str(problem), "red"))
             else:
-                for listing, rows in tables(shown):
+                for listing, rows in tables(result):
                     parts += [Text(""), listing.table(rows, output)]
             live.update(Group(*parts), refresh=True)
             time.sleep(every_s)

@@ -28,10 +28,10 @@ def words(lines: Iterable[str]) -> Iterator[str]:
     downloaded = cached = 0.0
     count = 0
     for line in lines:
-        found = _WHEEL.match(line)
-        if found is None:
+        match = _WHEEL.match(line)
+        if match is None:
             continue
-        how, name, size, unit = found.groups()
+        how, name, size, unit = match.groups()
         megabytes = float(size) * _MB[unit]
         count += 1
         if how == "Downloading":
@@ -41,8 +41,8 @@ def words(lines: Iterable[str]) -> Iterator[str]:
         if megabytes >= 5:
             yield f"  {how.lower()} {name}, {megabytes:.0f} MB"
     if count:
-        known = f", {cached:.0f} MB were in pip's cache" if cached else ""
-        yield f"  {count} packages, {downloaded:.0f} MB downloaded{known}; installing them ..."
+        from_cache = f", {cached:.0f} MB were in pip's cache" if cached else ""
+        yield f"  {count} packages, {downloaded:.0f} MB downloaded{from_cache}; installing them ..."
 
 
 def main(arguments: Sequence[str]) -> int:

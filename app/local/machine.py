@@ -88,10 +88,10 @@ def java_problem() -> str | None:
     if java is None:
         return "there is no `java` on the PATH"
     try:
-        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30.0)
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30.0)
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"`{java} -version` does not work ({problem})"
-    major = java_major(shown.stderr + shown.stdout)
+    major = java_major(done.stderr + done.stdout)
     if major is None:
         return f"`{java} -version` does not print a version"
     return f"`{java}` is {major}" if major < JAVA_MIN else None

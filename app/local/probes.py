@@ -104,7 +104,7 @@ def counted(resources: Sequence[Resource]) -> str:
 def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
     """Each channel and broker (namespace/name) -> how many subscriptions or triggers it will have. A broker with the
     name of a channel is left out: the page of subscribers shows the channel."""
-    wanted = [
+    references = [
         f"{resource.namespace}/{resource.channel}" for resource in resources if isinstance(resource, Subscription)
     ]
     triggers = [f"{resource.namespace}/{resource.broker}" for resource in resources if isinstance(resource, Trigger)]
@@ -115,7 +115,7 @@ def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
     ]
     channels = [f"{resource.namespace}/{resource.name}" for resource in resources if isinstance(resource, KafkaChannel)]
     return {broker: triggers.count(broker) for broker in brokers} | {
-        channel: wanted.count(channel) for channel in channels
+        channel: references.count(channel) for channel in channels
     }
 
 

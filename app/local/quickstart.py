@@ -31,12 +31,12 @@ class Plan:
     kept: tuple[str, ...]  #: edited by hand, and different from what Penstock would write
 
 
-def plan(wanted: Mapping[str, bytes], there: Mapping[str, bytes], written: Mapping[str, str]) -> Plan:
-    """Decide what to write. `wanted`: the files for this port; `there`: those in the copy; `written`: its record."""
+def plan(files: Mapping[str, bytes], there: Mapping[str, bytes], written: Mapping[str, str]) -> Plan:
+    """Decide what to write. `files`: those for this port; `there`: those in the copy; `written`: its record."""
     write: dict[str, bytes] = {}
     kept: list[str] = []
     record = dict(written)
-    for name, content in wanted.items():
+    for name, content in files.items():
         now = there.get(name)
         if now is None and name in written:
             continue  # deleted by hand
@@ -72,13 +72,13 @@ def resources_of_up(
 def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[str, ...]:
     """Bring the copy up to date; -> the files that were edited by hand. Raises PenstockError."""
     address = f"{LOOPBACK}:{subscriber_port}".encode()
-    wanted = {
+    files = {
         name: content.replace(f"{LOOPBACK}:{SUBSCRIBER_PORT}".encode(), address)
         for name, content in _files(example).items()
     }
     try:
         copy.mkdir(parents=True, exist_ok=True)
-        chosen = plan(wanted, _files(copy), _read_record(copy / _RECORD))
+        chosen = plan(files, _files(copy), _read_record(copy / _RECORD))
         # The record comes last: after a kill, a file that is not in it yet is compared with the example again.
         for name, content in chosen.write.items():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -105,10 +105,10 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def _read_record(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):  # without a record, files are compared with the example
         return {}
-    return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}
+    return {str(name): str(digest) for name, digest in record.items()} if isinstance(record, dict) else {}
 
 
 def _replace(path: Path, content: bytes) -> None:

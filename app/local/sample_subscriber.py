@@ -48,12 +48,12 @@ class Refusals:
 
 def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
     """CloudEvents attributes of a binary-mode request."""
-    found = {name.lower()[3:]: value for name, value in headers.items() if name.lower().startswith("ce-")}
-    for name, value in found.items():
+    attributes = {name.lower()[3:]: value for name, value in headers.items() if name.lower().startswith("ce-")}
+    for name, value in attributes.items():
         if name not in ("source", "dataschema") or not is_raw_uri(value.encode("utf-8", "surrogateescape")):
-            found[name] = unquote(value)
+            attributes[name] = unquote(value)
     content_type = headers.get("Content-Type")
-    return found if content_type is None else {**found, "datacontenttype": content_type}
+    return attributes if content_type is None else {**attributes, "datacontenttype": content_type}
 
 
 def line_of(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> str:

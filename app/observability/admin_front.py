@@ -70,8 +70,8 @@ def read(data: bytes) -> Asked | Reading:
     if any(name in _NOT_PLAIN for name, _ in pairs):
         return Reading.OTHER
 
-    def text(wanted: bytes) -> str:
-        return ",".join(value for name, value in pairs if name == wanted)
+    def text(header: bytes) -> str:
+        return ",".join(value for name, value in pairs if name == header)
 
     keep = line[2] == b"1" and "close" not in text(b"connection").lower()
     return Asked(line[1].decode(), text(b"accept"), keep, rest)
@@ -145,11 +145,11 @@ class Front(asyncio.Protocol):
 
     async def _answer(self, page: Awaitable[Page], asked: Asked) -> None:
         try:
-            found = await page
+            answer = await page
         except Exception:
             log.exception("a page of the admin port failed", target=asked.target)
-            found = Page(b'{"error":"internal error"}', 500)
-        wire = encode(found.status, (("content-type", found.content_type), *found.headers.items()), found.body)
+            answer = Page(b'{"error":"internal error"}', 500)
+        wire = encode(answer.status, (("content-type", answer.content_type), *answer.headers.items()), answer.body)
         self._transport.write(wire if asked.keep else with_close(wire))
         self._data, self.work = asked.rest, None
         self._wait()

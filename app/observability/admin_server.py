@@ -181,10 +181,10 @@ class AdminServer:
 
     async def _show_metrics(self, accept: str) -> Page:
         encode, content_type = choose_encoder(accept)
-        shown: Collector = self._metrics.registry
+        collector: Collector = self._metrics.registry
         if self._others is not None:
-            shown = await self._others.metrics(shown)
-        body = await asyncio.to_thread(encode, shown)  # thousands of lines would block the loop
+            collector = await self._others.metrics(collector)
+        body = await asyncio.to_thread(encode, collector)  # thousands of lines would block the loop
         return Page(body, content_type=content_type)
 
     async def _show_samples(self, _accept: str) -> Page:

@@ -28,9 +28,9 @@ class Site:
             page = find(request.path_qs, request.headers.get("Accept", ""))
             if page is None:
                 raise http.HTTPNotFound
-            found = await page
-            headers = {**found.headers, "Content-Type": found.content_type}
-            return http.Response(body=found.body, status=found.status, headers=headers)
+            answer = await page
+            headers = {**answer.headers, "Content-Type": answer.content_type}
+            return http.Response(body=answer.body, status=answer.status, headers=headers)
 
         if console is not None:
             console.add_to(self._application.router)

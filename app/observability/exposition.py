@@ -208,41 +208,25 @@ _GAUGES = (
 )
 
 
-def snapshots(found: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
+def snapshots(every: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
     """Gauges and counters of all subscriptions in this process."""
     for name, text, field in _GAUGES:
         yield _gauge(
             name,
             text,
             _SUBSCRIPTION,
-            [
-                ((subscription_snapshot.subscription,), getattr(subscription_snapshot, field))
-                for subscription_snapshot in found
-            ],
+            [((snapshot.subscription,), getattr(snapshot, field)) for snapshot in every],
         )
     yield _gauge(
         "penstock_oldest_event_timestamp_seconds",
         "Unix time at which the oldest unsettled event in memory was stored",
         _SUBSCRIPTION,
-        [
-            ((subscription_snapshot.subscription,), subscription_snapshot.oldest)
-            for subscription_snapshot in found
-            if subscription_snapshot.oldest
-        ],
+        [((snapshot.subscription,), snapshot.oldest) for snapshot in every if snapshot.oldest],
     )
-    commits = [
-        ((subscription_snapshot.subscription, "ok"), subscription_snapshot.commits) for subscription_snapshot in found
-    ]
-    commits += [
-        ((subscription_snapshot.subscription, "failed"), subscription_snapshot.commits_failed)
-        for subscription_snapshot in found
-    ]
+    commits = [((snapshot.subscription, "ok"), snapshot.commits) for snapshot in every]
+    commits += [((snapshot.subscription, "failed"), snapshot.commits_failed) for snapshot in every]
     yield _counter("penstock_commits", "Commits of offsets", ("subscription", "result"), commits)
-    moves = [
-        ((subscription_snapshot.subscription, kind), count)
-        for subscription_snapshot in found
-        for kind, count in subscription_snapshot.rebalances
-    ]
+    moves = [((snapshot.subscription, kind), count) for snapshot in every for kind, count in snapshot.rebalances]
     text = "Rebalances in which partitions were assigned, revoked or lost"
     yield _counter("penstock_rebalances", text, ("subscription", "kind"), moves)
 

@@ -46,11 +46,11 @@ def families(metrics: Iterable[Metric]) -> list[Family]:
     ]
 
 
-def counters(found: Iterable[Family]) -> dict[Series, float]:
+def counters(metrics: Iterable[Family]) -> dict[Series, float]:
     """The samples that only grow while their process runs."""
     return {
         _series(sample, labels): value
-        for name, _, kind, samples in found
+        for name, _, kind, samples in metrics
         if _grows(name, kind)
         for sample, labels, value in samples
     }

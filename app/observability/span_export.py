@@ -200,7 +200,7 @@ def _resource(config: ExportConfig) -> Resource:
     own: dict[str, str] = {"service.name": config.service, "service.version": version("penstock")}
     if config.worker:
         own["service.instance.id"] = config.worker
-    found = Resource.create()
-    if str(found.attributes.get("service.name", _UNNAMED)).startswith(_UNNAMED):
-        found = found.merge(Resource({"service.name": config.service}))
-    return Resource(own).merge(found)
+    resource = Resource.create()
+    if str(resource.attributes.get("service.name", _UNNAMED)).startswith(_UNNAMED):
+        resource = resource.merge(Resource({"service.name": config.service}))
+    return Resource(own).merge(resource)

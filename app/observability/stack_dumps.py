@@ -26,11 +26,11 @@ def stacks() -> str:
     return f"{len(parts)} threads\n\n" + "\n".join(parts)
 
 
-def tasks(found: Iterable[asyncio.Task[Any]]) -> str:
+def tasks(all_tasks: Iterable[asyncio.Task[Any]]) -> str:
     """The tasks grouped by where they wait, the most frequent place first; the innermost `await` last."""
     places: dict[str, list[str]] = defaultdict(list)
     count = 0
-    for task in found:
+    for task in all_tasks:
         count += 1
         places["".join(f"  {line}\n" for line in waits(task.get_coro())) or "  (no stack)\n"].append(task.get_name())
     parts = []

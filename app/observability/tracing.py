@@ -237,7 +237,7 @@ def in_context(headers: Headers, span: SpanContext) -> Headers:
 
 
 def _message(name: str, kind: str, topic: str, headers: Headers, value: bytes | None) -> Attributes:
-    found: Attributes = {
+    attributes: Attributes = {
         "messaging.system": "kafka",
         "messaging.destination.name": topic,
         "messaging.operation.name": name,
@@ -247,8 +247,8 @@ def _message(name: str, kind: str, topic: str, headers: Headers, value: bytes | 
     for header, content in headers:
         attribute = _EVENT.get(header)
         if attribute is not None and content:
-            found[attribute] = content.decode("utf-8", "replace")
-    return found
+            attributes[attribute] = content.decode("utf-8", "replace")
+    return attributes
 
 
 def _server(url: str) -> Attributes:

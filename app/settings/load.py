@@ -50,14 +50,14 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     file_values, source_of_file, file_names = _read_file(os.environ.get(CONFIG_VARIABLE, ""))
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for source, found in (
+    for source, layer in (
         (_PLAIN_PORT, _plain_port()),
         (source_of_file, file_values),
         (_ENVIRONMENT, _environment()),
         (_COMMAND_LINE, given),
     ):
-        values.update(found)
-        sources.update(dict.fromkeys(found, source))
+        values.update(layer)
+        sources.update(dict.fromkeys(layer, source))
     try:
         settings = Settings(**values)
     except ValidationError as problem:
@@ -111,8 +111,8 @@ def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
         what = f"{'Lines' if len(bad) > 1 else 'Line'} {', '.join(bad)} of the settings file {path} cannot be read."
         raise UsageError(what, 'Write PENSTOCK_NAME=value, and close quotes ("..."); # begins a comment.')
     pairs = {line.key: line.value for line in lines if line.key}
-    known = {variable(name): name for name in Settings.model_fields}
-    values = {known[name.upper()]: value or "" for name, value in pairs.items() if name.upper() in known}
+    fields = {variable(name): name for name in Settings.model_fields}
+    values = {fields[name.upper()]: value or "" for name, value in pairs.items() if name.upper() in fields}
     return values, f"file {path}", tuple(pairs)
 
 
@@ -129,8 +129,8 @@ def ignored_variables() -> list[str]:
 
 def _unknown(seen: Iterable[str], source: str) -> list[str]:
     """A warning for each name with our prefix that is not a setting."""
-    known = {variable(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
-    unknown = sorted(name for name in seen if name.upper().startswith(PREFIX) and name.upper() not in known)
+    variables = {variable(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    unknown = sorted(name for name in seen if name.upper().startswith(PREFIX) and name.upper() not in variables)
     return [
         f"{name} (from the {source}) is not a setting and is ignored{_nearest(name[len(PREFIX) :])}."
         for name in unknown
@@ -154,9 +154,9 @@ def _sentences(problem: ValidationError, sources: Mapping[str, str]) -> list[str
         field = Settings.model_fields[name]
         source = sources.get(name, "default")
         label = "PORT" if source == _PLAIN_PORT else variable(name)
-        shown = "(hidden)" if is_secret(field) else refused(error["input"])
+        value = "(hidden)" if is_secret(field) else refused(error["input"])
         sentences.append(
-            f"{label}={shown} from the {source} is wrong: {why.rstrip('.')}; set it to {allowed(field)}"
+            f"{label}={value} from the {source} is wrong: {why.rstrip('.')}; set it to {allowed(field)}"
             + (f", such as {example(field)}." if example(field) else ".")
         )
     return sentences

@@ -302,8 +302,8 @@ def _broker_secrets(
 
 def _in_spans(own: ingress.OwnProducer, spans: SpanExport) -> ingress.OwnProducer:
     def producer(reference: str) -> Produce | str:
-        found = own(reference)
-        return found if isinstance(found, str) else spans.storing(found)
+        produce = own(reference)
+        return produce if isinstance(produce, str) else spans.storing(produce)
 
     return producer
 

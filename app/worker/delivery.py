@@ -66,9 +66,9 @@ def deliver(
 
 
 def _own_ingress(settings: Settings, lifecycle: Lifecycle) -> OwnIngress | None:
-    found = own_ingress(settings)
-    if found is None:
+    pair = own_ingress(settings)
+    if pair is None:
         return None
-    own, watch = found
+    own, watch = pair
     lifecycle.watches.append(watch)
     return own

@@ -16,20 +16,20 @@ _OTHERS = 4096
 def allow(connections: int) -> str:
     """Raise the limit for this number of clients' connections. Returns a warning for the operator, or ""."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = raised(soft, hard, connections + _OTHERS)
-    if wanted != soft:
+    limit = raised(soft, hard, connections + _OTHERS)
+    if limit != soft:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         except (OSError, ValueError):  # a system may have a limit of its own below the hard one
-            wanted = soft
-    return shortage(wanted, connections)
+            limit = soft
+    return shortage(limit, connections)
 
 
-def raised(soft: int, hard: int, wanted: int) -> int:
+def raised(soft: int, hard: int, needed: int) -> int:
     """The soft limit to set."""
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    if soft == resource.RLIM_INFINITY or soft >= needed:
         return soft
-    return wanted if hard == resource.RLIM_INFINITY else max(soft, min(hard, wanted))
+    return needed if hard == resource.RLIM_INFINITY else max(soft, min(hard, needed))
 
 
 def shortage(limit: int, connections: int) -> str:

@@ -60,7 +60,7 @@ class Lifecycle:
         self.ports = Ports(seat)
         self._ending: asyncio.Task[None] | None = None
         self._kafka_away = False  # since the start
-        self._shown: set[str] = set()
+        self._metric_topics: set[str] = set()
         self._watchdog = Watchdog(lagged=self._loop_lagged)
         self.memory = MemoryTrimmer()
         self.watches: list[FileWatch[Any]] = []  #: of files that are read again when they change
@@ -155,12 +155,12 @@ class Lifecycle:
         channels = parts.contract.channels.values()
         topics = {channel.topic: channel.partitions for channel in channels}
         existing = topics.keys() | {channel.dlq_topic for channel in channels}
-        for topic in self._shown - existing:
+        for topic in self._metric_topics - existing:
             parts.metrics.unserved(topic)
         if parts.settings.role in ("all", "ingress"):
             for topic, partitions in topics.items():
                 parts.metrics.serves(topic, partitions)
-        self._shown = existing
+        self._metric_topics = existing
 
     async def _internal_topics(self) -> None:
         """Create the contract and status topics if they do not exist; any role may be the first to start."""
@@ -262,8 +262,8 @@ class Lifecycle:
         """
         supervisor = None if self.parts is None else self.parts.supervisor
         poll_age_s = 0.0 if supervisor is None else supervisor.poll_age_s()
-        shown = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(poll_age_s, 1)}
-        return supervisor is None or poll_age_s < supervisor.max_poll_interval_s, shown
+        details = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(poll_age_s, 1)}
+        return supervisor is None or poll_age_s < supervisor.max_poll_interval_s, details
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
         """Whether the worker is ready (see the module), and fields for `/readyz`. `kafka` is not a condition."""
@@ -302,12 +302,12 @@ class Lifecycle:
         """The `status.subscribers` of a channel, over all workers, with details of each subscription: owner, lag, last
         error. None = there is no such channel."""
         parts = self._parts
-        found = named_channel(parts.contract.channels.values(), namespace, channel)
-        if found is None:
+        record = named_channel(parts.contract.channels.values(), namespace, channel)
+        if record is None:
             return None
         now = time.time()
         every = parts.contract.subscriptions.values()
-        mine = [each for each in every if each.channel_uid == found.uid and not each.unlisted]
+        mine = [each for each in every if each.channel_uid == record.uid and not each.unlisted]
         workers = list(parts.status.workers.values())
         return [subscriber_details(subscription, workers, now) for subscription in sorted(mine, key=lambda s: s.label)]
 

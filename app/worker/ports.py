@@ -101,11 +101,11 @@ class Ports:
 
 
 def _passed() -> list[socket.socket]:
-    found = []
+    sockets = []
     for descriptor in range(_FIRST, _FIRST + take_listening()):
         os.set_inheritable(descriptor, False)
-        found.append(socket.socket(fileno=descriptor))
-    return found
+        sockets.append(socket.socket(fileno=descriptor))
+    return sockets
 
 
 def _close_on_exec(descriptor: int) -> None:

@@ -72,7 +72,7 @@ class Renewal:
         self._is_alone, self._restart = is_alone, restart
         self._file = settings_file()
         self._has_terminal = os.isatty(0)
-        self._wanted = False  # by SIGHUP, whether anything has changed or not
+        self._must_restart = False  # after SIGHUP, whether anything has changed or not
         self._asked = asyncio.Event()
         self._seen: Signature | None = None
         self._waits_s: Iterator[float] = iter(())
@@ -99,7 +99,7 @@ class Renewal:
         seen, now = signature(self._paths()), time.monotonic()
         if seen != self._seen or self._asked.is_set():
             self._seen, self._waits_s = seen, doubling_s(*AGAIN_S)
-            self._wanted |= self._asked.is_set()
+            self._must_restart |= self._asked.is_set()
             self._asked.clear()
         elif self.problem is None or now < self._again_at:
             return False
@@ -129,11 +129,11 @@ class Renewal:
         return False
 
     def _paths(self) -> list[Path]:
-        found = [self._file] if self._file is not None else []
+        files = [self._file] if self._file is not None else []
         if self._settings.kafka_secret:
-            found += paths(Path(self._settings.kafka_secret))
+            files += paths(Path(self._settings.kafka_secret))
         root = secrets_folder(self._settings) or Path()
-        return found + [path for secret in self._secrets() for path in paths(root / secret.reference)]
+        return files + [path for secret in self._secrets() for path in paths(root / secret.reference)]
 
     def _try(self) -> list[str] | None:
         """The names of what has changed, and can be used; None = nothing. In a thread. Raises UsageError."""
@@ -143,12 +143,12 @@ class Renewal:
         changes = [f"PENSTOCK_{name.upper()}" for name in _different(before, after)] + _different(self._keys, keys)
         brokers = []
         for secret in self._secrets():
-            found = read_broker_secret(secrets_folder(settings), secret.reference, in_memory=True)
-            if isinstance(found, SecretProblem):
-                raise UsageError(f"{found.message}.")
-            changes += [f"{secret.reference}/{key}" for key in _different(secret.keys, found[0])]
-            brokers.append((secret, {**worker_kafka_without_secret(settings), **found[1]}))
-        if not changes and not self._wanted:
+            content = read_broker_secret(secrets_folder(settings), secret.reference, in_memory=True)
+            if isinstance(content, SecretProblem):
+                raise UsageError(f"{content.message}.")
+            changes += [f"{secret.reference}/{key}" for key in _different(secret.keys, content[0])]
+            brokers.append((secret, {**worker_kafka_without_secret(settings), **content[1]}))
+        if not changes and not self._must_restart:
             return None
         hints = _ports(settings)
         for address in hints.keys() - _ports(self._settings).keys():  # the next run could not go back

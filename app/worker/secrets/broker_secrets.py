@@ -189,27 +189,27 @@ class BrokerSecrets:
         """Until it is used, or nobody needs it."""
         for wait_s in doubling_s(*AGAIN_S):
             try:
-                found = await call_in_thread(lambda: self._read(secret), TRY_LIMIT_S, f"secret-{secret.reference}")
-                if not isinstance(found, SecretProblem):
-                    await self._use(secret, *found)
+                result = await call_in_thread(lambda: self._read(secret), TRY_LIMIT_S, f"secret-{secret.reference}")
+                if not isinstance(result, SecretProblem):
+                    await self._use(secret, *result)
                     return
             except TimeoutError:
                 why = f"the Kafka secret {secret.reference} could not be tried: Kafka does not answer"
-                found = SecretProblem("", why)
+                result = SecretProblem("", why)
             except KafkaException as problem:  # this process must not end because of one Secret
                 code = problem.args[0].name()  # more could show a value
-                found = SecretProblem(INVALID, f"the Kafka client rejects the secret {secret.reference} ({code})")
-            self._failed(secret, found)
+                result = SecretProblem(INVALID, f"the Kafka client rejects the secret {secret.reference} ({code})")
+            self._failed(secret, result)
             await asyncio.sleep(wait_s)
             if self._secrets.get(secret.reference) is not secret:
                 return
 
     def _read(self, secret: BrokerSecret) -> Found | SecretProblem:
         """In a thread of its own."""
-        found = read_broker_secret(self._root, secret.reference, in_memory=True)
-        if isinstance(found, SecretProblem):
-            return found
-        keys, settings = found
+        content = read_broker_secret(self._root, secret.reference, in_memory=True)
+        if isinstance(content, SecretProblem):
+            return content
+        keys, settings = content
         whole = {**self._others, **settings}
         return secret.refusal(whole) or (keys, whole)
 

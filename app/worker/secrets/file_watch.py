@@ -43,10 +43,10 @@ class FileWatch(Generic[T]):
             return
         self._seen = seen
         try:
-            found = await asyncio.to_thread(self._read)
+            content = await asyncio.to_thread(self._read)
             if signature(self._paths) != seen:  # they have changed while they were read: the next look reads them
                 return
-            self._use(found)
+            self._use(content)
         except (PenstockError, OSError) as problem:
             # Two files are not replaced at the same instant: the next look may find both.
             if str(problem) != self._problem:

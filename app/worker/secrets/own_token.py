@@ -20,15 +20,15 @@ def read_own_token(path: Path) -> Hidden:
     """The token in the file. Raises UsageError, which never shows what the file has."""
     try:
         with path.open("rb") as file:
-            found = file.read(TOKEN_BYTES_MAX + 1).strip()
+            token = file.read(TOKEN_BYTES_MAX + 1).strip()
     except OSError as problem:
         raise UsageError(
             f"{path}, which PENSTOCK_OWN_TOKEN names, cannot be read ({problem.strerror}).", _HINT
         ) from None
-    if len(found) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(found):
-        what = "is empty" if not found else "does not contain one bearer token"
+    if len(token) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(token):
+        what = "is empty" if not token else "does not contain one bearer token"
         raise UsageError(f"{path}, which PENSTOCK_OWN_TOKEN names, {what}.", _HINT)
-    return Hidden(found.decode("ascii"))
+    return Hidden(token.decode("ascii"))
 
 
 def own_ingress(settings: Settings) -> tuple[OwnIngress, FileWatch[Hidden]] | None:

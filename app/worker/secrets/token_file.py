@@ -70,17 +70,17 @@ def parse_tokens(entries: Any, keys: Sequence[str] = KEYS) -> tuple[dict[bytes, 
         return {}, ["it is empty; write [] for no tokens"]  # or it is just being written
     if not isinstance(entries, list):
         return {}, ["it is not a list of tokens"]
-    found: dict[bytes, Sender] = {}
+    senders: dict[bytes, Sender] = {}
     problems: list[str] = []
     for number, entry in enumerate(entries, 1):
         wrong = _problem(entry, keys)
         if not wrong:
             summed = bytes.fromhex(entry["sha256"])
-            wrong = "its sha256 is the same as that of an earlier token" if summed in found else ""
-            found.setdefault(summed, Sender(entry["name"], frozenset(_targets(entry))))
+            wrong = "its sha256 is the same as that of an earlier token" if summed in senders else ""
+            senders.setdefault(summed, Sender(entry["name"], frozenset(_targets(entry))))
         if wrong:
             problems.append(f"token {number}: {wrong}")
-    return found, problems
+    return senders, problems
 
 
 def _problem(entry: Any, keys: Sequence[str]) -> str:

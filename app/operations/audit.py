@@ -41,7 +41,7 @@ class AuditRecord:
 
 
 def encode(instance: str, record: AuditRecord) -> tuple[Headers, bytes]:
-    """Headers and value of a record."""
+    """Returns headers and value of a record."""
     headers = [
         ("ce_specversion", b"1.0"),
         ("ce_id", str(uuid.uuid4()).encode()),
@@ -101,7 +101,7 @@ class Audit:
             admin.close()
 
     def newest(self, count: int) -> list[AuditRecord]:
-        """The last ones, the newest first. Blocks. Raises NotReadyError, PenstockError."""
+        """Returns the last ones, the newest first. Blocks. Raises NotReadyError, PenstockError."""
         try:
             with TopicReader(self.topic, self._kafka) as reader:
                 return [decode(record) for record in reader.newest(count)][::-1][:count]

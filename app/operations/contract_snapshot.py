@@ -69,7 +69,7 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
 
 
 def read_seeks(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Mapping[str, Seek]:
-    """The seeks that the leading controller has recorded, by id. Raises as `read_contract`."""
+    """Returns the seeks that the leading controller has recorded, by id. Raises as `read_contract`."""
     leaders = LeaderLog()
     try:
         topic = status_topic(instance)
@@ -94,7 +94,7 @@ def _contract(entries: Iterable[Entry], statuses: Iterable[Status]) -> Contract:
 
 
 def _decoded(decode: Callable[[bytes, bytes], T], topic: str, records: Iterable[Record]) -> Iterator[T]:
-    """What the records hold. One that is not valid is named and skipped; one of a newer version raises an error."""
+    """Yields what the records hold. An invalid one is named and skipped; one of a newer version raises an error."""
     for record in records:
         assert record.value is not None, "the latest records have values"
         try:
@@ -106,7 +106,7 @@ def _decoded(decode: Callable[[bytes, bytes], T], topic: str, records: Iterable[
 
 
 def in_namespace(contract: Contract, namespace: str) -> Contract:
-    """Only this namespace; "" = all. Problems of files stay: they may hide objects of any namespace.
+    """Returns only this namespace; "" = all. Problems of files stay: they may hide objects of any namespace.
 
     Raises PenstockError, with the known namespaces, when there is nothing in this one."""
     if not namespace:
@@ -147,8 +147,8 @@ def _too_new(instance: str, problem: Exception) -> PenstockError:
 
 
 def choose_channel(contract: Contract, wish: str) -> Channel:
-    """The channel or broker NAMESPACE/NAME, or KIND/NAMESPACE/NAME. Raises PenstockError with the known ones if there
-    is none, and UsageError if both have this name."""
+    """Returns the channel or broker NAMESPACE/NAME, or KIND/NAMESPACE/NAME. Raises PenstockError with the known ones if
+    there is none, and UsageError if both have this name."""
     matches = [channel for channel in contract.channels if is_named(channel, wish)]
     if len(matches) > 1:
         both = " or ".join(sorted((channel.title for channel in matches), reverse=True))
@@ -161,14 +161,14 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
 
 
 def unknown(what: str, wish: str, names: Sequence[str]) -> PenstockError:
-    """The error for a name that is none of `names`, each NAMESPACE/NAME."""
+    """Returns the error for a name that is none of `names`, each NAMESPACE/NAME."""
     hint = meant(wish, names, "Write NAMESPACE/NAME.")
     return PenstockError(f"There is no {what} {wish}; {known_names(names)}", hint)
 
 
 def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") -> tuple[Subscription, ...]:
-    """Subscriptions and Triggers named `wish` (label or NAMESPACE/NAME; a label counts first) and of this channel;
-    "" = all. Raises PenstockError for unknown names."""
+    """Returns subscriptions and Triggers named `wish` (label or NAMESPACE/NAME; a label counts first) and of this
+    channel; "" = all. Raises PenstockError for unknown names."""
     uid = choose_channel(contract, channel).uid if channel else ""
     named = contract.subscriptions
     if wish:
@@ -180,14 +180,14 @@ def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") 
 
 
 def removable_names(contract: Contract) -> list[str]:
-    """KIND/NAMESPACE/NAME of the resources that no file has, or that are not in the cluster and were never deleted."""
+    """Returns KIND/NAMESPACE/NAME of the resources that no file has, or that the cluster lacks and nobody deleted."""
     foreign = contract.report.foreign if contract.report is not None else ()
     removable = (record for record in contract.records if record.unlisted or record.uid in foreign)
     return [record.title for record in removable]
 
 
 def is_named(resource: Channel | Subscription, wish: str) -> bool:
-    """Whether it is NAMESPACE/NAME, KIND/NAMESPACE/NAME or the label `wish`."""
+    """Returns whether it is NAMESPACE/NAME, KIND/NAMESPACE/NAME or the label `wish`."""
     name = f"{resource.namespace}/{resource.name}"
     return wish in (resource.label, name) or wish.lower() in (
         f"{resource.kind}/{name}".lower(),
@@ -196,18 +196,18 @@ def is_named(resource: Channel | Subscription, wish: str) -> bool:
 
 
 def label_of(contract: Contract, wish: str) -> str:
-    """The label of the subscription or trigger `wish`, as dead letters name it; `wish` if there is none."""
+    """Returns the label of the subscription or trigger `wish`, as dead letters name it; `wish` if there is none."""
     labels = [subscription.label for subscription in contract.subscriptions if is_named(subscription, wish)]
     return wish if wish in labels or not labels else labels[0]
 
 
 def has_subscription(contract: Contract, wish: str) -> bool:
-    """Whether the contract has this subscription or Trigger (label or NAMESPACE/NAME)."""
+    """Returns whether the contract has this subscription or Trigger (label or NAMESPACE/NAME)."""
     return any(is_named(subscription, wish) for subscription in contract.subscriptions)
 
 
 def no_subscription(contract: Contract, wish: str) -> PenstockError:
-    """The error for an unknown subscription; it lists the known ones."""
+    """Returns the error for an unknown subscription; it lists the known ones."""
     names = [f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions]
     what = (
         "subscription or trigger"
@@ -220,7 +220,7 @@ def no_subscription(contract: Contract, wish: str) -> PenstockError:
 def _latest(
     topic: str, client: Mapping[str, Any], limit_s: float, counts: Callable[[Record], bool] = lambda _: True
 ) -> list[Record]:
-    """The last record of each key that counts."""
+    """Returns the last record of each key that counts."""
     latest: dict[bytes, Record] = {}
     with TopicReader(topic, client, limit_s) as reader:
         for stored in reader.stored():
@@ -235,7 +235,7 @@ def _latest(
 
 
 def _is_entry(topic: str, record: Record) -> bool:
-    """Whether it replaces what the contract had of its resource: it is valid, or of a newer version."""
+    """Returns whether it replaces what the contract had of its resource: it is valid, or of a newer version."""
     try:
         decode_entry(record.value or b"", record.key)
     except UnknownSchema:

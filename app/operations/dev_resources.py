@@ -14,7 +14,7 @@ _CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
 
 
 def resources(handlers: Sequence[Mapping[str, Any]], broker: str, url: str, *, own_broker: bool) -> str:
-    """YAML. `handlers`: name, filter and retry of each; `broker`: NAMESPACE/NAME; `url`: where they are served."""
+    """Returns YAML. `handlers`: name, filter and retry of each; `broker`: NAMESPACE/NAME; `url`: of the handlers."""
     namespace, _, name = broker.partition("/")
     documents: list[dict[str, Any]] = []
     if own_broker:

@@ -25,7 +25,7 @@ class EventFilter:
     expressions: tuple[cesql.Expression, ...] = ()
 
     def passes(self, record: StoredRecord) -> bool:
-        """Whether the event has all these attributes, and each expression is true, as for a trigger."""
+        """Returns whether the event has all these attributes, and each expression is true, as for a trigger."""
         if self.attributes and not self.attributes.items() <= split_headers(record)[0].items():
             return False
         if not self.expressions:
@@ -38,8 +38,8 @@ class EventFilter:
 
 
 def read_filters(wishes: Sequence[str], option: str = "--filter") -> EventFilter:
-    """ATTRIBUTE=VALUE texts and CESQL expressions. A text without quotes, parentheses and operators after its first `=`
-    is the former. Raises UsageError that names `option` for anything else, and for two values of an attribute."""
+    """Reads ATTRIBUTE=VALUE texts and CESQL. A text without quotes, parentheses and operators after its first `=` is
+    the former. Raises UsageError that names `option` for anything else, and for two values of an attribute."""
     attributes: dict[str, str] = {}
     expressions = []
     for wish in wishes:
@@ -68,7 +68,7 @@ def _expression(text: str, option: str) -> cesql.Expression:
 
 
 def caret(text: str, position: int) -> str:
-    """The line of the text that has this position, with a caret under it."""
+    """Returns the line of the text that has this position, with a caret under it."""
     start = text.rfind("\n", 0, position) + 1
     line = text[start:].partition("\n")[0].replace("\t", " ")
     return f"  {line}\n  {' ' * (position - start)}^"

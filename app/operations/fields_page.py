@@ -28,7 +28,7 @@ _SHARED = ("Delivery", "Destinations")
 
 
 def page(kinds: Iterable[Kind]) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     lines: list[str] = []
     shared: dict[str, Object] = {}
     for kind in kinds:

@@ -26,8 +26,8 @@ RecordPosition = tuple[str, int, int]  #: topic, partition, offset
 def measure(
     client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float, admin: KafkaAdmin | None = None
 ) -> list[Lag]:
-    """The lag of every partition of these subscriptions, the furthest behind first. `admin`: for those who measure
-    again and again. Raises NotReadyError when Kafka does not answer."""
+    """Returns the lag of every partition of these subscriptions, the furthest behind first. `admin`: for those who
+    measure again and again. Raises NotReadyError when Kafka does not answer."""
     positions = read_group_offsets(client, subscriptions, admin)
     oldest = timestamps(client, (position.place for position in positions if events_behind(position)))
     return by_lag(lag_of(position, oldest.get(position.place), now_s) for position in positions)
@@ -36,7 +36,7 @@ def measure(
 def read_group_offsets(
     kafka: Mapping[str, Any], subscriptions: Sequence[Subscription], admin: KafkaAdmin | None = None
 ) -> list[GroupOffset]:
-    """One value for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
+    """Returns one value for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
     if not subscriptions:
         return []
     admin = admin or KafkaAdmin(kafka, ANSWER_S)
@@ -101,7 +101,7 @@ def _position(
 def timestamps(
     kafka: Mapping[str, Any], positions: Iterable[RecordPosition], limit_s: float = ANSWER_S
 ) -> dict[RecordPosition, int]:
-    """The timestamp in ms of the first record at or after each position, without those that were not read in time."""
+    """Returns the timestamp in ms of the first record at or after each position, without those not read in time."""
     unread = sorted(set(positions))
     times_ms: dict[RecordPosition, int] = {}
     if not unread:

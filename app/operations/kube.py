@@ -12,8 +12,8 @@ from controller.kube.errors import ApiError
 
 @asynccontextmanager
 async def api_server(settings: Settings, context: str = "") -> AsyncIterator[ApiServer]:
-    """The API server of the settings; `context` "" = their context. Raises UsageError for a kubeconfig that cannot be
-    used."""
+    """Yields the API server of the settings; `context` "" = their context. Raises UsageError for a kubeconfig that
+    cannot be used."""
     api = ApiServer(settings.kubeconfig, context or settings.kube_context)
     try:
         await api.open()
@@ -23,7 +23,7 @@ async def api_server(settings: Settings, context: str = "") -> AsyncIterator[Api
 
 
 async def get_unless(statuses: Collection[int], api: ApiServer, path: str) -> Json | None:
-    """One object; None if the answer has one of these statuses. Raises ApiError."""
+    """Returns one object; None if the answer has one of these statuses. Raises ApiError."""
     try:
         return await api.get(path)
     except ApiError as problem:
@@ -33,6 +33,6 @@ async def get_unless(statuses: Collection[int], api: ApiServer, path: str) -> Js
 
 
 def namespace_of_context(context: str) -> str:
-    """The namespace of a context of the kubeconfig. Asks no server, and runs no exec plugin. Raises UsageError if there
-    is no such context."""
+    """Returns the namespace of a context of the kubeconfig. Asks no server, and runs no exec plugin. Raises UsageError
+    if there is no such context."""
     return namespace_of(load_settings().kubeconfig, context)

@@ -59,7 +59,7 @@ class Lag:
 
 
 def events_behind(group_offset: GroupOffset) -> int:
-    """The number of unsettled records, including those in flight."""
+    """Returns the number of unsettled records, including those in flight."""
     committable = group_offset.committable
     settled = sum(committable <= offset < group_offset.end for offset in group_offset.settled)
     return max(0, group_offset.end - committable - settled)
@@ -74,7 +74,7 @@ def lag_of(group_offset: GroupOffset, oldest_ms: int | None, now_s: float) -> La
 
 
 def by_lag(lags: Iterable[Lag]) -> list[Lag]:
-    """The largest lag first: by events, then by seconds, then by name and partition."""
+    """Returns the largest lag first: by events, then by seconds, then by name and partition."""
     return sorted(
         lags,
         key=lambda lag: (-lag.events, -(lag.seconds or 0.0), lag.group_offset.subscription, lag.group_offset.partition),

@@ -37,17 +37,17 @@ class _Dumper(yaml.SafeDumper):
 
 
 def files() -> dict[Path, str]:
-    """Every generated file with its content."""
+    """Returns every generated file with its content."""
     return {**{crd_file(kind): _HEADING + to_yaml(crd(kind)) for kind in OURS}, PAGE: page(OURS)}
 
 
 def crd_file(kind: Kind) -> Path:
-    """Where the CRD of a kind is: `own` are those that every cluster needs."""
+    """Returns where the CRD of a kind is: `own` are those that every cluster needs."""
     return CRDS / ("knative" if kind in OF_KNATIVE else "own") / f"{kind.plural}.yaml"
 
 
 def to_yaml(value: object) -> str:
-    """YAML in the order of `value`."""
+    """Returns YAML in the order of `value`."""
     # The class is of PyYAML's own making, which has no types for it.
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def count(number: int, what: str) -> str:
-    """Such as "1 worker" or "2 workers"."""
+    """Returns text such as "1 worker" or "2 workers"."""
     return f"{number} {what}" + ("" if number == 1 else "s")

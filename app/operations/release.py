@@ -34,7 +34,7 @@ _IMAGES = re.compile(r"^\s*(?:- )?image: *(\S+)$", re.MULTILINE)
 
 
 def replaced(name: str, by: str) -> dict[str, str]:
-    """An entry of `images` of a kustomization. Raises UsageError if `by` has no registry or no digest."""
+    """Returns an entry of `images` of a kustomization. Raises UsageError if `by` has no registry or no digest."""
     match = _DIGEST.fullmatch(by)
     if match is None:
         raise UsageError(
@@ -46,12 +46,12 @@ def replaced(name: str, by: str) -> dict[str, str]:
 
 
 def without_digest(rendered: str) -> list[str]:
-    """The images in YAML that a tag names, or nothing."""
+    """Returns the images in YAML that a tag names, or nothing."""
     return sorted({image for image in _IMAGES.findall(rendered) if "@sha256:" not in image})
 
 
 def render(folder: Path, images: Sequence[dict[str, str]] = ()) -> str:
-    """A kustomization of the repository as YAML. Raises UsageError with what kustomize says."""
+    """Returns a kustomization of the repository as YAML. Raises UsageError with what kustomize says."""
     program = shutil.which("kustomize")
     command = [program, "build"] if program else ["kubectl", "kustomize"]
     if program is None and shutil.which("kubectl") is None:
@@ -69,7 +69,7 @@ def render(folder: Path, images: Sequence[dict[str, str]] = ()) -> str:
 
 
 def files(image: str, kafka: str) -> dict[str, str]:
-    """Every file of a release by its name. Raises UsageError."""
+    """Returns every file of a release by its name. Raises UsageError."""
     images = [replaced(IMAGE, image), replaced(KAFKA, kafka)]
     folders = {"crds-knative": CRDS / "knative", **{path.name: path for path in sorted(OVERLAYS.iterdir())}}
     manifests = {}

@@ -54,7 +54,7 @@ class Installation:
         return Offsets(self.admin, ANSWER_S)
 
     def seeks(self) -> Mapping[str, Seek]:
-        """The recorded seeks, by id."""
+        """Returns the recorded seeks, by id."""
         return read_seeks(self.client, self.instance)
 
     def ask(self, request: SeekRequest) -> None:
@@ -71,7 +71,7 @@ class Installation:
 
 
 def read_position(text: str, option: str) -> SeekPosition:
-    """Where a seek leads to. Raises UsageError that names `option`."""
+    """Returns where a seek leads to. Raises UsageError that names `option`."""
     try:
         position = seek_position(text)
     except ValueError as problem:
@@ -84,7 +84,7 @@ def read_position(text: str, option: str) -> SeekPosition:
 
 
 def planned_moves(at: Installation, subscription: Subscription, to: SeekPosition) -> tuple[Move, ...]:
-    """The present offset of each partition, and the one that a seek would move it to now. Raises NotReadyError."""
+    """Returns each partition's offset, and the one that a seek would move it to now. Raises NotReadyError."""
     try:
         # The contract may not have partitions yet that were added to the topic.
         partitions = max(
@@ -96,7 +96,7 @@ def planned_moves(at: Installation, subscription: Subscription, to: SeekPosition
 
 
 def controller_runs(at: Installation) -> bool:
-    """Whether a process is a member of the controllers' lock group. Raises NotReadyError."""
+    """Returns whether a process is a member of the controllers' lock group. Raises NotReadyError."""
     try:
         group = at.admin.groups.describe(controller_group(at.instance))
     except KafkaFailed as problem:
@@ -212,7 +212,7 @@ def _withdraw(at: Installation, id_: str) -> None:
 def _wait(
     at: Installation, id_: str, limit_s: float, progress: Callable[[str], None], last: Seek | None = None
 ) -> Seek | None:
-    """The seek when it is over, or as it is after `limit_s`; None: none has begun. `last`: as it was before."""
+    """Returns the seek when it is over, or as it is after `limit_s`; None: none has begun. `last`: as it was before."""
     end_s = time.monotonic() + limit_s
     phase = last.phase if last is not None else None
     while True:
@@ -226,7 +226,7 @@ def _wait(
 
 
 def _waits(at: Installation, subscription: Subscription, seek: Seek | None) -> str:
-    """What the seek waits for."""
+    """Returns what the seek waits for."""
     if seek is None:
         return ""
     reasons: list[str] = []
@@ -238,7 +238,7 @@ def _waits(at: Installation, subscription: Subscription, seek: Seek | None) -> s
 
 
 def too_late(seek: Seek | None, limit_s: float, waits: str) -> NotReadyError:
-    """The error for a seek that was withdrawn after `limit_s`. `seek`: as it is since; `waits`: what it waited for."""
+    """Returns the error for a seek withdrawn after `limit_s`. `seek`: as it is since; `waits`: what it waited for."""
     if seek is None:
         what = f"No controller has begun the seek within {limit_s:g} s; nothing was moved."
         return NotReadyError(
@@ -264,7 +264,7 @@ def too_late(seek: Seek | None, limit_s: float, waits: str) -> NotReadyError:
 
 
 def waiting_for(seek: Seek, record: Subscription, contract: Contract, now: float, silent_s: float) -> list[str]:
-    """The workers that have not stopped the subscription."""
+    """Returns the workers that have not stopped the subscription."""
     workers = {worker.worker: worker for worker in contract.workers}
     silent = frozenset(name for name, worker in workers.items() if abs(now - worker.time) > silent_s)
     return not_stopped(seek, record, World(workers=workers, silent=silent))

@@ -31,7 +31,7 @@ _ABSENT = {
 
 
 def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
-    """Folders that together contain the Kafka connector: `extra` and those of the settings, and ours if needed.
+    """Returns folders that together contain the Kafka connector: `extra` and those of the settings, and ours if needed.
 
     Downloads ours when they are missing. Empty under spark-submit, which has jars of its own. Raises PenstockError
     with a hint.
@@ -55,7 +55,7 @@ def spark_options(
     driver_memory: str = "1g",
     conf: Mapping[str, str] | None = None,
 ) -> SparkOptions:
-    """The options of a command's session; "" = not given."""
+    """Returns the options of a command's session; "" = not given."""
     settings = load_settings()
     return SparkOptions(
         app_name=app_name,

@@ -9,7 +9,7 @@ from tables.kafka.topic_reader import StoredRecord
 
 
 def as_json(record: StoredRecord) -> dict[str, object]:
-    """All of a record; bytes that are not text are in base64 (`data_base64`, `key_base64`)."""
+    """Returns all of a record; bytes that are not text are in base64 (`data_base64`, `key_base64`)."""
     attributes, others = split_headers(record)
     return {
         "topic": record.topic,
@@ -24,7 +24,7 @@ def as_json(record: StoredRecord) -> dict[str, object]:
 
 
 def split_headers(record: StoredRecord) -> tuple[dict[str, str], dict[str, str]]:
-    """(CloudEvents attributes without `ce_`, with the content type as datacontenttype; all other headers)."""
+    """Returns (CloudEvents attributes without `ce_`, with the content type as datacontenttype; all other headers)."""
     attributes, others = {}, {}
     for name, value in record.headers:
         text = "" if value is None else value.decode("utf-8", "replace")
@@ -38,12 +38,12 @@ def split_headers(record: StoredRecord) -> tuple[dict[str, str], dict[str, str]]
 
 
 def time_of(record: StoredRecord) -> str:
-    """When Kafka stored it, RFC 3339 with milliseconds."""
+    """Returns when Kafka stored it, RFC 3339 with milliseconds."""
     return datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def bytes_as(name: str, value: bytes | None) -> dict[str, str | None]:
-    """`name` with the bytes as text, or `name_base64` if they are not text."""
+    """Returns `name` with the bytes as text, or `name_base64` if they are not text."""
     if value is None:
         return {name: None}
     try:

@@ -18,7 +18,7 @@ _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 
 
 def read_time(text: str, option: str, now_s: float) -> float:
-    """Unix seconds of `90s`, `10m`, `1h30m`, `2d`, `PT10M` (that long ago) or of an RFC 3339 time.
+    """Returns Unix seconds of `90s`, `10m`, `1h30m`, `2d`, `PT10M` (that long ago) or of an RFC 3339 time.
 
     Not before 1970: Kafka's times begin there. Raises UsageError that names `option`.
     """

@@ -16,8 +16,8 @@ from tables.traffic_windows.windows import Window
 def read_history(
     folder: Folder, since_s: float, until_s: float, channel: Channel | None = None, namespace: str = ""
 ) -> tuple[list[Line], tuple[int, int]]:
-    """The lines, each with one window, and the first and last second of what was read. Raises PenstockError without
-    tables."""
+    """Returns the lines, each with one window, and the first and last second of what was read. Raises PenstockError
+    without tables."""
     sums, span = read_sums(
         folder, size_for(since_s, until_s), since_s, until_s, over=("start", "size", "type", "source")
     )

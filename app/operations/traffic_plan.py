@@ -35,7 +35,7 @@ class Plan:
 
 
 def traffic_folder(wish: str, *, span: bool) -> str:
-    """The folder of the tables: `wish`, or that of the settings. A bounded read has a folder of its own beside it."""
+    """Returns the folder of the tables: `wish`, or that of the settings. A bounded read has its own beside it."""
     folder, mark, query = load_settings().traffic_dir.partition("?")
     return wish or (f"{folder.rstrip('/')}-span{mark}{query}" if span else f"{folder}{mark}{query}")
 
@@ -49,8 +49,8 @@ def plan_traffic(
     span: tuple[float | None, float | None] = (None, None),
     say: Callable[[str], None] | None = None,
 ) -> Plan:
-    """A plan for all channels, or for these (NAMESPACE/NAME) only, of this time range (Unix seconds). `say`: see
-    `TrafficPlan`.
+    """Returns a plan for all channels, or for these (NAMESPACE/NAME) only, of this time range (Unix seconds). `say`:
+    see `TrafficPlan`.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when there is nothing to read.
     """
@@ -107,6 +107,6 @@ def plan_traffic(
 
 
 def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
-    """The cluster id and the names of all topics. Raises NotReadyError."""
+    """Returns the cluster id and the names of all topics. Raises NotReadyError."""
     cluster = KafkaAdmin(client, ANSWER_S).cluster()
     return cluster.id, frozenset(cluster.topics)

@@ -33,7 +33,7 @@ def measure(
     until_s: float | None = None,
     sample_s: float = SAMPLE_S,
 ) -> list[Rate]:
-    """Arrivals of channels between two times, deliveries and lag of subscriptions now. Raises NotReadyError."""
+    """Returns arrivals of channels between two times, deliveries and lag of subscriptions now. Raises NotReadyError."""
     contract = read_contract(client, load_settings().instance)
     chosen = [choose_channel(contract, wish) for wish in channels] or list(contract.channels)
     uids = {channel.uid for channel in chosen}

@@ -32,7 +32,7 @@ class KafkaTopics:
         self._admin = KafkaAdmin(client, STORED_S)  # long: without an answer the job computes its batch again
 
     def describe(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
-        """The topics of these that exist; with `bounds` also their offsets. Raises NotReadyError."""
+        """Returns the topics of these that exist; with `bounds` also their offsets. Raises NotReadyError."""
         from analytics.traffic.topic_identity import TopicNow
 
         try:
@@ -46,8 +46,8 @@ class KafkaTopics:
         return {name: TopicNow(infos[name].id, places) for name, places in answers.items() if places is not None}
 
     def _bounds(self, topic: TopicInfo) -> dict[int, tuple[int, int]] | None:
-        """First and last offset of each partition; None: the topic was removed meanwhile. Asks again while a partition
-        has no leader, as for a moment after its broker has stopped."""
+        """Returns first and last offset of each partition; None: the topic was removed meanwhile. Asks again while a
+        partition has no leader, as for a moment after its broker has stopped."""
         places = [(topic.name, number) for number in topic.partitions]
         end = time.monotonic() + STORED_S
         while True:
@@ -65,6 +65,6 @@ class KafkaTopics:
                 return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}
 
     def _at(self, moment_s: float, ends: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
-        """The offset of the first record of then or later in each partition, or the end."""
+        """Returns the offset of the first record of then or later in each partition, or the end."""
         offsets = self._admin.offsets_at(ends, int(moment_s * 1000))
         return {place: offset if offset >= 0 else ends[place] for place, offset in offsets.items()}

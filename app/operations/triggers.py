@@ -33,7 +33,7 @@ class TriggerView:
 
 
 def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
-    """The Trigger NAME or NAMESPACE/NAME. Raises UsageError if there is none, or if several have the name."""
+    """Returns the Trigger NAME or NAMESPACE/NAME. Raises UsageError if there is none, or if several have the name."""
     triggers = [subscription for subscription in contract.subscriptions if subscription.kind == TRIGGER]
     return _chosen(
         [
@@ -46,8 +46,8 @@ def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
 
 
 def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerView:
-    """The same from YAML or JSON files, without Kafka. Raises UsageError also for a file with a problem that may hide
-    the Trigger. `namespace` "" = any."""
+    """Returns the same from YAML or JSON files, without Kafka. Raises UsageError also for a file with a problem that
+    may hide the Trigger. `namespace` "" = any."""
     directory = Directory(folder)
     directory.check()
     snapshot = directory.scan()

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 
 def known_names(names: Iterable[str]) -> str:
-    """The end of a sentence: "known: a, b, c", or the first ten and how many more there are."""
+    """Returns the end of a sentence: "known: a, b, c", or the first ten and how many more there are."""
     distinct = list(dict.fromkeys(names))
     more = f" and {len(distinct) - 10} more" if len(distinct) > 10 else ""
     return f"known: {', '.join(distinct[:10]) or 'none'}{more}."
 
 
 def meant(wish: str, names: Iterable[str], otherwise: str) -> str:
-    """A hint: "Did you mean ns/orders?" if one name is similar to `wish`, else `otherwise`."""
+    """Returns a hint: "Did you mean ns/orders?" if one name is similar to `wish`, else `otherwise`."""
     near = difflib.get_close_matches(wish, list(names), n=1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else otherwise

@@ -17,7 +17,7 @@ from web.console.sessions import Sessions
 
 
 def console(settings: Settings, mode: Mode, parts: Parts, kafka: Mapping[str, Any], sessions: Sessions) -> Console:
-    """The console of these parts. `sessions` has its tokens."""
+    """Returns the console of these parts. `sessions` has its tokens."""
 
     def make_rows() -> TrafficRows:
         topic = kafka_names.windows_changelog_topic(settings.instance)

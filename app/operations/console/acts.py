@@ -106,7 +106,7 @@ class ConsoleActs(EventReads):
         return newest_letters(self._sparing, self._topics(choice.subscription), _selection(choice), bounded)
 
     async def letters(self, choice: LetterChoice) -> Letters:
-        """Dead letters."""
+        """Returns dead letters."""
         self._check_refs(choice.refs)
         bounded = Bounded(self._limits)
 
@@ -130,7 +130,7 @@ class ConsoleActs(EventReads):
         return await self.in_thread(read)
 
     async def letter(self, ref: str) -> Letter | None:
-        """One dead letter; None: it is not there (any more)."""
+        """Returns one dead letter; None: it is not there (any more)."""
         self._check_refs([ref])
 
         def read() -> Letter | None:
@@ -198,7 +198,7 @@ class ConsoleActs(EventReads):
         return Installation(self._kafka, self._instance, silent_s(self._settings))
 
     async def moves(self, subscription: Subscription, to: str) -> Sequence[Move]:
-        """What a seek would move now."""
+        """Returns what a seek would move now."""
         position = read_position(to, "Where to")
         return await self.in_thread(lambda: planned_moves(self._place(), subscription, position))
 
@@ -236,12 +236,12 @@ class ConsoleActs(EventReads):
             )
 
     async def deeds(self) -> Sequence[Deed]:
-        """The newest acts of people, the newest first."""
+        """Returns the newest acts of people, the newest first."""
         records = await self.in_thread(lambda: self._audit.newest(self._limits.rows_max))
         return [Deed(record.time_s, record.who, record.act, record.what) for record in records]
 
     def tasks(self) -> Sequence[Task]:
-        """What was started here, the newest first."""
+        """Returns what was started here, the newest first."""
         return self._tasks.newest_first
 
     async def stop_task(self, id_: str, who: str) -> None:
@@ -260,7 +260,7 @@ def _selection(choice: LetterChoice) -> Selection:
 
 
 def _named(choice: LetterChoice) -> str:
-    """What was chosen, in words."""
+    """Returns what was chosen, in words."""
     if choice.refs:
         first = ", ".join(choice.refs[:5])
         return f"{count(len(choice.refs), 'letter')}: {first}{' ...' if len(choice.refs) > 5 else ''}"

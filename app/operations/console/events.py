@@ -49,13 +49,13 @@ class Bounded:
         return self.read >= self._most or (self._end_s is not None and time.monotonic() > self._end_s)
 
     def newest(self, ranges: Mapping[int, tuple[int, int]], topics: int = 1) -> dict[int, int]:
-        """The offset of each partition from which on the newest records are as many as one of `topics` may have."""
+        """Returns the offset of each partition where the newest records begin, as many as one of `topics` may have."""
         starts = newest_starts(ranges, (self._most - self.read) // topics)
         self.is_whole &= all(starts[number] == low for number, (low, _) in ranges.items())
         return starts
 
     def of(self, records: Iterable[T]) -> Iterator[T]:
-        """The same, or the first of them; then it is not whole."""
+        """Yields the same, or the first of them; then it is not whole."""
         if self._end_s is None:
             self._end_s = time.monotonic() + ANSWER_S
         for record in records:
@@ -67,8 +67,8 @@ class Bounded:
 
 
 def newest_starts(ranges: Mapping[int, tuple[int, int]], most: int) -> dict[int, int]:
-    """The offset of each partition from which on there are `most` records together, or all. Partitions share evenly,
-    and those with few records leave more to the others."""
+    """Returns the offset of each partition from which on there are `most` records together, or all. Partitions share
+    evenly, and those with few records leave more to the others."""
     starts: dict[int, int] = {}
     by_size = sorted(ranges.items(), key=lambda entry: entry[1][1] - entry[1][0])
     for place, (number, (low, high)) in enumerate(by_size):
@@ -80,7 +80,7 @@ def newest_starts(ranges: Mapping[int, tuple[int, int]], most: int) -> dict[int,
 def newest_letters(
     kafka: Mapping[str, Any], topics: Sequence[str], selection: Selection, bounded: Bounded
 ) -> Iterator[DeadLetter]:
-    """The selected ones among the newest letters of all topics."""
+    """Yields the selected ones among the newest letters of all topics."""
     for place, topic in enumerate(topics):
         if bounded.is_over:
             bounded.is_whole = False
@@ -129,7 +129,7 @@ class EventReads:
             ) from None
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
-        """The last events, and those that have come since; None: Kafka has not answered yet."""
+        """Returns the last events, and those that have come since; None: Kafka has not answered yet."""
         for key in [key for key, tail in self._tails.items() if tail.idle_s > self._limits.rest_s]:
             del self._tails[key]  # its rows, and what it has skipped, would be those of another viewer
         latest = self._tails.pop((topic, filter_), None)
@@ -148,7 +148,7 @@ class EventReads:
         self._tails.clear()
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:
-        """Events from a time or from PARTITION/OFFSET on."""
+        """Returns events from a time or from PARTITION/OFFSET on."""
         chosen = _filter(filter_)
         partition, slash, offset = start.partition("/")
         place = None
@@ -165,7 +165,7 @@ class EventReads:
         return await self.in_thread(read)
 
     async def with_id(self, topic: str, id_: str) -> Events:
-        """The events that have this id."""
+        """Returns the events that have this id."""
         chosen, bounded = EventFilter({"id": id_}), Bounded(self._limits)
 
         def read() -> Events:
@@ -175,7 +175,7 @@ class EventReads:
         return await self.in_thread(read)
 
     def _listed(self, records: Iterable[StoredRecord], chosen: EventFilter, bounded: Bounded) -> Events:
-        """The first of those that pass, the newest first. Data is dropped as it comes: it may be large."""
+        """Returns the first of those that pass, the newest first. Data is dropped as it comes: it may be large."""
         passing = (event_of(record, whole=False) for record in bounded.of(records) if chosen.passes(record))
         events = list(islice(passing, self._limits.rows_max + 1))
         listed = sorted(
@@ -184,7 +184,7 @@ class EventReads:
         return Events(listed, bounded.read, bounded.is_whole and len(listed) == len(events))
 
     async def event(self, topic: str, partition: int, offset: int) -> StoredEvent | None:
-        """One event; None: it is not there (any more)."""
+        """Returns one event; None: it is not there (any more)."""
         record = await self.in_thread(partial(self._record, topic, partition, offset))
         return None if record is None else event_of(record)
 
@@ -193,7 +193,7 @@ class EventReads:
             return reader.at(partition, offset)
 
     async def passages(self, event: StoredEvent, channel: Channel) -> Sequence[Passage]:
-        """What became of an event of the channel, for each of its subscriptions."""
+        """Returns what became of an event of the channel, for each of its subscriptions."""
         subscriptions = [
             subscription
             for subscription in self._contract.subscriptions.values()
@@ -237,7 +237,7 @@ class EventReads:
     def _letters_of(
         self, record: StoredRecord, channel: Channel, subscriptions: Sequence[Subscription]
     ) -> tuple[dict[str, tuple[DeadLetter, str | None]], bool]:
-        """The dead letters of an event, by uid of the subscription, and whether all were read. They come after it."""
+        """Returns an event's dead letters by uid of the subscription, and whether all were read. They come after it."""
         letters: dict[str, tuple[DeadLetter, str | None]] = {}
         ledger: Ledger | None = None
         chosen = Selection(since_s=record.timestamp_ms / 1000 - ANSWER_S)  # clocks of workers and brokers differ

@@ -45,7 +45,7 @@ _NO_WALKS = f"To see findings, install more packages: {install_command(REPORT)}.
 
 
 def map_of(state: State) -> MapView:
-    """The map of an installation."""
+    """Returns the map of an installation."""
     inputs = inputs_of(state)
     facts = facts_of(inputs)
     # A minute is too short to say that nobody sends or that events are missing.
@@ -80,7 +80,7 @@ def map_of(state: State) -> MapView:
 
 
 def inputs_of(state: State) -> Inputs:
-    """What the topology is built from."""
+    """Returns what the topology is built from."""
     workers = sum(state.at_s - worker.time <= FRESH_S for worker in state.workers)
     if state.traffic is not None:
         end = start_of(int(state.at_s), SHORT_S)
@@ -119,7 +119,7 @@ def _as_in_overview(vertices: Iterable[Vertex], state: State) -> Iterator[Vertex
 
 
 def _traffic(rows: HeldRows, end: int) -> list[Traffic]:
-    """What was accepted and settled in the last minute of full windows."""
+    """Returns what was accepted and settled in the last minute of full windows."""
     sums = []
     for line in rows.lines(SHORT_S, LONG_S // SHORT_S + 1):
         whole = merged(window for start, window in line.windows.items() if end - LONG_S <= start < end)
@@ -131,7 +131,7 @@ def _traffic(rows: HeldRows, end: int) -> list[Traffic]:
 
 
 def _findings(inputs: Inputs, facts: Facts) -> tuple[tuple[Finding, ...], Mapping[str, int], str | None]:
-    """Findings, the number of each vertex's island, and why there are none."""
+    """Returns findings, the number of each vertex's island, and why there are none."""
     try:
         need(REPORT, "The map's findings", ("numpy",))
     except UsageError:
@@ -150,7 +150,7 @@ def _map_finding(finding: Finding) -> MapFinding:
 
 
 def _table(graph: PageGraph) -> Iterator[MapEdge]:
-    """The worst first, then the busiest."""
+    """Yields the worst first, then the busiest."""
     for line in sorted(graph.lines, key=lambda line: (HEALTHS.index(line.health), -(line.rate or 0.0))):
         source, target = graph.items[line.source], graph.items[line.target]
         yield MapEdge(

@@ -25,7 +25,7 @@ from web.console.acts import Passage, Verdict
 
 
 def is_letter_of(letter: DeadLetter, record: StoredRecord, subscription: Subscription) -> bool:
-    """Whether a dead letter is about this event for this subscription."""
+    """Returns whether a dead letter is about this event for this subscription."""
     place = tuple(letter.said.get(name) for name in ("topic", "partition", "offset"))
     return place == (record.topic, str(record.partition), str(record.offset)) and (
         letter.subscription_uid == subscription.uid or letter.subscription == subscription.label
@@ -77,7 +77,7 @@ def passage(
 
 
 def _filtered(record: StoredRecord, subscription: Subscription) -> str | None:
-    """Why the filter does not let it pass; None: it does."""
+    """Returns why the filter does not let it pass; None: it does."""
     explanation = explain_record(
         subscription.label, subscription.filter, subscription.order, record.headers, record.key, record.value
     )

@@ -57,8 +57,8 @@ class Latest(Generic[T]):
         return time.monotonic() - self._asked_s
 
     async def get(self, wait_s: float, *, at_once: bool = False) -> Known[T] | None:
-        """The last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`. `at_once`: also
-        when the last one is not old."""
+        """Returns the last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`. `at_once`:
+        also when the last one is not old."""
         self._asked_s = time.monotonic()
         if (at_once or self._is_due()) and (self._reading is None or self._reading.done()):
             self._reading = asyncio.get_running_loop().create_task(self._renew())
@@ -104,7 +104,7 @@ class OpenLags:
         self._latest = Latest(self._measure, "console-lag")
 
     async def get(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
-        """By partition; None: Kafka has not answered yet."""
+        """Returns the lag by partition; None: Kafka has not answered yet."""
         uid, now_s = subscription.uid, time.monotonic()
         for other in [other for other, (_, asked_s) in self._open.items() if now_s - asked_s > Limits().rest_s]:
             del self._open[other]
@@ -162,7 +162,7 @@ class ConsoleReads:
         return count
 
     async def state(self) -> State:
-        """The installation now; while Kafka is away, when a worker last reported."""
+        """Returns the installation now; while Kafka is away, when a worker last reported."""
         here = Contract(
             tuple(self._contract.channels.values()),
             tuple(self._contract.subscriptions.values()),
@@ -189,11 +189,11 @@ class ConsoleReads:
         return self._own_rows
 
     async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
-        """Read for the subscriptions whose pages are open."""
+        """Returns the lag, read for the subscriptions whose pages are open."""
         return await self._lags.get(subscription)
 
     async def map(self, state: State) -> MapView:
-        """Built once for all pages, and again when enough time has passed for what it costs."""
+        """Returns the map, built once for all pages, and again when enough time has passed for what it costs."""
         if self._map is None or (self._map[0] is not state and _is_due(self._map[1])):
             self._map = state, asyncio.get_running_loop().create_task(asyncio.to_thread(_build_map, state))
         return (await asyncio.shield(self._map[1])).view

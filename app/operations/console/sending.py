@@ -18,7 +18,7 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def ingress_of(settings: Settings) -> str | None:
-    """The address of the ingress of this process; None: its role has none."""
+    """Returns the address of the ingress of this process; None: its role has none."""
     if settings.role not in ("all", "ingress"):
         return None
     if settings.tls_cert and settings.ingress_url:
@@ -28,7 +28,7 @@ def ingress_of(settings: Settings) -> str | None:
 
 
 def prepared(settings: Settings, channel: Channel, attributes: Mapping[str, str], data: str) -> Callable[[], Sent]:
-    """What sends the event: it blocks, returns the answer of the ingress, and raises NotReadyError when nothing
+    """Returns what sends the event: it blocks, returns the answer of the ingress, and raises NotReadyError when nothing
     answers. Raises UsageError for an event that is not valid, and PenstockError where this worker cannot send."""
     name = f"{channel.namespace}/{channel.name}"
     kind = "broker" if channel.kind == BROKER else "channel"

@@ -29,7 +29,7 @@ class Tail:
         self._skipped = False
 
     def look(self) -> Events:
-        """What is there now, the newest first. Raises NotReadyError, PenstockError."""
+        """Returns what is there now, the newest first. Raises NotReadyError, PenstockError."""
         events: list[StoredEvent] = []
         with TopicReader(self._topic, self._kafka) as reader:
             starts = {number: max(low, high - self._most) for number, (low, high) in reader.ranges.items()}

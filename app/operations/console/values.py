@@ -17,7 +17,7 @@ from web.console.acts import Letter, LetterGroup, LetterRow, StoredEvent
 
 
 def event_of(record: StoredRecord, *, whole: bool = True) -> StoredEvent:
-    """The event. Not `whole`: without data, and with short attributes, for a list."""
+    """Returns the event. Not `whole`: without data, and with short attributes, for a list."""
     # Dead letters are in channels too, where a dead letter sink has brought them.
     attributes, others = split_headers(DeadLetter(record).redacted_record)
     if not whole:
@@ -36,7 +36,7 @@ def event_of(record: StoredRecord, *, whole: bool = True) -> StoredEvent:
 
 
 def letter_row(letter: DeadLetter, ledger: Ledger) -> LetterRow:
-    """A dead letter in a list."""
+    """Returns a dead letter in a list."""
     mark, about = ledger.get(letter), describe(letter.record.headers)
     return LetterRow(
         letter.ref,
@@ -52,7 +52,7 @@ def letter_row(letter: DeadLetter, ledger: Ledger) -> LetterRow:
 
 
 def letter_of(letter: DeadLetter, ledger: Ledger) -> Letter:
-    """A dead letter, whole."""
+    """Returns a dead letter, whole."""
     destination = letter.said.get("knativeerrordest", "")
     return Letter(
         letter_row(letter, ledger), event_of(letter.record), letter.answer, destination, form_of(as_json(letter.record))
@@ -60,7 +60,7 @@ def letter_of(letter: DeadLetter, ledger: Ledger) -> Letter:
 
 
 def groups_of(groups: Iterable[Group]) -> list[LetterGroup]:
-    """The same, for pages."""
+    """Returns the same, for pages."""
     return [
         LetterGroup(group.subscription, group.reason, group.count, group.redriven, group.oldest_s, group.newest_s)
         for group in groups
@@ -68,7 +68,7 @@ def groups_of(groups: Iterable[Group]) -> list[LetterGroup]:
 
 
 def summary_text(summary: Summary) -> str:
-    """How far a redrive is, or how it has ended."""
+    """Returns how far a redrive is, or how it has ended."""
     before = f", {summary.already} were redriven before" if summary.already else ""
     text = f"{summary.redriven} redriven, {summary.failed} failed{before}."
     for (subscription, reason), count in summary.reasons.most_common(3):

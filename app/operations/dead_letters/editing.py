@@ -25,7 +25,7 @@ _REQUIRED = ("type",)
 
 
 def read_edited(text: str, file: str) -> dict[str, Any]:
-    """The JSON object of one letter. Raises UsageError."""
+    """Returns the JSON object of one letter. Raises UsageError."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as problem:
@@ -43,8 +43,8 @@ _HOW = "Create it with `penstock dlq show LETTER -o json`, then edit `attributes
 
 
 def edited_document(original: Mapping[str, Any], attributes: str, data: str) -> dict[str, Any]:
-    """The document of a letter that was edited in a form: its attributes as JSON, and its data, as text or base64 as
-    `form_of` gives it. Raises UsageError."""
+    """Returns the document of a letter that was edited in a form: its attributes as JSON, and its data, as text or
+    base64 as `form_of` gives it. Raises UsageError."""
     try:
         after = json.loads(attributes)
     except (ValueError, RecursionError) as problem:
@@ -62,7 +62,7 @@ def edited_document(original: Mapping[str, Any], attributes: str, data: str) -> 
 
 
 def form_of(document: Mapping[str, Any]) -> tuple[str, str]:
-    """What a form edits of the data: `data` and a text, or `data_base64` where a form would change the text."""
+    """Returns what a form edits of the data: `data` and a text, or `data_base64` where a form would change the text."""
     if "data_base64" in document:
         return "data_base64", document["data_base64"]
     text = document["data"] or ""
@@ -72,12 +72,12 @@ def form_of(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _line_ends(original: Mapping[str, Any], text: str) -> str:
-    """As the data had them."""
+    """Returns the text with line ends as the data had them."""
     return text.replace("\n", "\r\n") if "\r\n" in (original.get("data") or "") else text
 
 
 def edit(letter: DeadLetter, document: Mapping[str, Any], original: Mapping[str, Any]) -> DeadLetter:
-    """The letter as edited in `document`. `original`: `as_json` of its record. Raises UsageError."""
+    """Returns the letter as edited in `document`. `original`: `as_json` of its record. Raises UsageError."""
     before, after = original["attributes"], document["attributes"]
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     for name in sorted(changed):

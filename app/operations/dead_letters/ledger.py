@@ -45,7 +45,7 @@ class LedgerEntry:
     attempts: int
 
     def means(self, letter: DeadLetter) -> bool:
-        """Whether the entry is about this letter, and not about an earlier one at the same offset."""
+        """Returns whether the entry is about this letter, and not about an earlier one at the same offset."""
         return (self.letter_ms, self.event) == (letter.record.timestamp_ms, letter.event_id)
 
 
@@ -56,11 +56,11 @@ class Ledger:
         self._ledger = dict(ledger)
 
     def has(self, letter: DeadLetter) -> bool:
-        """Whether it was redriven."""
+        """Returns whether it was redriven."""
         return self.get(letter) is not None
 
     def get(self, letter: DeadLetter) -> LedgerEntry | None:
-        """When and how it was redriven; None = it was not."""
+        """Returns when and how it was redriven; None = it was not."""
         entry = self._ledger.get(letter.ref)
         return entry if entry is not None and entry.means(letter) else None
 
@@ -72,7 +72,7 @@ class Ledger:
             yield topic, int(partition), int(offset)
 
     def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
-        """References of letters of `topic` below the first offset of their partition."""
+        """Returns references of letters of `topic` below the first offset of their partition."""
         refs = []
         for ref in self._ledger:
             name, partition, offset = ref.rsplit("/", 2)
@@ -82,7 +82,7 @@ class Ledger:
 
 
 def encode(entry: LedgerEntry) -> bytes:
-    """The entry as JSON, the value of its record."""
+    """Returns the entry as JSON, the value of its record."""
     return json.dumps({"schema": _SCHEMA, **asdict(entry)}, ensure_ascii=False).encode()
 
 
@@ -92,7 +92,7 @@ def decode(value: bytes) -> LedgerEntry:
 
 
 def read_ledger(kafka: Mapping[str, Any], instance: str) -> Ledger:
-    """All entries. Raises NotReadyError, and PenstockError for entries of a newer version."""
+    """Returns all entries. Raises NotReadyError, and PenstockError for entries of a newer version."""
     ledger: dict[str, LedgerEntry] = {}
     topic = redriven_topic(instance)
     try:

@@ -87,7 +87,7 @@ class DeadLetter:
             return None
 
     def original_headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers of the event as it was stored in the channel, without those of the dead letter."""
+        """Returns the headers of the event as it was stored in the channel, without those of the dead letter."""
         return original_headers(self.record.headers)
 
 
@@ -101,7 +101,7 @@ class Selection:
     until_s: float | None = None
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Whether the selection contains this letter. `until_s` is not included."""
+        """Returns whether the selection contains this letter. `until_s` is not included."""
         return (
             self.subscription in ("", letter.subscription)
             and self.reason.casefold() in letter.reason.casefold()
@@ -123,7 +123,7 @@ class Group:
     topics: frozenset[str] = field(default_factory=frozenset)
 
     def plus(self, letter: DeadLetter, redriven: bool) -> Group:
-        """The group with this letter added."""
+        """Returns the group with this letter added."""
         at = letter.time_s
         return replace(
             self,
@@ -136,7 +136,7 @@ class Group:
 
 
 def group(letters: Iterable[tuple[DeadLetter, bool]]) -> list[Group]:
-    """Groups by subscription and reason, the largest first. The second value of each pair: whether it was redriven."""
+    """Returns groups by subscription and reason, the largest first. Pairs: letter, whether it was redriven."""
     groups: dict[tuple[str, str], Group] = {}
     for letter, redriven in letters:
         key = (letter.subscription, letter.reason)
@@ -145,7 +145,7 @@ def group(letters: Iterable[tuple[DeadLetter, bool]]) -> list[Group]:
 
 
 def owner(letter: DeadLetter, subscriptions: Iterable[Subscription]) -> Subscription | None:
-    """The subscription that gets the letter: by uid, otherwise by name and DLQ topic; None = there is none."""
+    """Returns the subscription that gets the letter: by uid, otherwise by name and DLQ topic; None = there is none."""
     # The name is the fallback because a subscription that was deleted and applied again has another uid. Its DLQ topic
     # must match, so that a subscription of the same name at another channel does not get the event.
     same_name = None

@@ -75,7 +75,7 @@ class Letters:
         self._next[partition] = max(self._next[partition], offset)
 
     def owner(self, partition: TopicAndPartition, offset: int) -> str | None:
-        """The subscription of a letter; None = it is not held."""
+        """Returns the subscription of a letter; None = it is not held."""
         offsets, owners = self._held.get(partition, ((), ()))
         place = bisect_left(offsets, offset)
         if place == len(offsets) or offsets[place] != offset:
@@ -83,7 +83,7 @@ class Letters:
         return self._by_number[owners[place]]
 
     def sizes(self) -> dict[str, int]:
-        """Letters by subscription."""
+        """Returns letters by subscription."""
         counts: Counter[int] = Counter()
         for _, owners in self._held.values():
             counts.update(owners)
@@ -99,8 +99,8 @@ class OpenLetters:
         self._admin = KafkaAdmin(kafka, ANSWER_S)
 
     def count(self, topics: list[str]) -> dict[str, int] | None:
-        """By label of the subscription; None: not all letters are read yet. Raises PenstockError if Kafka does not
-        answer, and for a ledger of a newer version."""
+        """Returns them by label of the subscription; None: not all letters are read yet. Raises PenstockError if Kafka
+        does not answer, and for a ledger of a newer version."""
         more = self._letters.bounds(self._admin.ranges(topics))
         room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
         for topic in sorted({name for name, _ in more}):

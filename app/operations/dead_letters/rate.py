@@ -11,7 +11,7 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def read_rate(text: str, option: str = "--rate") -> float | None:
-    """Letters per second of `10/s`, `10`, `600/m`, `100/h`; None for "". Raises UsageError that names `option`."""
+    """Returns letters per second of `10`, `10/s`, `600/m` or `9/h`; None for "". Raises UsageError naming `option`."""
     if not text:
         return None
     match = _RATE.fullmatch(text.strip())

@@ -23,7 +23,7 @@ def read_letters(
     missing: Callable[[str], None],
     starts: Starts | None = None,
 ) -> Iterator[DeadLetter]:
-    """The selected letters, in offset order for each partition.
+    """Yields the selected letters, in offset order for each partition.
 
     Calls `missing` with each topic that does not exist, and `starts` with the first offsets of each topic that does.
     """
@@ -45,7 +45,7 @@ def read_letters(
 
 
 def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLetter]:
-    """The letters with these references. Raises UsageError for an invalid one, PenstockError if a letter is missing."""
+    """Yields the letters with these references. Raises UsageError for an invalid one, PenstockError if one is gone."""
     places = [read_ref(ref) for ref in refs]
     for topic, named in groupby(places, key=lambda place: place[0]):
         with TopicReader(topic, kafka) as reader:
@@ -60,7 +60,7 @@ def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLe
 
 
 def read_ref(text: str) -> tuple[str, int, int]:
-    """Topic, partition, offset of TOPIC/PARTITION/OFFSET. Raises UsageError."""
+    """Returns topic, partition, offset of TOPIC/PARTITION/OFFSET. Raises UsageError."""
     topic, *place = text.rsplit("/", 2)
     if not topic or len(place) != 2 or not all(_NUMBER.fullmatch(part) for part in place):
         raise UsageError(

@@ -221,7 +221,7 @@ class Redrive:
             return replace(subscription.delivery, retry=0 if self._stop.is_set() else self._config.retries)
 
         def failed(outcome: Outcome, wait_s: float) -> None:
-            """Nothing to do: only the outcome of the last attempt is reported."""
+            """Does nothing: only the outcome of the last attempt is reported."""
 
         caps = Caps(self._config.wait_max_s, self._config.wait_max_s)
         return await until_settled(await attempt(), attempt, spec=spec, hold=self._hold, failed=failed, caps=caps)
@@ -238,7 +238,7 @@ def _not_counted() -> None:
 
 
 async def _ahead(letters: Iterator[DeadLetter]) -> AsyncIterator[DeadLetter]:
-    """The same letters, read a few at a time in a thread."""
+    """Yields the same letters, read a few at a time in a thread."""
     # Few at a time: each letter may be as large as an event.
     while batch := await asyncio.to_thread(lambda: list(islice(letters, 20))):
         for letter in batch:

@@ -28,7 +28,7 @@ _HINT = "check PENSTOCK_KUBECONFIG and PENSTOCK_KUBE_CONTEXT, or --context; `kub
 
 
 def ask_cluster(settings: Settings, context: str) -> ClusterFacts:
-    """All facts. Raises PenstockError for a server that does not answer, and a kubeconfig that is not valid."""
+    """Returns all facts. Raises PenstockError for a server that does not answer, and a kubeconfig that is not valid."""
     try:
         return asyncio.run(_ask(settings, context))
     except ApiError as problem:
@@ -83,7 +83,7 @@ def _not_renewed_s(lease: LeaseView, there_s: float | None) -> float | None:
 
 
 async def _is_absent(api: ApiServer, path: str) -> bool:
-    """Whether the server says so; False = it is there, or this user may not know."""
+    """Returns whether the server says so; False = it is there, or this user may not know."""
     try:
         await api.get(path)
     except ApiError as problem:
@@ -94,7 +94,7 @@ async def _is_absent(api: ApiServer, path: str) -> bool:
 
 
 def needed(settings: Settings, own: str) -> list[tuple[Access, str]]:
-    """Everything that the controller does with these settings, with the namespace; "" = in all. `own`: its own."""
+    """Returns what the controller does with these settings, with the namespace; "" = in all. `own`: its own."""
     files = [ROLES, SERVICES_ROLE] if settings.channel_services else [ROLES]
     roles = [role for file in files for role in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
     namespaces = settings.namespaces or ("",)
@@ -114,7 +114,7 @@ async def _denied(api: ApiServer, permissions: Sequence[tuple[Access, str]]) -> 
 
 
 async def _user(api: ApiServer) -> str:
-    """Who asks; "" = the server does not say (before Kubernetes 1.28)."""
+    """Returns who asks; "" = the server does not say (before Kubernetes 1.28)."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await api.request("POST", _WHO_AM_I, None, body)

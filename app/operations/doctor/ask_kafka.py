@@ -26,7 +26,7 @@ _CONFIGS = frozenset({*MANAGED_CONFIGS, IN_SYNC})
 
 
 def ask_kafka(client: Mapping[str, Any], settings: Settings) -> KafkaFacts:
-    """What it is; no topics yet. Raises KafkaFailed if it does not answer."""
+    """Returns what it is; no topics yet. Raises KafkaFailed if it does not answer."""
     bootstrap = str(client["bootstrap.servers"])
     admin, instance = KafkaAdmin(client), settings.instance
     cluster = admin.probe()
@@ -63,7 +63,7 @@ def _members(admin: KafkaAdmin, group: str) -> int | None:
 
 
 def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[ClockReading]:
-    """The newest time that a broker has written, before and after a commit."""
+    """Returns the newest time that a broker has written, before and after a commit."""
     places = [(_OFFSETS_TOPIC, number) for number in cluster.topics.get(_OFFSETS_TOPIC, ())]
     topic, group = contract_topic(instance), doctor_group(instance)
     if not places or topic not in cluster.topics:
@@ -80,7 +80,7 @@ def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[Clock
 
 
 def ask_topics(client: Mapping[str, Any], names: Iterable[str]) -> dict[str, TopicFacts]:
-    """The topics of these that exist. Raises KafkaFailed."""
+    """Returns the topics of these that exist. Raises KafkaFailed."""
     admin = KafkaAdmin(client)
     topics = admin.describe_topics(names, leave_out(KafkaNotFound))
     topics = {name: about for name, about in topics.items() if about.partitions}

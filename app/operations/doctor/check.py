@@ -46,12 +46,12 @@ def problem(text: str, hint: str) -> Answer:
 
 
 def failure(error: PenstockError) -> Answer:
-    """An error that kept a check from being made."""
+    """Returns the answer for an error that kept a check from being made."""
     return problem(error.what.replace("\n", " "), error.hint)
 
 
 def clock(whose: str, ahead_s: float) -> Answer:
-    """Another clock. `ahead_s`: how far it is ahead of this machine's; negative = behind."""
+    """Compares another clock. `ahead_s`: how far it is ahead of this machine's; negative = behind."""
     behind = "behind" if ahead_s < 0 else "ahead of"
     text = f"{whose} is {abs(ahead_s):.1f} s {behind} this machine's"
     if abs(ahead_s) <= CLOCK_S:
@@ -61,6 +61,6 @@ def clock(whose: str, ahead_s: float) -> Answer:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """Returns the first names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

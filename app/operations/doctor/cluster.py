@@ -34,7 +34,7 @@ class Access:
     own: bool = False
 
     def review(self, namespace: str) -> dict[str, object]:
-        """A SelfSubjectAccessReview; `namespace` "" = all."""
+        """Returns a SelfSubjectAccessReview; `namespace` "" = all."""
         resource, _, subresource = self.resource.partition("/")
         asked = {"group": self.group, "resource": resource, "verb": self.verb}
         if subresource:
@@ -66,7 +66,7 @@ class ClusterFacts:
 
 
 def accesses(documents: Iterable[Mapping[str, Any]]) -> list[Access]:
-    """What the controller's roles allow: the ClusterRole where it serves, the Role in its own namespace."""
+    """Returns what the controller's roles allow: the ClusterRole where it serves, the Role in its own namespace."""
     return sorted(
         Access(group, resource, verb, document["kind"] == "Role")
         for document in documents
@@ -79,25 +79,25 @@ def accesses(documents: Iterable[Mapping[str, Any]]) -> list[Access]:
 
 
 def server(facts: ClusterFacts) -> Iterable[Answer]:
-    """Its version."""
+    """Says which version it has."""
     yield ok(f"Kubernetes {facts.version} at {facts.host}")
 
 
 def clock_of(facts: ClusterFacts) -> Iterable[Answer]:
-    """None where it does not say what time it is."""
+    """Says nothing if the server does not say what time it is."""
     if facts.ahead_s is not None:
         yield clock("the clock of the API server", facts.ahead_s)
 
 
 def namespaces(facts: ClusterFacts) -> Iterable[Answer]:
-    """Only those that are missing."""
+    """Names only those that are missing."""
     if facts.no_namespaces:
         text = f"the cluster has no namespace {some(facts.no_namespaces)}, so nothing there is served"
         yield warning(text, "create it, or correct PENSTOCK_RESOURCES")
 
 
 def lease(facts: ClusterFacts) -> list[Answer]:
-    """Who leads, if this user may know."""
+    """Says who leads, if this user may know."""
     if facts.lease is None or facts.not_renewed_s is None:
         return []
     if facts.lease.released:
@@ -110,7 +110,7 @@ def lease(facts: ClusterFacts) -> list[Answer]:
 
 
 def crds(facts: ClusterFacts) -> list[Answer]:
-    """Whether they are installed, whose they are, and of which version."""
+    """Says whether they are installed, whose they are, and of which version."""
     missing = [kind for kind in OURS if not _is_served(kind, facts)]
     checks = []
     if len(missing) == len(OURS):
@@ -137,8 +137,8 @@ def crds(facts: ClusterFacts) -> list[Answer]:
 
 
 def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None:
-    """What is wrong with a CRD as it is in the server; None = nothing. Knative's CRDs of its own kinds are right, also
-    with more fields than ours."""
+    """Returns what is wrong with a CRD as it is in the server; None = nothing. Knative's CRDs of its own kinds are
+    right, also with more fields than ours."""
     of_knative = kind in OF_KNATIVE
     if core and of_knative and _is_ours(there):
         text = (
@@ -167,7 +167,7 @@ def _is_served(kind: Kind, facts: ClusterFacts) -> bool:
 
 
 def same_schema(kind: Kind, there: Mapping[str, Any]) -> bool:
-    """Whether a CRD of the server has the fields that this version knows."""
+    """Returns whether a CRD of the server has the fields that this version knows."""
     return _schemas(crd(kind)) == _schemas(there)
 
 
@@ -186,7 +186,7 @@ def _is_ours(there: Mapping[str, Any]) -> bool:
 
 
 def who_resolves(facts: ClusterFacts) -> Iterable[Answer]:
-    """As the setting says, and whether that is right."""
+    """Says what the setting says, and whether that is right."""
     listed, mode = facts.served.get(CORE_GROUP), facts.mode
     said = f"PENSTOCK_SUBSCRIPTIONS={mode}: {MEANS.get(mode)}"
     if mode == "auto":
@@ -203,7 +203,7 @@ def who_resolves(facts: ClusterFacts) -> Iterable[Answer]:
 
 
 def permissions(facts: ClusterFacts) -> Iterable[Answer]:
-    """Whether this user may do what the controller does."""
+    """Says whether this user may do what the controller does."""
     user = facts.user or "this user"
     if facts.unknown:
         text = f"they could not be asked for: {facts.unknown}"

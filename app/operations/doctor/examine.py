@@ -58,7 +58,7 @@ def _installation(settings: Settings, client: Mapping[str, Any], context: str, k
 
 
 def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
-    """Until every worker has reported once more, as often as they may be set to. Raises PenstockError."""
+    """Reads until every worker has reported once more, as often as they may be set to. Raises PenstockError."""
     snapshots: list[Snapshot] = []
     end_s = time.monotonic() + 1.5 * REPORT_MAX_S
     while not snapshots or (not all_heard(snapshots) and time.monotonic() < end_s):

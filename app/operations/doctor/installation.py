@@ -32,7 +32,7 @@ class Running:
 
 
 def running_workers(snapshots: Sequence[Snapshot]) -> list[Running]:
-    """Those that have reported since the first snapshot."""
+    """Returns those that have reported since the first snapshot."""
     running: dict[str, Running] = {}
     for before, after in pairwise(snapshots):
         times = {worker.worker: worker.time for worker in before.contract.workers}
@@ -44,13 +44,13 @@ def running_workers(snapshots: Sequence[Snapshot]) -> list[Running]:
 
 
 def all_heard(snapshots: Sequence[Snapshot]) -> bool:
-    """Whether every worker of the first snapshot has reported again, or if it had none, one has reported."""
+    """Returns whether every worker of the first snapshot has reported again, or if it had none, one has reported."""
     running = {running_worker.status.worker for running_worker in running_workers(snapshots)}
     return bool(running) and {worker.worker for worker in snapshots[0].contract.workers} <= running
 
 
 def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> str:
-    """How to start a controller, from the settings. `elsewhere`: this command was asked about another Kafka or cluster.
+    """Returns how to start a controller. `elsewhere`: this command was asked about another Kafka or cluster.
 
     `penstock controller` changes Kafka, so it is advised only where it is certain which resources it would take: not
     those of the cluster that kubectl happens to use.
@@ -83,7 +83,7 @@ class Installation:
 
 
 def workers(installation: Installation) -> Iterable[Answer]:
-    """Whether events are delivered, and with which settings."""
+    """Says whether events are delivered, and with which settings."""
     running = installation.running
     if running:
         yield ok(f"{count(len(running), 'worker')} of role all or dispatcher")
@@ -99,7 +99,7 @@ def workers(installation: Installation) -> Iterable[Answer]:
 
 
 def controllers(installation: Installation) -> Iterable[Answer]:
-    """Whether one runs."""
+    """Says whether one runs."""
     if installation.controllers is None:
         yield ok("not known: Kafka does not describe their group")
     elif installation.controllers:
@@ -109,12 +109,12 @@ def controllers(installation: Installation) -> Iterable[Answer]:
 
 
 def ingress(_: Installation) -> Iterable[Answer]:
-    """Nothing."""
+    """Checks nothing."""
     yield ok("not checked: processes of role ingress report nothing in Kafka; their metrics have their version")
 
 
 def versions(installation: Installation) -> Iterable[Answer]:
-    """Those of all that reports, and workers that leave something alone because they do not know what it needs."""
+    """Compares those of all that reports, and names workers that do not know what a resource needs."""
     yield _versions(installation)
     needed: dict[str, str] = {}
     for entry in installation.contract.records:
@@ -142,7 +142,7 @@ def _versions(installation: Installation) -> Answer:
 
 
 def clocks(installation: Installation) -> list[Answer]:
-    """Those that are wrong, or that all are right."""
+    """Names those that are wrong, or says that all are right."""
     answers = [clock(f"the clock of {worker.status.worker}", worker.ahead_s) for worker in installation.running]
     wrong = [answer for answer in answers if answer.hint]
     right = f"{count(len(answers), 'clock')} within {CLOCK_S:g} s of this machine's"
@@ -150,7 +150,7 @@ def clocks(installation: Installation) -> list[Answer]:
 
 
 def rejected(installation: Installation) -> Iterable[Answer]:
-    """What the controller has rejected, if it has reported."""
+    """Says what the controller has rejected, if it has reported."""
     report = installation.contract.report
     if report is None:
         yield warning("no controller has reported yet", installation.start_controller)

@@ -34,7 +34,7 @@ class KafkaFacts:
 
 
 def release_of(facts: KafkaFacts) -> Iterable[Answer]:
-    """Whether it has what the settings ask for."""
+    """Says whether it has what the settings ask for."""
     release = facts.release or "of an unknown release"
     text = f"Kafka {release} at {facts.bootstrap}, {count(facts.brokers, 'broker')}"
     if facts.group_protocol == "consumer" and facts.release.startswith("3."):
@@ -45,7 +45,7 @@ def release_of(facts: KafkaFacts) -> Iterable[Answer]:
 
 
 def topics_on_demand(facts: KafkaFacts) -> Iterable[Answer]:
-    """Only if it creates them."""
+    """Warns only if it creates them."""
     if facts.creates_topics:
         hint = (
             "set auto.create.topics.enable=false on its brokers, or stop the other clients of a topic before you "
@@ -55,7 +55,7 @@ def topics_on_demand(facts: KafkaFacts) -> Iterable[Answer]:
 
 
 def clock_of(facts: KafkaFacts) -> Iterable[Answer]:
-    """From what brokers wrote while somebody looked. A time in the future tells as much as one that has just come."""
+    """Compares it by what brokers wrote meanwhile. A time in the future tells as much as one that has just come."""
     whose, readings = "the clock of Kafka", facts.clock
     for before, after in itertools.pairwise(readings):
         if after.written_s > before.written_s:
@@ -68,5 +68,5 @@ def clock_of(facts: KafkaFacts) -> Iterable[Answer]:
 
 
 def on_this_machine(bootstrap: str) -> bool:
-    """Whether all of these brokers have loopback addresses."""
+    """Returns whether all of these brokers have loopback addresses."""
     return all(is_loopback(split_address(server.strip())[0]) for server in bootstrap.split(","))

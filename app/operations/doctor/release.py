@@ -33,7 +33,7 @@ _API_VERSIONS = _Request(18, 3, 1)
 
 
 def release(bootstrap: str, limit_s: float = ANSWER_S) -> str:
-    """Such as "4.1", of the first broker that answers; "" = not known. Blocks."""
+    """Returns text such as "4.1", of the first broker that answers; "" = not known. Blocks."""
     for address in bootstrap.split(","):
         try:
             with socket.create_connection(split_address(address.strip()), limit_s) as connection:
@@ -49,7 +49,7 @@ def release(bootstrap: str, limit_s: float = ANSWER_S) -> str:
 
 
 def release_of(answer: bytes) -> str:
-    """The release from an answer, without its size. Raises ValueError or struct.error if it is not an answer."""
+    """Returns the release in an answer without its size. Raises ValueError or struct.error if it is not an answer."""
     highest = _features(answer).get(_FEATURE)
     if highest is None:
         return "3.9 or older, with ZooKeeper"
@@ -74,7 +74,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def _features(answer: bytes) -> dict[str, int]:
-    """Feature -> its highest supported version."""
+    """Returns feature -> its highest supported version."""
     reader = _Reader(answer)
     identity, error = reader.take(">ih")
     if identity != _API_VERSIONS.correlation or error:
@@ -110,7 +110,7 @@ class _Reader:
         return struct.unpack(layout, self.next(struct.calcsize(layout)))
 
     def number(self) -> int:
-        """A number of variable length."""
+        """Returns a number of variable length."""
         value = shift = 0
         while True:
             (byte,) = self.next(1)
@@ -120,7 +120,7 @@ class _Reader:
                 return value
 
     def count(self) -> int:
-        """A compact length; that of null is 0."""
+        """Returns a compact length; that of null is 0."""
         return max(0, self.number() - 1)
 
     def tags(self) -> list[tuple[int, bytes]]:

@@ -48,7 +48,7 @@ class Check:
 
 
 def answers(facts: Facts) -> Iterator[tuple[Check, Answer]]:
-    """The lines of `penstock doctor`."""
+    """Yields the lines of `penstock doctor`."""
     for check in CHECKS:
         if check.name in facts.failed:
             yield check, failure(facts.failed[check.name])

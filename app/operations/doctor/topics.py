@@ -62,7 +62,7 @@ class Topics:
 def wanted_topics(
     config: ControllerConfig, contract: Contract | None, traffic: bool, traffic_retention_s: float
 ) -> list[WantedTopic]:
-    """All topics of the installation. `contract` None: only those that every installation has."""
+    """Returns all topics of the installation. `contract` None: only those that every installation has."""
     instance = config.instance
     topics = [
         WantedTopic(config.contract_topic, 1, INTERNAL),
@@ -95,7 +95,7 @@ def _of_channel(channel: Channel, config: ControllerConfig) -> list[WantedTopic]
 
 
 def differences(topics: Topics) -> list[Answer]:
-    """One answer for each kind of difference, with the topics that have it."""
+    """Returns one answer for each kind of difference, with the topics that have it."""
     groups: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
     present = 0
     for topic in topics.expected:

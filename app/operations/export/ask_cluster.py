@@ -17,8 +17,8 @@ from knative.errors import NotReadyError, PenstockError
 
 
 def export_cluster(settings: Settings, context: str, namespaces: Sequence[str]) -> Export:
-    """Everything in these namespaces; () = all. Raises NotReadyError if the API server does not answer, PenstockError
-    if it refuses something."""
+    """Returns everything in these namespaces; () = all. Raises NotReadyError if the API server does not answer,
+    PenstockError if it refuses something."""
     try:
         return asyncio.run(_export(settings, context, tuple(namespaces) or ("",)))
     except ApiError as problem:
@@ -50,7 +50,7 @@ async def _export(settings: Settings, context: str, namespaces: Sequence[str]) -
 
 
 async def _list(api: ApiServer, path: str) -> list[Json]:
-    """All objects; none if the kind is not installed."""
+    """Returns all objects; none if the kind is not installed."""
     items: list[Json] = []
     more = ""
     while True:

@@ -87,7 +87,7 @@ class _CannotBeExported(Exception):
 
 
 def config_maps_needed(brokers: Iterable[Raw]) -> set[tuple[str, str]]:
-    """(namespace, name) of the ConfigMaps that Brokers of ours refer to."""
+    """Returns (namespace, name) of the ConfigMaps that Brokers of ours refer to."""
     config_maps = set()
     for raw in brokers:
         config = (raw.get("spec") or {}).get("config")
@@ -120,7 +120,7 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
 
 
 def _entries(channels: Iterable[Raw]) -> dict[tuple[str, str], _Entry]:
-    """(namespace, uid) of each subscription in `spec.subscribers` of a KafkaChannel."""
+    """Returns (namespace, uid) of each subscription in `spec.subscribers` of a KafkaChannel."""
     return {
         (name_of(raw)[0], str(entry.get("uid"))): _Entry(name_of(raw)[1], str(entry.get("name") or entry.get("uid")))
         for raw in channels
@@ -173,7 +173,7 @@ def _metadata(raw: Raw) -> dict[str, Any]:
 
 
 def _is_ours(raw: Raw) -> bool:
-    """Whether it is of a class that Penstock serves; only Brokers have one."""
+    """Returns whether it is of a class that Penstock serves; only Brokers have one."""
     annotations = metadata_of(raw).get("annotations") or {}
     return raw.get("kind") != "Broker" or annotations.get(BROKER_CLASS) == KAFKA_CLASS
 
@@ -239,7 +239,7 @@ def _resolve(
 
 
 def _in_status(raw: Raw, part: str, key: str) -> tuple[str, str]:
-    """The URI and the certificates, if the status is about the present spec; "" = not there."""
+    """Returns the URI and the certificates, if the status is about the present spec; "" = not there."""
     status = raw.get("status") or {}
     if status.get("observedGeneration") != metadata_of(raw).get("generation"):
         return "", ""

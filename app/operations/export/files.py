@@ -36,13 +36,13 @@ _Dumper.add_representer(str, _text)
 
 
 def to_text(exported: Exported) -> str:
-    """One document, with its notes as comments above it."""
+    """Returns one document, with its notes as comments above it."""
     comments = "".join(f"# {note}\n" for note in exported.notes)
     return comments + yaml.dump(dict(exported.document), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
 def file_of(exported: Exported) -> Path:
-    """Where an object is in a folder."""
+    """Returns where an object is in a folder."""
     return Path(exported.namespace) / f"{exported.kind.lower()}-{exported.name}.yaml"
 
 

@@ -12,7 +12,7 @@ from knative.errors import PenstockError, UsageError
 
 
 def read_document(path: Path, option: str) -> Topology:
-    """The document in a file. Raises PenstockError if there is none in it; `option` is what named the file."""
+    """Returns the document in a file. Raises PenstockError if there is none in it; `option` is what named the file."""
     try:
         return from_json(path.read_bytes())
     except OSError as problem:
@@ -23,7 +23,7 @@ def read_document(path: Path, option: str) -> Topology:
 
 
 def choose_vertex(topology: Topology, wish: str) -> Vertex:
-    """The vertex with this id, NAMESPACE/NAME or name. Raises PenstockError if there is none, UsageError if several."""
+    """Returns the vertex of this id, NAMESPACE/NAME or name. Raises PenstockError for none, UsageError for several."""
     named = vertices_named(topology, wish)
     if len(named) == 1:
         return named[0]
@@ -47,7 +47,7 @@ def choose_vertex(topology: Topology, wish: str) -> Vertex:
 
 
 def choose_ends(topology: Topology, start: str, end: str) -> tuple[Topology, str, str]:
-    """The map to search for paths, and the ids of their ends. Raises as `choose_vertex`.
+    """Returns the map to search for paths, and the ids of their ends. Raises as `choose_vertex`.
 
     The name of a subscription, without its kind, means its subscriber at the end of a path: the map has no other
     delivery to that. From a subscription to itself it stays, because this asks for loops.

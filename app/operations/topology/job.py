@@ -48,7 +48,7 @@ FEW = 100_000
 
 
 def is_small(query: TopologyQuery) -> bool:
-    """Whether there is so little traffic that one task can read it. Called before Spark takes its seconds to start.
+    """Returns whether one task can read all traffic. Called before Spark takes its seconds to start.
 
     Raises PenstockError when Kafka does not answer, no worker has run, or there are no tables and only they are wanted.
     """
@@ -89,7 +89,7 @@ class _Source:
         self._small = small
 
     def windows(self, query: TopologyQuery, workers: int) -> Counted:
-        """A `TrafficReader` of the tables."""
+        """Is a `TrafficReader` of the tables."""
         reach = reach_of(query.folder, query.since, query.until)  # first, for a job may commit meanwhile
 
         def read(files: list[str]) -> Counted:
@@ -106,7 +106,7 @@ class _Source:
             raise NoTrafficError(problem.what, problem.hint) from problem
 
     def deltas(self, query: TopologyQuery, workers: int) -> Counted:
-        """A `TrafficReader` of the topic."""
+        """Is a `TrafficReader` of the topic."""
         topic = traffic_topic(query.instance)
         try:
             with TopicReader(topic, query.client) as reader:

@@ -102,7 +102,7 @@ def read_inputs(
 
 
 def _declared(contract: Contract) -> dict[tuple[str, str], tuple[str, ...]]:
-    """What the leading controller has read of EventTypes."""
+    """Returns what the leading controller has read of EventTypes."""
     if contract.report is None:
         return {}
     parts = ((*label.partition("/")[::2], types) for label, types in contract.report.event_types.items())
@@ -118,7 +118,7 @@ def check_namespace(contract: Contract, namespace: str) -> None:
 
 
 def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
-    """The states by uid of the subscription. Errors before `since` do not count."""
+    """Returns the states by uid of the subscription. Errors before `since` do not count."""
     workers = contract.workers
     return {
         subscription.uid: state_of(subscriber_details(subscription, workers, now), since)
@@ -127,7 +127,7 @@ def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
 
 
 def error_text(error: LastError) -> str:
-    """The error as text for people.
+    """Returns the error as text for people.
 
     The reason of an answer repeats its code. A connection error has a code too, which no server has answered.
     """
@@ -138,7 +138,7 @@ def error_text(error: LastError) -> str:
 
 
 def state_of(details: SubscriberDetails, since: float) -> State:
-    """The part of the details that the topology needs. The lag is not known without an owner."""
+    """Returns the part of the details that the topology needs. The lag is not known without an owner."""
     error = details.last_error[1] if details.last_error is not None and details.last_error[1].time >= since else None
     text = error_text(error) if error is not None else ""
     return State(
@@ -155,7 +155,7 @@ def state_of(details: SubscriberDetails, since: float) -> State:
 def traffic_of(
     query: TopologyQuery, workers: int, windows: TrafficReader, deltas: TrafficReader
 ) -> tuple[Counted, Tier]:
-    """The best source that has the window. Raises NoTrafficError if the query names one that has not."""
+    """Returns the best source that has the window. Raises NoTrafficError if the query names one that has not."""
     notes: list[str] = []
     for tier, read in ((Tier.WINDOWS, windows), (Tier.DELTAS, deltas)):
         if query.tier in (None, tier):
@@ -176,7 +176,7 @@ def traffic_of(
 
 
 def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
-    """Of the tables of the traffic job, if they reach to the end of the window."""
+    """Reads the tables of the traffic job, if they reach to the end of the window."""
     # without the seconds that Arrow takes to load
     if "://" not in str(query.folder) and not Path(query.folder).is_dir():
         raise NoTrafficError(f"There are no traffic tables in {query.folder}.", MAKE_TABLES)
@@ -191,9 +191,9 @@ def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
 
 
 def recent(query: TopologyQuery, span: Window | None, reach: Window) -> Window:
-    """The window of tables that have rows of this span. `reach`: the time of which the tables know all, also that
-    nothing came; an hour is in them as soon as it has begun. Raises NoTrafficError if they do not reach to the end of
-    what was asked for."""
+    """Returns the window of tables that have rows of this span. `reach`: the time of which the tables know all, also
+    that nothing came; an hour is in them as soon as it has begun. Raises NoTrafficError if they do not reach to the end
+    of what was asked for."""
     start = reach.start if span is None else min(span.start, reach.start)
     if reach.end <= start or query.until - reach.end > STALE_S:
         raise NoTrafficError(
@@ -203,7 +203,7 @@ def recent(query: TopologyQuery, span: Window | None, reach: Window) -> Window:
 
 
 def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
-    """Of the records that workers write, each counted once."""
+    """Reads the records that workers write, and counts each once."""
     from analytics.topology.model.sums import Summing  # needs numpy, which a worker that has the map need not have
 
     topic = traffic_topic(query.instance)
@@ -236,8 +236,8 @@ def deltas_of_topic(query: TopologyQuery, workers: int) -> Counted:
 
 
 def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None, older: bool) -> Window:
-    """The window of records that have this span; None: there are none. Raises NoTrafficError if no worker runs either,
-    or if records of such an old window may be gone.
+    """Returns the window of records that have this span; None: there are none. Raises NoTrafficError if no worker runs
+    either, or if records of such an old window may be gone.
 
     If no record is older than `since`, counting began with the first one, and so does the window. Otherwise rates would
     be too low.
@@ -251,5 +251,5 @@ def window_of_deltas(query: TopologyQuery, workers: int, span: Window | None, ol
 
 
 def no_topic(topic: str) -> NoTrafficError:
-    """The error for a topic of traffic that does not exist."""
+    """Returns the error for a topic of traffic that does not exist."""
     return NoTrafficError(f"There is no topic {topic}: no worker has counted traffic yet.", _TURN_ON)

@@ -13,7 +13,7 @@ from analytics.traffic.windows import DAY_S, size_for
 
 
 def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Window | None]:
-    """Sums of the windows that begin in [since, until), and the span that they cover; None = there are no windows.
+    """Returns sums of the windows that begin in [since, until), and the span that they cover; None = no windows.
 
     Raises PenstockError when there are no tables.
     """
@@ -25,8 +25,8 @@ def read_tables(folder: Folder, since: float, until: float) -> tuple[Sums, Windo
 
 
 def reach_of(folder: Folder, since: float, until: float) -> Window:
-    """The part of [since, until) of which the tables know all: from the window of `since`, if there are older ones, to
-    the newest record. It begins at `until` if there are none, and ends at 0 if nothing is counted."""
+    """Returns the part of [since, until) of which the tables know all: from the window of `since`, if there are older
+    ones, to the newest record. It begins at `until` if there are none, and ends at 0 if nothing is counted."""
     last = Dataset(folder).last()
     if last is None or not last.newest or not last.days:
         return Window(until, 0.0)

@@ -111,7 +111,7 @@ def penstock(
 
 
 def main() -> None:
-    """The entry point. Whatever happens, the user sees sentences and no traceback."""
+    """Run the command line. Whatever happens, the user sees sentences and no traceback."""
     write_any_text()
     try:
         cli(prog_name="penstock")

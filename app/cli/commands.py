@@ -37,7 +37,7 @@ class Helpful:
     help: str | None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """As Typer's."""
+        """Works as Typer's."""
         from rich.table import Table
         from typer import rich_utils
 
@@ -58,7 +58,7 @@ class Helpful:
 
 
 def flowing(text: str, width: int) -> str:
-    """Help as Typer prints it well, for lines of so many characters. Pure."""
+    """Returns help as Typer prints it well, for lines of so many characters. Pure."""
     paragraphs: list[str] = []
     for paragraph in text.split("\n\n"):
         as_it_is, lines = paragraph.startswith(AS_IT_IS), paragraph.removeprefix(AS_IT_IS).strip("\n").split("\n")
@@ -68,7 +68,7 @@ def flowing(text: str, width: int) -> str:
 
 
 def _folded(line: str, width: int) -> str:
-    """An example over as many lines as it needs, which a shell takes for one. Not one with an explanation beside it."""
+    """Folds an example into lines that a shell takes for one. Leaves alone one with an explanation beside it."""
     if len(line) <= width or "   " in line:
         return line
     first, *words = _WORDS.findall(line)
@@ -85,7 +85,7 @@ class Command(Helpful, TyperCommand):
     """One verb."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Its options, including `--help`."""
+        """Returns its options, including `--help`."""
         return _with_plain_flags(super().get_params(ctx))
 
 
@@ -108,7 +108,7 @@ class Listed(TyperCommand):
         self.place = entry.place
 
     def load(self) -> TyperCommand | TyperGroup:
-        """The command itself."""
+        """Returns the command itself."""
         module, _, attribute = self.place.partition(":")
         target = getattr(import_module(module), attribute)
         if isinstance(target, Commands):
@@ -132,12 +132,12 @@ class Group(Helpful, TyperGroup):
         self.commands.update((entry.name, Listed(entry)) for entry in self.entries)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As Typer's: called when a command runs or its options are completed, so the command is imported here."""
+        """Works as Typer's. A command that runs, or whose options are completed, is imported here."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, Listed) else command, rest
 
     def get_params(self, ctx: Any) -> Any:
-        """Its options, including `--help`."""
+        """Returns its options, including `--help`."""
         return _with_plain_flags(super().get_params(ctx))
 
 
@@ -149,12 +149,12 @@ class Root(Group):
     """`penstock` itself."""
 
     def make_context(self, *given: Any, **options: Any) -> Any:
-        """As Typer's, with errors in the form of ours."""
+        """Works as Typer's, with errors in the form of ours."""
         with _one_form():
             return super().make_context(*given, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        """As Typer's, with errors in the form of ours."""
+        """Works as Typer's, with errors in the form of ours."""
         with _one_form():
             return super().invoke(ctx)
 
@@ -201,5 +201,5 @@ class Commands(typer.Typer):
         super().__init__(cls=own, **{"no_args_is_help": True, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
-        """As Typer's."""
+        """Works as Typer's."""
         return super().command(name, cls=Command, **options)

@@ -92,7 +92,7 @@ def dev(
 
 
 def served_folder(home: Path) -> Path:
-    """The directory that `penstock up` serves. Raises UsageError."""
+    """Returns the directory that `penstock up` serves. Raises UsageError."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         folder = Path(json.loads((home / "last-up.json").read_text("utf-8"))["resources"])
         if folder.is_dir():
@@ -127,13 +127,13 @@ def _follow(serving: _Serving, target: Path, broker: str, *, own_broker: bool) -
 
 
 def _a_type(handlers: Sequence[Mapping[str, Any]]) -> str:
-    """A type that a filter names, for an example."""
+    """Returns a type that a filter names, for an example."""
     named = (_TYPE.search(handler["filter"] or "") for handler in handlers)
     return next((match[1] for match in named if match), "TYPE")
 
 
 def changes(file: Path) -> Mapping[Path, int]:
-    """The Python files beside this one with the times of their last changes."""
+    """Returns the Python files beside this one with the times of their last changes."""
     times = {}
     for path in file.parent.glob("*.py"):
         with suppress(OSError):  # an editor replaces it at this moment
@@ -156,7 +156,7 @@ class _Serving:
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> list[dict[str, Any]] | None:
-        """Start it, in place of the former one. Its handlers, once they listen; None if it ends before."""
+        """Start it, in place of the former one. Returns its handlers, once they listen; None if it ends before."""
         self.stop()
         self._listed.unlink(missing_ok=True)
         command = [sys.executable, "-c", _SERVE, str(self.file), str(self._port), str(self._listed)]

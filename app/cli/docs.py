@@ -50,8 +50,8 @@ def docs(words: Words = None) -> None:
 
 
 def ranked(pages: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    """The names of the pages that have all words, in any number; those with a heading of just these words first, then
-    those with the words in their title or headings. Pure."""
+    """Returns the names of the pages that have all words, in any number; those with a heading of just these words
+    first, then those with the words in their title or headings. Pure."""
     query = [stem for word in words for stem in _stems(word)]
     scores: dict[str, float] = {}
     for name, text in pages.items():
@@ -71,7 +71,7 @@ def ranked(pages: Mapping[str, str], words: Sequence[str]) -> list[str]:
 
 
 def _stems(text: str) -> list[str]:
-    """Its words without the ends of plurals."""
+    """Returns its words without the ends of plurals."""
     return [_PLURAL.sub(lambda end: "y" if end[0] == "ies" else "", word) for word in _WORD.findall(text.lower())]
 
 

@@ -71,7 +71,7 @@ def _facts(kafka: str, context: str) -> Facts:
 
 
 def _show(rows: Sequence[tuple[Check, Answer]], output: View) -> None:
-    """For people, a line as long as it must be: columns would be folded on a narrow terminal."""
+    """Print for people, a line as long as it must be: columns would be folded on a narrow terminal."""
     if output not in (View.TABLE, View.WIDE):
         _LISTING.show([_row(*row) for row in rows], output)
         return

@@ -148,7 +148,7 @@ def _named(offset: GroupOffset) -> dict[str, object]:
 def _workers(
     statuses: Sequence[WorkerStatus], subscriptions: Sequence[Subscription], now_s: float
 ) -> dict[tuple[str, int], str]:
-    """(group, partition) -> the worker that reports that it owns it."""
+    """Returns (group, partition) -> the worker that reports that it owns it."""
     groups = {subscription.uid: subscription.group for subscription in subscriptions}
     return {
         (groups[uid], partition): status.worker

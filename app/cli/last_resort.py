@@ -41,8 +41,8 @@ class InternalError(PenstockError):
 
 
 def explained(problem: Exception, arguments: Sequence[str]) -> PenstockError:
-    """The error to print. `arguments`: of the command, without its name. Writes the traceback of an internal error into
-    a file."""
+    """Returns the error to print. `arguments`: of the command, without its name. Writes the traceback of an internal
+    error into a file."""
     if isinstance(problem, PenstockError):
         return problem
     if isinstance(problem, ModuleNotFoundError) and (missing := error_of(problem, "This command")):
@@ -69,8 +69,8 @@ def _of_file(command: str, problem: OSError) -> PenstockError:
 
 
 def _full_output() -> str:
-    """The file that is the standard output, if its disk is full; "" otherwise. The system names no file when it cannot
-    write to it."""
+    """Returns the file that is the standard output, if its disk is full; "" otherwise. The system names no file when it
+    cannot write to it."""
     with suppress(OSError, ValueError, AttributeError):
         number = sys.stdout.fileno()
         if stat.S_ISREG(os.fstat(number).st_mode) and not os.fstatvfs(number).f_bavail:
@@ -79,7 +79,7 @@ def _full_output() -> str:
 
 
 def _report(command: str, problem: BaseException) -> str:
-    """Keep the traceback; says where."""
+    """Keep the traceback, and say where."""
     system = os.uname()
     python = ".".join(map(str, sys.version_info[:3]))
     head = f"{command}, penstock {version('penstock')}, Python {python}, {system.sysname} {system.release}"
@@ -97,7 +97,7 @@ def _report(command: str, problem: BaseException) -> str:
 
 
 def _words(arguments: Sequence[str]) -> Iterator[str]:
-    """The names of the command; what follows may be private."""
+    """Yields the names of the command; what follows may be private."""
     for argument in arguments[:2]:
         if not argument.isascii() or not argument.isalpha() or not argument.islower():
             return

@@ -25,7 +25,7 @@ _FIRST_LETTERS = re.compile(r"^(?=[.'])", re.MULTILINE)  # a line that begins wi
 
 
 def pages() -> dict[Path, str]:
-    """File -> text of each page."""
+    """Returns file -> text of each page."""
     return {FOLDER / f"{name.replace(' ', '-')}.1": text for name, text in _pages("penstock", None)}
 
 
@@ -76,7 +76,7 @@ def _rows(heading: str, rows: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """The text as it must be written to be read as it is."""
+    """Returns the text as it must be written to be read as it is."""
     text = (
         text.replace("\\", "\\e").replace("-", "\\-").replace("^", "\\(ha").replace("~", "\\(ti").replace("`", "\\(ga")
     )

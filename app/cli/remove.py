@@ -114,7 +114,7 @@ def remove(
 
 
 def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
-    """The resources to remove, if all of them may be. Raises UsageError, PenstockError, NotReadyError otherwise."""
+    """Returns the resources to remove. Raises UsageError, PenstockError, NotReadyError if one of them may not be."""
     report = contract.report
     if report is None:
         raise NotReadyError("No controller has reported yet.", "Start a worker of role all.")
@@ -143,7 +143,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
 
 
 def read_name(text: str) -> str:
-    """KIND/NAMESPACE/NAME with the kind in its proper spelling; KIND in upper or lower case. Raises UsageError."""
+    """Returns KIND/NAMESPACE/NAME with the proper spelling of the kind, which may be in any case. Raises UsageError."""
     kind, _, rest = text.partition("/")
     namespace, _, name = rest.partition("/")
     if not namespace or not name or "/" in name:

@@ -111,8 +111,8 @@ def send(
 def unknown_channel(
     channel: str, server: str, names: Mapping[str, Sequence[str]] | None, kind: str = "channel"
 ) -> PenstockError:
-    """The error when the worker does not serve the channel or broker. `names`: those in Kafka of each kind; None =
-    Kafka did not answer."""
+    """Returns the error when the worker does not serve the channel or broker. `names`: those in Kafka of each kind;
+    None = Kafka did not answer."""
     what = f"{server} does not serve a {kind} {channel}"
     if names is None:
         return PenstockError(f"{what}.", f"`penstock status` lists the {kind}s.")
@@ -180,7 +180,7 @@ def _pairs(texts: list[str] | None, separator: str, option: str) -> dict[str, st
 
 
 def _post_all(client: Client, events: Iterable[CloudEvent]) -> Iterator[dict[str, object]]:
-    """One row per event: id, status, ms, reason."""
+    """Yields one row per event: id, status, ms, reason."""
     with client:
         for event in events:
             message = to_message(event)

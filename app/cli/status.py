@@ -170,7 +170,7 @@ def status(
 
 
 def chosen(tables: Rows, names: Sequence[str]) -> Rows:
-    """Only rows with these names; no names = all. Raises PenstockError, with the known names, for any other."""
+    """Returns only rows with these names; no names = all. Raises PenstockError, with the known names, for any other."""
     if not names:
         return tables
     selection: Rows = {table: [] for table in tables}
@@ -193,12 +193,12 @@ def chosen(tables: Rows, names: Sequence[str]) -> Rows:
 
 
 def all_ready(tables: Rows) -> bool:
-    """What is left alone need not be ready."""
+    """Returns whether all are ready, except what is left alone."""
     return all(row["ready"] == "True" or row["reason"] == NOT_OUR_CLASS for table in tables.values() for row in table)
 
 
 def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
-    """The first rows of which all are ready, else the last ones. Raises what the last read raised."""
+    """Returns the first rows of which all are ready, else the last ones. Raises what the last read raised."""
     end_s = time.monotonic() + limit_s
     while True:
         last = time.monotonic() >= end_s
@@ -235,15 +235,15 @@ def _show_next(tables: Rows, output: View, names: Sequence[str] | None) -> None:
 
 
 def _tables(names: Sequence[str] | None, tables: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
-    """The tables that have rows; without `names` also those of channels and subscriptions, unless there are brokers or
-    triggers."""
+    """Returns the tables that have rows; without `names` also those of channels and subscriptions, unless there are
+    brokers or triggers."""
     always = () if names or tables["brokers"] or tables["triggers"] else (_CHANNELS, _SUBSCRIPTIONS)
     pairs = [*((listing, tables[f"{key}s"]) for key, listing in _LISTINGS.items()), (_PROBLEMS, tables["problems"])]
     return [(listing, rows_) for listing, rows_ in pairs if rows_ or listing in always]
 
 
 def rows(contract: Contract, now_s: float) -> Rows:
-    """Rows of all tables. A resource that was never served has a row too, with None for unknown values."""
+    """Returns rows of all tables. A resource that was never served has a row too, with None for unknown values."""
     tables: Rows = {f"{key}s": [] for key in ("channel", "broker", "subscription", "trigger", "problem")}
     for status in resource_statuses(contract, now_s):
         readiness = _readiness(status)
@@ -303,7 +303,7 @@ def _readiness(status: ResourceStatus) -> dict[str, object]:
 
 
 def _progress(details: SubscriberDetails | None) -> dict[str, object]:
-    """The statistics of a subscription over all workers; None = no worker reports any."""
+    """Returns the statistics of a subscription over all workers; None = no worker reports any."""
     if details is None or details.as_of is None:
         return dict.fromkeys(_PROGRESS)
     error = details.last_error[1] if details.last_error else None
@@ -323,7 +323,7 @@ def _progress(details: SubscriberDetails | None) -> dict[str, object]:
 
 
 def _numbers(partitions: tuple[int, ...]) -> str:
-    """0-9 for consecutive numbers, else 0,3,7."""
+    """Returns 0-9 for consecutive numbers, else 0,3,7."""
     first, last = partitions[0], partitions[-1]
     if len(partitions) > 1 and last - first == len(partitions) - 1:
         return f"{first}-{last}"

@@ -141,7 +141,7 @@ def _check_together(*, last: int | None, from_beginning: bool, since: str, follo
 
 
 def _end_of(until_ms: int | None, limit_s: float | None) -> float | None:
-    """When to stop waiting for new events, in monotonic seconds; None = never."""
+    """Returns when to stop waiting for new events, in monotonic seconds; None = never."""
     ends = [] if limit_s is None else [limit_s]
     ends += [] if until_ms is None else [until_ms / 1000 - time.time()]
     return time.monotonic() + min(ends) if ends else None
@@ -166,8 +166,8 @@ def read_again(
     since_ms: int | None,
     end: float | None = None,
 ) -> Iterator[StoredRecord]:
-    """What `read` yields, each record once, again after errors that may pass, until `end` in monotonic seconds. Says
-    what it waits for."""
+    """Yields what `read` yields, each record once, again after errors that may pass, until `end` in monotonic seconds.
+    Says what it waits for."""
     printed, why = Printed(), None
     while True:
         try:
@@ -197,7 +197,7 @@ class Printed:
     _offsets: dict[int, int] = field(default_factory=dict)  #: the last one of each partition
 
     def is_new(self, record: StoredRecord) -> bool:
-        """Whether the record was not printed before; from now on it was."""
+        """Returns whether the record was not printed before; from now on it was."""
         latest_ms = self.latest_ms or 0
         if record.offset <= self._offsets.get(record.partition, -1) and record.timestamp_ms <= latest_ms:
             return False

@@ -205,12 +205,12 @@ def _refuse_options(call: typer.Context) -> None:
 
 
 def _places(jars: list[Path]) -> list[Path]:
-    """Folders that may contain GraphFrames' jars."""
+    """Returns folders that may contain GraphFrames' jars."""
     return [*jars, *load_settings().spark_jars]
 
 
 def missing_in(places: list[Path]) -> str:
-    """Why GraphFrames cannot run with the jars of these folders; "" = it can."""
+    """Returns why GraphFrames cannot run with the jars of these folders; "" = it can."""
     from analytics.topology.engines.graphframes import missing_jars
 
     return missing_jars(places)
@@ -225,7 +225,7 @@ def check_jars(jars: list[Path]) -> None:
 
 
 def make_query(kafka: str, since: str, until: str, namespace: str, folder: str, traffic: TrafficName) -> TopologyQuery:
-    """The options of a run -> what to read. Raises UsageError."""
+    """Returns what to read, from the options of a run. Raises UsageError."""
     now = time.time()
     settings = load_settings()
     begin = read_time(since, "--since", now)
@@ -240,7 +240,7 @@ def make_query(kafka: str, since: str, until: str, namespace: str, folder: str, 
 
 
 def read_old(path: Path | None) -> Topology | None:
-    """The document of `--diff`. Raises PenstockError if the file is not one."""
+    """Returns the document of `--diff`. Raises PenstockError if the file is not one."""
     return None if path is None else read_document(path, "--diff")
 
 
@@ -293,8 +293,8 @@ def show(document: Topology, output: Shape, query: TopologyQuery, difference: Di
 
 
 def text_of(document: Topology, output: Shape, kafka: str, difference: Difference | None = None) -> str:
-    """The document in one of the formats for programs. CSV: the edges. `kafka`: the bootstrap servers that it is of.
-    `difference`: to an earlier run, for the page."""
+    """Returns the document in one of the formats for programs. CSV: the edges. `kafka`: the bootstrap servers that it
+    is of. `difference`: to an earlier run, for the page."""
     if output is Shape.HTML:
         from analytics.topology.report import render
 
@@ -316,6 +316,6 @@ _TEXTS: Mapping[Shape, Callable[[Topology], str]] = {
 
 
 def bad_enough(document: Topology, level: Level) -> bool:
-    """Whether a finding is of this severity or worse."""
+    """Returns whether a finding is of this severity or worse."""
     worst = SEVERITIES[: SEVERITIES.index(Severity(level.value)) + 1]
     return any(finding.severity in worst for finding in document.findings)

@@ -89,7 +89,7 @@ def path(
 
 
 def _document(saved: Path | None, since: str, until: str, traffic: TrafficName, folder: str, kafka: str) -> Topology:
-    """The document of a file, or of now."""
+    """Returns the document of a file, or of now."""
     if saved is not None:
         return read_document(saved, "--from")
     need_or_install(REPORT, "`penstock topology`")

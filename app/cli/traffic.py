@@ -168,8 +168,8 @@ def _check_last(window: Size, last: int, keep_s: int) -> None:
 def read_lines(
     client: Mapping[str, Any], instance: str, size: int, last: int, channel: Channel | None = None, namespace: str = ""
 ) -> list[Line]:
-    """The last windows, of one channel, one namespace or all, from Kafka. Raises NotReadyError, PenstockError if there
-    are none."""
+    """Returns the last windows, of one channel, one namespace or all, from Kafka. Raises NotReadyError, PenstockError
+    if there are none."""
     topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
@@ -190,8 +190,8 @@ def read_lines(
 
 
 def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:
-    """A row for each line, or for each of its windows, the latest first. Rates are over full windows and the elapsed
-    part of the current one.
+    """Returns a row for each line, or for each of its windows, the latest first. Rates are over full windows and the
+    elapsed part of the current one.
     """
     now = time.time()
     table: list[dict[str, object]] = []
@@ -208,7 +208,7 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
 def history_rows(
     folder: str, since: str, until: str, channel: Channel | None, namespace: str
 ) -> list[dict[str, object]]:
-    """A row for each line of the tables. Rates are over the windows of the range."""
+    """Returns a row for each line of the tables. Rates are over the windows of the range."""
     from analytics.traffic.windows import size_for
     from app.operations.traffic_history import read_history
 
@@ -243,7 +243,7 @@ def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, ob
 
 
 def _moment(second: int) -> str:
-    """With the date, unless it is of today."""
+    """Returns it with the date, unless it is of today."""
     at, today = time.localtime(second), time.localtime()
     return time.strftime("%H:%M:%S" if at[:3] == today[:3] else "%Y-%m-%d %H:%M", at)
 

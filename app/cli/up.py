@@ -143,18 +143,18 @@ def up(
 
 
 def console_mode(settings: Settings) -> Mode:
-    """What people may do in its console: everything, unless a setting says otherwise, or others reach the port."""
+    """Returns what its console allows: everything, unless a setting says otherwise, or others reach the port."""
     wish = "write" if settings.console == AUTO and is_loopback(settings.admin_bind) else settings.console
     return mode_of(wish, settings.admin_bind, bool(settings.console_tokens))
 
 
 def _free_one(port: int) -> int:
-    """This port, or another one if it is in use; 0 stays 0."""
+    """Returns this port, or another one if it is in use; 0 stays 0."""
     return port if not port or is_free(port) else free_port()
 
 
 def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
-    """Sentences: which settings `up` ignores, and which one names the resources (if not `chosen` by --resources).
+    """Says which settings `up` ignores, and which one names the resources (if not `chosen` by --resources).
     Raises UsageError if that names a cluster: a controller of the example would compete with the one there."""
     if settings.namespaces is not None and not chosen:
         raise UsageError(
@@ -198,7 +198,7 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def command_here() -> str:
-    """How to call this command from the current directory: by its name if it is in the PATH."""
+    """Returns how to call this command from the current directory: by its name if it is in the PATH."""
     own = Path(sys.executable).with_name("penstock")
     if shutil.which("penstock") is not None or not own.exists():
         return "penstock"

@@ -56,7 +56,7 @@ def validate(
 
 
 def summary(content: Found) -> str:
-    """One sentence."""
+    """Returns one sentence."""
     warnings = len(content.problems) - len(content.errors)
     kinds = [object_.resource.kind for object_ in content.objects]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds))) or "no object"

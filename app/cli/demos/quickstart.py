@@ -92,7 +92,7 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
 
 
 def distinct_ports(count: int) -> list[int]:
-    """Distinct free ports of loopback."""
+    """Returns distinct free ports of loopback."""
     ports: set[int] = set()
     while len(ports) < count:
         ports.add(free_port())
@@ -100,7 +100,7 @@ def distinct_ports(count: int) -> list[int]:
 
 
 async def send_all(url: str, events: int) -> dict[str, int]:
-    """Event id -> HTTP status. Events of one key are sent one after the other, different keys at the same time."""
+    """Returns event id -> HTTP status. Events of one key are sent one by one, different keys at the same time."""
     statuses: dict[str, int] = {}
     timeout = aiohttp.ClientTimeout(total=HTTP_S)
 

@@ -24,7 +24,7 @@ class Attempt:
 
     @classmethod
     def read(cls, fact: Mapping[str, Any]) -> Attempt:
-        """An attempt from a line of the sample subscriber's ledger."""
+        """Returns an attempt from a line of the sample subscriber's ledger."""
         attributes = fact["attributes"]
         return cls(
             subscription=fact["subscription"],
@@ -66,7 +66,7 @@ class DemoCounts:
             self.missing.discard(pair)
 
     def report(self) -> dict[str, object]:
-        """The report as printed. Times in ms; `delivered` and `dead_lettered` count event x subscription."""
+        """Returns the report as printed. Times in ms; `delivered` and `dead_lettered` count event x subscription."""
         delivered: dict[tuple[str, str], int] = {}  # -> latency in ns
         seen: set[tuple[str, str]] = set()
         latest: dict[tuple[str, str], int] = {}  # subscription and key -> highest sequence
@@ -100,7 +100,7 @@ class DemoCounts:
 
 
 def percentile_ms(values_ns: Sequence[int], share: float) -> float | None:
-    """The smallest value that at least `share` of all values do not exceed; None without values."""
+    """Returns the smallest value that at least `share` of all values do not exceed; None without values."""
     if not values_ns:
         return None
     ordered = sorted(values_ns)

@@ -77,7 +77,7 @@ class Subscriber:
         self._refused: dict[tuple[str, str], int] = {}
 
     def app(self) -> web.Application:
-        """The application to serve."""
+        """Returns the application to serve."""
         app = web.Application()
         app.router.add_post("/{name}", self._receive)
         return app
@@ -96,7 +96,7 @@ class Subscriber:
         return web.Response()
 
     def _refuses(self, name: str, event: str) -> bool:
-        """Whether to reject the event. The worker's third attempt succeeds; otherwise its loop would never end."""
+        """Returns whether to reject the event. The worker's third attempt succeeds; else its loop would never end."""
         count = self._refused[name, event] = self._refused.get((name, event), 0) + 1
         return name != "worker" or count <= 2
 
@@ -177,7 +177,7 @@ async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, 
 
 
 def stack_config(home: Path) -> tuple[StackConfig, int]:
-    """What to start at free ports, and the port of its subscribers."""
+    """Returns what to start at free ports, and the port of its subscribers."""
     kafka_port, http_port, admin_port, subscriber_port = distinct_ports(4)
     config = StackConfig(
         home=home,

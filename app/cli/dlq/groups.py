@@ -28,13 +28,13 @@ GROUPS = Listing(
 
 
 def named(label: str) -> dict[str, object]:
-    """Kind and name of a subscription or trigger; "" = a letter does not say whose it is."""
+    """Returns kind and name of a subscription or trigger; "" = a letter does not say whose it is."""
     kind, name = kind_and_name(label, SUBSCRIPTION) if label else ("", "")
     return {"kind": kind, "subscription": name}
 
 
 def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
-    """One row for each group."""
+    """Returns one row for each group."""
     return [
         {
             **named(group.subscription),

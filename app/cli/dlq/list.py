@@ -73,7 +73,7 @@ def list_letters(
 
 
 def letter_row(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
-    """A row for one dead letter. `redriven` is the time of its redrive; "" = not redriven."""
+    """Returns a row for one dead letter. `redriven` is the time of its redrive; "" = not redriven."""
     mark = ledger.get(letter)
     return {
         "letter": letter.ref,

@@ -135,7 +135,7 @@ def _letters(where: DeadLetterQuery, refs: Sequence[str], starts: Starts | None 
 
 
 def _edited(where: DeadLetterQuery, file: Path) -> DeadLetter:
-    """The dead letter that the file names, with the content of the file. Raises UsageError, PenstockError."""
+    """Returns the dead letter that the file names, with the content of the file. Raises UsageError, PenstockError."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -147,7 +147,7 @@ def _edited(where: DeadLetterQuery, file: Path) -> DeadLetter:
 
 
 def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None) -> list[dict[str, object]]:
-    """Those that are not redriven yet, in groups."""
+    """Returns those that are not redriven yet, in groups."""
     ledger = where.ledger()
     waiting = (letter for letter in letters if not ledger.has(letter))
     return group_rows(group((letter, False) for letter in islice(waiting, limit)))

@@ -65,19 +65,19 @@ class DeadLetterQuery:
     selection: Selection
 
     def letters(self, starts: Starts | None = None) -> Iterator[DeadLetter]:
-        """The selected dead letters; `starts` as in `read_letters`."""
+        """Returns the selected dead letters; `starts` as in `read_letters`."""
         return read_letters(self.client, self.topics, self.selection, _say_missing, starts)
 
     def ledger(self) -> Ledger:
-        """The redrive ledger."""
+        """Returns the redrive ledger."""
         return read_ledger(self.client, self.instance)
 
 
 def query(
     kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str, namespace: str = ""
 ) -> DeadLetterQuery:
-    """The options of a command as a query; `namespace` "" = all. Raises UsageError, NotReadyError, PenstockError; for
-    an unknown channel or subscription, with the names that are known.
+    """Returns the options of a command as a query; `namespace` "" = all. Raises UsageError, NotReadyError,
+    PenstockError; for an unknown channel or subscription, with the names that are known.
     """
     if topic and namespace:
         raise UsageError(

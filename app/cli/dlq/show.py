@@ -70,7 +70,7 @@ def _age(letter: DeadLetter) -> tuple[int, str, int, int]:
 
 
 def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
-    """The whole dead letter; `answer` is knativeerrordata decoded, `redriven` the time of its redrive or null."""
+    """Returns the whole letter; `answer` is knativeerrordata decoded, `redriven` the time of its redrive or null."""
     mark = ledger.get(letter)
     return {
         "letter": letter.ref,
@@ -81,7 +81,7 @@ def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
 
 
 def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
-    """The same for people, with terminal control sequences escaped."""
+    """Returns the same for people, with terminal control sequences escaped."""
     attributes, others = split_headers(letter.redacted_record)
     mark = ledger.get(letter)
     lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]

@@ -103,8 +103,8 @@ def _check_jars(engine: EngineChoice, remote: str, jars: list[Path]) -> None:
 
 
 def _engine(spark: SparkSession, query: EngineChoice, edges: int) -> tuple[Engine, str]:
-    """The engine for this many edges, with a sentence that says why. Raises NoGraphFramesError if GraphFrames was
-    chosen explicitly and is missing.
+    """Returns the engine for this many edges, with a sentence that says why. Raises NoGraphFramesError if GraphFrames
+    was chosen explicitly and is missing.
     """
     from analytics.topology.engines.graphframes import GraphFramesEngine, missing
     from analytics.topology.engines.local import LocalEngine

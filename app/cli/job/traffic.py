@@ -105,7 +105,7 @@ def traffic(
 
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
-    """Unix seconds of both ends; None = no span was given."""
+    """Returns Unix seconds of both ends; None = no span was given."""
     now_s = time.time()
     since_s = read_time(since, "--since", now_s) if since else None
     until_s = read_time(until, "--until", now_s) if until else None

@@ -19,14 +19,14 @@ from knative.errors import PenstockError
 
 
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of channels and brokers that start with `incomplete`."""
+    """Returns NAMESPACE/NAME of channels and brokers that start with `incomplete`."""
     return _names(
         context, incomplete, lambda contract: [f"{channel.namespace}/{channel.name}" for channel in contract.channels]
     )
 
 
 def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of subscriptions and triggers that start with `incomplete`."""
+    """Returns NAMESPACE/NAME of subscriptions and triggers that start with `incomplete`."""
     return _names(
         context,
         incomplete,
@@ -35,7 +35,7 @@ def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of brokers that start with `incomplete`."""
+    """Returns NAMESPACE/NAME of brokers that start with `incomplete`."""
     return _names(
         context,
         incomplete,
@@ -46,7 +46,7 @@ def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of triggers that start with `incomplete`."""
+    """Returns NAMESPACE/NAME of triggers that start with `incomplete`."""
     return _names(
         context,
         incomplete,
@@ -59,12 +59,12 @@ def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of channels and subscriptions that start with `incomplete`."""
+    """Returns NAMESPACE/NAME of channels and subscriptions that start with `incomplete`."""
     return sorted({*complete_channel(context, incomplete), *complete_subscription(context, incomplete)})
 
 
 def complete_removable(context: typer.Context, incomplete: str) -> list[str]:
-    """KIND/NAMESPACE/NAME of resources that no file names and that start with `incomplete`."""
+    """Returns KIND/NAMESPACE/NAME of resources that no file names and that start with `incomplete`."""
     return _names(context, incomplete, removable_names)
 
 

@@ -13,7 +13,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 
 def asks(yes: bool, what: str) -> bool:
-    """Whether `confirm` will ask. `what`: what the command is about to do. Raises UsageError if nobody can answer."""
+    """Returns whether `confirm` will ask. `what`: what the command will do. Raises UsageError if nobody can answer."""
     if yes:
         return False
     if not has_terminal():
@@ -22,7 +22,7 @@ def asks(yes: bool, what: str) -> bool:
 
 
 def has_terminal() -> bool:
-    """Whether a person can be asked."""
+    """Returns whether a person can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
 

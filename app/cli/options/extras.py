@@ -19,7 +19,7 @@ from knative.errors import PenstockError, UsageError
 
 
 def need_or_install(extra: str, what: str, modules: tuple[str, ...] = ()) -> None:
-    """As `app.settings.extras.need`; on a terminal it asks, and then installs the packages of the extra."""
+    """Works as `app.settings.extras.need`; on a terminal it asks, and then installs the packages of the extra."""
     try:
         need(extra, what, modules)
     except UsageError as problem:

@@ -9,13 +9,13 @@ from knative.errors import UsageError
 
 
 def given(call: typer.Context) -> list[str]:
-    """The options of this command on its command line, as `--name`."""
+    """Returns the options of this command on its command line, as `--name`."""
     sources = {param.opts[0]: call.get_parameter_source(param.name or "") for param in call.command.params}
     return [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
 def as_settings(**options: str) -> dict[str, str]:
-    """For `load_settings`: the options that have a value. "" = the setting decides."""
+    """Returns the options that have a value, for `load_settings`. "" = the setting decides."""
     return {name: value for name, value in options.items() if value}
 
 

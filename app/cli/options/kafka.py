@@ -13,5 +13,5 @@ Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by defa
 
 
 def kafka_client(bootstrap: str) -> dict[str, Any]:
-    """librdkafka settings; `bootstrap` "" = from the settings."""
+    """Returns librdkafka settings; `bootstrap` "" = from the settings."""
     return of_settings(load_settings(), bootstrap)

@@ -25,7 +25,7 @@ ClusterContext = Annotated[
 
 
 def chosen_namespace(namespace: str, everywhere: bool, context: str) -> str:
-    """The namespace that the options name; "" = all. Raises UsageError."""
+    """Returns the namespace that the options name; "" = all. Raises UsageError."""
     if everywhere:
         return ""
     if namespace and not re.fullmatch(LABEL_PATTERN, namespace, re.ASCII):

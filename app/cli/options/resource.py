@@ -16,6 +16,6 @@ KINDS = {
 
 
 def topic_of(channel: str, client: dict[str, str], *, dead_letters: bool) -> str:
-    """The topic of a channel or broker, from the contract. Raises PenstockError if it is not there."""
+    """Returns the topic of a channel or broker, from the contract. Raises PenstockError if it is not there."""
     record = choose_channel(read_contract(client, load_settings().instance), channel)
     return record.dlq_topic if dead_letters else record.topic

@@ -85,7 +85,7 @@ class JobOptions:
     rounds: bool = False  #: the job may walk a graph (see SparkOptions)
 
     def settings(self) -> dict[str, str]:
-        """`conf` as names and values. Raises UsageError."""
+        """Returns `conf` as names and values. Raises UsageError."""
         pairs = [setting.partition("=") for setting in self.conf]
         for name, equals, _ in pairs:
             if not equals or not name.startswith("spark."):
@@ -105,7 +105,7 @@ class JobOptions:
 
 @contextlib.contextmanager
 def session(app_name: str, options: JobOptions) -> Iterator[SparkSession]:
-    """A Spark session for one command. Raises PenstockError with a hint if it cannot start."""
+    """Yields a Spark session for one command. Raises PenstockError with a hint if it cannot start."""
     here = options.check()  # before anything is downloaded
     if not started_by_spark_submit() and (names := forget_other_sparks(spark_home())):
         note(f"Penstock ignores {', '.join(names)} in the environment: it starts the Spark that is installed with it.")

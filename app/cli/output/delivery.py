@@ -7,7 +7,7 @@ from tables.delivery_settings import dead_letters_to, delivery_settings, shared
 
 
 def describe_delivery(record: Subscription) -> str:
-    """`own: retry=2; broker: timeout=30s; default: backoffPolicy=exponential, ...`."""
+    """Returns text such as `own: retry=2; broker: timeout=30s; default: backoffPolicy=exponential, ...`."""
     groups: dict[str, list[str]] = {}
     for setting in delivery_settings(record):
         groups.setdefault(setting.origin, []).append(f"{setting.name}={setting.value}")
@@ -16,6 +16,6 @@ def describe_delivery(record: Subscription) -> str:
 
 
 def describe_dead_letters(record: Subscription) -> str:
-    """Where dead letters go: the sink and whose it is, or the DLQ topic."""
+    """Returns where dead letters go: the sink and whose it is, or the DLQ topic."""
     to = dead_letters_to(record)
     return to.value if record.delivery.dead_letter_sink is None else f"{to.value} ({to.origin})"

@@ -9,7 +9,7 @@ from knative.contract.explanation import MARKS, Explanation, order, reason, tree
 
 
 def as_lines(explanation: Explanation, marks: Mapping[bool | None, str] = MARKS) -> list[str]:
-    """The verdict, the parts as a tree, and the order key."""
+    """Returns the verdict, the parts as a tree, and the order key."""
     lines = [f"{explanation.trigger} {reason(explanation)}"]
     if explanation.parts:
         lines += ["", *tree(explanation.parts, marks)]

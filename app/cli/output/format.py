@@ -62,7 +62,7 @@ def write_any_text() -> None:
 
 
 def writes(characters: str) -> bool:
-    """Whether the encoding of the standard output has these characters."""
+    """Returns whether the encoding of the standard output has these characters."""
     try:
         characters.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -71,13 +71,13 @@ def writes(characters: str) -> bool:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on one line of its own."""
+    """Print one JSON value on one line of its own."""
     text = json.dumps(value, ensure_ascii=False)
     print(text if writes(text) else json.dumps(value), flush=True)
 
 
 def print_yaml(value: object) -> None:
-    """One YAML document, with the same value as `print_json`."""
+    """Print one YAML document, with the same value as `print_json`."""
     import yaml
 
     plain = json.loads(json.dumps(value))  # safe_dump rejects enums and other subclasses of str that JSON accepts
@@ -96,8 +96,8 @@ def _print(table: Text) -> None:
 
 
 def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> Text:
-    """The same table as a value that rich prints. A row is one line, however long: a folded cell cannot be copied or
-    found with grep. A terminal that is too narrow wraps the line."""
+    """Returns the same table as a value that rich prints. A row is one line, however long: a folded cell cannot be
+    copied or found with grep. A terminal that is too narrow wraps the line."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -146,20 +146,20 @@ class Listing:
         return f"{prefix}{row[self.name]}"
 
     def table(self, rows: Sequence[Mapping[str, object]], view: View) -> Text:
-        """The rows as a table."""
+        """Returns the rows as a table."""
         now_s = time.time()
         aged = [{**row, **{key: age(row.get(key), now_s) for key in self.times}} for row in rows]
         return table_of(self.columns_of(view), aged, self.empty)
 
     def columns_of(self, view: View) -> Mapping[str, str]:
-        """The columns of a table."""
+        """Returns the columns of a table."""
         if view is not View.WIDE:
             return self.columns
         return {**{key: text for key, text in self.columns.items() if key not in self.wide}, **self.wide}
 
 
 def escaped(line: str) -> str:
-    """A line of what others wrote, such as a reason, an id or a header, without terminal control sequences."""
+    """Returns a line of what others wrote, such as a reason, an id or a header, without terminal control sequences."""
     return line if line.isprintable() else ascii(line)[1:-1]
 
 

@@ -10,7 +10,7 @@ from tables.kafka.topic_reader import StoredRecord
 
 
 def as_lines(record: StoredRecord) -> list[str]:
-    """One line for the event, and one for each plain `penstock-` header and error attribute of a dead letter."""
+    """Returns a line for the event, and for each plain `penstock-` header and error attribute of a dead letter."""
     attributes, others = split_headers(record)
     who = " ".join(attributes.get(name, "-") for name in ("id", "type", "source"))
     key = "" if record.key is None else f" key={record.key.decode('utf-8', 'replace')}"
@@ -30,7 +30,7 @@ def _short(value: bytes | None) -> str:
 
 
 def printable(data: bytes) -> str:
-    """The data as text, with terminal control characters escaped; line ends stay."""
+    """Returns the data as text, with terminal control characters escaped; line ends stay."""
     lines = data.decode("utf-8", "backslashreplace").splitlines()
     return "\n".join(
         line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)

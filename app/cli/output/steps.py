@@ -75,7 +75,7 @@ class Steps:
             self._console.print(("\n" + " " * len(begin)).join(lines), markup=False, soft_wrap=True)
 
     def say(self, sentence: str) -> None:
-        """Something that a person should know, in between."""
+        """Say something that a person should know, in between."""
         self._console.print(sentence, markup=False, soft_wrap=True)
 
     def _rest(self) -> None:

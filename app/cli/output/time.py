@@ -8,12 +8,12 @@ from knative import timefmt
 
 
 def show_time(unix_s: float | None) -> str:
-    """RFC 3339 in UTC with milliseconds; "" for None."""
+    """Returns RFC 3339 in UTC with milliseconds; "" for None."""
     return "" if unix_s is None else timefmt.in_milliseconds(unix_s)
 
 
 def show_duration(seconds: float | None) -> str:
-    """Short for people: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
+    """Returns it short for people: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
     if seconds is None:
         return "-"
     if seconds < 10:
@@ -27,7 +27,7 @@ def show_duration(seconds: float | None) -> str:
 
 
 def age(time: object, now_s: float) -> str:
-    """How long ago an RFC 3339 time is, as `kubectl` shows it: `3m20s`; `in 5s` for a time to come, "" for none."""
+    """Returns the age of an RFC 3339 time, as `kubectl` shows it: `3m20s`; `in 5s` for a time to come, "" for none."""
     if not time:
         return ""
     ago_s = round(now_s - datetime.fromisoformat(str(time)).timestamp())

@@ -36,7 +36,7 @@ def show_topology(topology: Topology) -> None:
 
 
 def summary(topology: Topology) -> str:
-    """One line: how much of what there is."""
+    """Returns one line: how much of what there is."""
     kinds = Counter(vertex.kind for vertex in topology.vertices)
     names = {
         Kind.SOURCE: "sources",
@@ -56,7 +56,7 @@ def summary(topology: Topology) -> str:
 
 
 def verdict(findings: tuple[Finding, ...]) -> str:
-    """One line: how many findings of which severity."""
+    """Returns one line: how many findings of which severity."""
     if not findings:
         return "No findings."
     counts = Counter(finding.severity for finding in findings)
@@ -128,7 +128,7 @@ def _print(console: Console, text: str, severity: Severity | str = "") -> None:
 
 
 def _plain(text: str) -> str:
-    """In pieces, because `plain` cuts a long text, and evidence lists paths through many channels."""
+    """Works in pieces, because `plain` cuts a long text, and evidence lists paths through many channels."""
     return "".join(plain(part) for part in (text[place : place + 100] for place in range(0, len(text), 100)))
 
 

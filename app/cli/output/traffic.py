@@ -40,7 +40,7 @@ _RATE_COLUMNS = {
 
 
 def batch_line(run: int, counters: Mapping[str, int], seconds: float) -> str:
-    """One line for a batch that was written to the tables."""
+    """Returns one line for a batch that was written to the tables."""
     records = sum(count for name, count in counters.items() if name.endswith(".records"))
     odd = ", ".join(
         f"{count} {name.partition('.')[2]}"
@@ -51,7 +51,7 @@ def batch_line(run: int, counters: Mapping[str, int], seconds: float) -> str:
 
 
 def summary_rows(summary: Summary) -> list[dict[str, object]]:
-    """One row for each channel and subscription, the busiest first."""
+    """Returns one row for each channel and subscription, the busiest first."""
     rows: list[dict[str, object]] = []
     for _, window in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].counts.events, pair[0])):
         counts, p50_s, p99_s = window.counts, window.latency_s(0.5), window.latency_s(0.99)
@@ -80,7 +80,7 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
 
 
 def _line(owner: str, subscription: str) -> str:
-    """The channel or broker, and the subscription or trigger, by their names."""
+    """Returns the channel or broker, and the subscription or trigger, by their names."""
     names = [kind_and_name(label, "")[1] for label in (owner, subscription) if label]
     return " > ".join(names)
 
@@ -117,7 +117,7 @@ def show_summary(summary: Summary, folder: Path | str, output: Format) -> None:
 
 
 def oddities(counters: Mapping[str, int]) -> list[str]:
-    """A sentence for each counter that should be 0."""
+    """Returns a sentence for each counter that should be 0."""
     late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
     counts = {
         f"{late:,} events came after the end of their window. They count in that window, and as late events.": late,

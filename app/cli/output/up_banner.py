@@ -15,7 +15,7 @@ _CHANNEL = "default/quickstart"
 
 
 def banner(config: StackConfig, bootstrap: str, command: str = "penstock") -> list[str]:
-    """The lines to print, ready to be copied. `bootstrap`: of Kafka; `command`: how to call penstock from here."""
+    """Returns the lines to print and copy. `bootstrap`: of Kafka; `command`: how to call penstock from here."""
     resources = resources_in(config.resources)
     channels: list[KafkaChannel | Broker] = [channel for channel in resources if isinstance(channel, KafkaChannel)]
     channels += [broker for broker in resources if isinstance(broker, Broker) and broker.class_ == KAFKA_CLASS]

@@ -88,7 +88,7 @@ class Child:
         return self._complaint or " | ".join(short_line(line) for line in self._last)
 
     def stop(self, limit_s: float) -> bool:
-        """SIGTERM, wait, SIGKILL after `limit_s`. Returns whether it ended by itself."""
+        """Send SIGTERM, wait, and send SIGKILL after `limit_s`. Returns whether it ended by itself."""
         send(self._process, signal.SIGTERM)
         if not ended(self._process, limit_s):
             self.kill()
@@ -97,7 +97,7 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, also for the children that it has in its session."""
+        """Send SIGKILL, also to the children that it has in its session."""
         if self.code is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         ended(self._process, END_S)
@@ -129,7 +129,7 @@ class Child:
 
 
 def short_line(line: str) -> str:
-    """A log line for people: level, event and details of a JSON line, or any other line. Always printable."""
+    """Returns a log line for people: level, event and details of a JSON line, or any other line. Always printable."""
     fields = _fields(line)
     text = line
     if fields is not None:
@@ -144,7 +144,7 @@ def short_line(line: str) -> str:
 
 
 def loud_line(line: str, quiet: Collection[str] = ()) -> str | None:
-    """The short form of a JSON log line that is a warning or an error; None for other lines, and for `quiet` events."""
+    """Returns the short form of a JSON line that is a warning or an error; None for others, and for `quiet` events."""
     fields = _fields(line)
     if fields is None or fields.get("level") not in _LOUD:
         return None
@@ -164,7 +164,7 @@ def _fields(line: str) -> dict[str, object] | None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """A `preexec_fn` that makes Linux send the child this signal when its parent dies, even by SIGKILL; None elsewhere.
+    """Returns a `preexec_fn`: Linux sends the child this signal when its parent dies, even by SIGKILL. None elsewhere.
 
     The kernel watches the *thread* that started the child: start such children from a thread that lives as long.
     """
@@ -187,7 +187,7 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
 
 
 def exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """None while it runs; negative for a signal."""
+    """Returns None while it runs; a negative number for a signal."""
     if process.returncode is None:
         try:
             pid, status = os.waitpid(process.pid, os.WNOHANG)

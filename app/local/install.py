@@ -24,7 +24,7 @@ _MB = {"bytes": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
 
 
 def words(lines: Iterable[str]) -> Iterator[str]:
-    """The lines to print for pip's output: large packages as they come, and the sum at the end."""
+    """Yields the lines to print for pip's output: large packages as they come, and the sum at the end."""
     downloaded = cached = 0.0
     count = 0
     for line in lines:
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _unfit(*, java: bool, ports: bool) -> str | None:
-    """Why this machine cannot do it; None: it can."""
+    """Returns why this machine cannot do it; None: it can."""
     problems = []
     if missing := missing_here(java=java):
         problems += ["This machine does not have:", *missing]
@@ -95,8 +95,8 @@ def _agreed(what: str) -> bool:
 
 
 def locked(lock: Path) -> list[str]:
-    """The arguments of pip for a lock file, which has every package. Without --no-deps, pip takes another version of a
-    package that is required with an extra."""
+    """Returns the arguments of pip for a lock file, which has every package. Without --no-deps, pip takes another
+    version of a package that is required with an extra."""
     return ["--no-deps", "--require-hashes", "-r", str(lock)]
 
 
@@ -114,8 +114,8 @@ def install(python: str, *packages: Sequence[str]) -> int:
 
 
 def run(command: list[str]) -> tuple[int, list[str]]:
-    """Run a command, print what of its output is for people; its exit code and its output. At Ctrl-C it is ended,
-    and what it says of that is dropped."""
+    """Run a command, and print what of its output is for people. Returns its exit code and its output. At Ctrl-C it is
+    ended, and what it says of that is dropped."""
     said: list[str] = []
 
     def heard(lines: Iterable[str]) -> Iterator[str]:
@@ -140,7 +140,7 @@ def run(command: list[str]) -> tuple[int, list[str]]:
 
 
 def why(said: list[str], folder: Path) -> str:
-    """Why a command failed, from its output."""
+    """Returns why a command failed, from its output."""
     if any("No space left on device" in line for line in said):
         return f"The disk is full: {folder.absolute()}. Free some space, and run the same command again."
     return "".join(said[-15:])

@@ -30,7 +30,7 @@ _PACKAGES = {
 
 
 def missing_here(*, java: bool = True) -> list[str]:
-    """Sentences: what this machine lacks, then the command that installs it. Empty if nothing is missing."""
+    """Returns sentences: what this machine lacks, then the command that installs it. Empty if nothing is missing."""
     lacks: dict[str, str] = {}
     if sys.version_info < PYTHON_MIN:
         least, here = (".".join(map(str, number)) for number in (PYTHON_MIN, sys.version_info[:3]))
@@ -54,7 +54,7 @@ def missing_here(*, java: bool = True) -> list[str]:
 
 
 def busy_ports(ports: Iterable[int] = tuple(PORTS)) -> list[int]:
-    """Those ports of loopback that another program uses."""
+    """Returns those ports of loopback that another program uses."""
     return [port for port in ports if not is_free(port)]
 
 
@@ -71,7 +71,7 @@ def is_free(port: int) -> bool:
 
 
 def find_java() -> str:
-    """Path of a `java` that can run Kafka. Raises PenstockError with a hint."""
+    """Returns the path of a `java` that can run Kafka. Raises PenstockError with a hint."""
     if why := java_problem():
         debian, fedora, homebrew = _PACKAGES["java"]
         raise PenstockError(
@@ -83,7 +83,7 @@ def find_java() -> str:
 
 
 def java_problem() -> str | None:
-    """Why the `java` of the PATH cannot run Kafka. None: it can."""
+    """Returns why the `java` of the PATH cannot run Kafka. None: it can."""
     java = shutil.which("java")
     if java is None:
         return "there is no `java` on the PATH"
@@ -98,7 +98,7 @@ def java_problem() -> str | None:
 
 
 def java_major(text: str) -> int | None:
-    """The major version in the output of `java -version`: 17 for `"17.0.15"`, 8 for `"1.8.0_402"`."""
+    """Returns the major version in the output of `java -version`: 17 for `"17.0.15"`, 8 for `"1.8.0_402"`."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if match is None:
         return None

@@ -18,7 +18,7 @@ _EXAMPLES = (_APP / "examples", _APP.parent / "examples")
 
 
 def example(name: str) -> Path:
-    """The folder of an example, such as `quickstart`. Raises PenstockError when this installation does not have it."""
+    """Returns the folder of an example, such as `quickstart`. Raises PenstockError when it is not installed."""
     for folder in _EXAMPLES:
         if (folder / name).is_dir():
             return folder / name
@@ -28,7 +28,7 @@ def example(name: str) -> Path:
 
 
 def document_folder() -> Path:
-    """The folder of the documentation. Raises PenstockError when this installation does not have it."""
+    """Returns the folder of the documentation. Raises PenstockError when this installation does not have it."""
     for folder in (_APP / "docs", _APP.parent / "docs"):
         if (folder / "index.md").is_file():
             return folder
@@ -36,23 +36,23 @@ def document_folder() -> Path:
 
 
 def is_repository() -> bool:
-    """Whether this runs from the repository, where the examples are beside the packages and may be edited."""
+    """Returns whether this runs from the repository, where the examples are beside the packages and may be edited."""
     return _EXAMPLES[1].is_dir()
 
 
 def lock_of(extra: str) -> Path | None:
-    """The lock file that has the packages of an extra. None outside the repository."""
+    """Returns the lock file that has the packages of an extra. None outside the repository."""
     lock = _APP.parent / {"report": "requirements-report.lock"}.get(extra, "requirements-all.lock")
     return lock if lock.is_file() else None
 
 
 def package_folder(package: str) -> Path:
-    """The folder of one of our packages, such as `analytics.spark`, without importing it."""
+    """Returns the folder of one of our packages, such as `analytics.spark`, without importing it."""
     return _APP.parent.joinpath(*package.split("."))
 
 
 def python_module(name: str, *arguments: str) -> list[str]:
-    """The command that runs one of our modules in a process of its own.
+    """Returns the command that runs one of our modules in a process of its own.
 
     By a file, which nothing can hide: `-m` would find a user's package `app` in the current folder or PYTHONPATH.
     """

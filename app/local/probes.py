@@ -33,7 +33,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def probe_worker(base: str) -> str:
-    """Why the worker at `base` (http://host:port) is not ready; "" = it is."""
+    """Returns why the worker at `base` (http://host:port) is not ready; "" = it is."""
     status, body = _get(f"{base}/readyz")
     if status == 200:
         return ""
@@ -41,7 +41,7 @@ def probe_worker(base: str) -> str:
 
 
 def of_readyz(status: int, body: str) -> str:
-    """Why a worker is not ready, from what `/readyz` answers."""
+    """Returns why a worker is not ready, from what `/readyz` answers."""
     try:
         fields = json.loads(body)
     except ValueError:
@@ -55,8 +55,8 @@ def of_readyz(status: int, body: str) -> str:
 
 
 def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -> str:
-    """Why `channel` (namespace/name) does not have `expected` ready subscriptions; "" = it has. `state`: the directory
-    of the statuses, which has their names."""
+    """Returns why `channel` (namespace/name) does not have `expected` ready subscriptions; "" = it has. `state`: the
+    directory of the statuses, which has their names."""
     status, body = _get(f"{base}/subscribers/{channel}")
     if status != 200:
         return f"{channel} is not served yet"
@@ -64,7 +64,7 @@ def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -
 
 
 def of_subscribers(channel: str, rows: Sequence[Mapping[str, str]], expected: int, state: Path) -> str:
-    """The same, from the rows of the page."""
+    """Returns the same, from the rows of the page."""
     for row in rows:
         if row["ready"] != "True":
             who = _named(state, row["uid"]) or f"a subscription of {channel}"
@@ -73,7 +73,7 @@ def of_subscribers(channel: str, rows: Sequence[Mapping[str, str]], expected: in
 
 
 def _named(state: Path, uid: str) -> str:
-    """Kind, namespace and name of the subscription or trigger with this uid; "" = it has no status yet."""
+    """Returns kind, namespace and name of the subscription or trigger with this uid; "" = it has no status yet."""
     for file in state.glob("*/*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):  # the controller writes them meanwhile
             metadata = json.loads(file.read_text("utf-8"))["metadata"]
@@ -83,8 +83,8 @@ def _named(state: Path, uid: str) -> str:
 
 
 def resources_in(folder: Path) -> list[Resource]:
-    """What the files of a folder describe, as the controller reads them. Those that are wrong are left out: the worker
-    reports them.
+    """Returns what the files of a folder describe, as the controller reads them. Those that are wrong are left out: the
+    worker reports them.
 
     Raises UsageError when there is no such folder.
     """
@@ -96,14 +96,14 @@ def resources_in(folder: Path) -> list[Resource]:
 
 
 def counted(resources: Sequence[Resource]) -> str:
-    """How many there are of each kind: "1 KafkaChannel, 2 Subscriptions"."""
+    """Returns how many there are of each kind: "1 KafkaChannel, 2 Subscriptions"."""
     kinds = Counter(resource.kind for resource in resources)
     return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds.items()) or "nothing yet"
 
 
 def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
-    """Each channel and broker (namespace/name) -> how many subscriptions or triggers it will have. A broker with the
-    name of a channel is left out: the page of subscribers shows the channel."""
+    """Returns each channel and broker (namespace/name) -> how many subscriptions or triggers it will have. A broker
+    with the name of a channel is left out: the page of subscribers shows the channel."""
     references = [
         f"{resource.namespace}/{resource.channel}" for resource in resources if isinstance(resource, Subscription)
     ]
@@ -120,7 +120,7 @@ def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
 
 
 def former_address(state: Path, resources: Sequence[Resource]) -> str:
-    """Which subscription or trigger is still delivered to the address that it had at a former start; "" = none is.
+    """Returns which subscription or trigger is still delivered to the address of a former start; "" = none is.
 
     A worker serves what is in Kafka at once. The controller reads the files a moment later; it may wait for the lock of
     the former one until then. `state`: the directory of the statuses.
@@ -135,7 +135,7 @@ def former_address(state: Path, resources: Sequence[Resource]) -> str:
 
 
 def _address(state: Path, resource: Subscription | Trigger) -> str | None:
-    """The address in the status of this object; None without a status."""
+    """Returns the address in the status of this object; None without a status."""
     try:
         document = json.loads(status_file(state, resource.kind, resource.namespace, resource.name).read_text("utf-8"))
     except FileNotFoundError:
@@ -145,7 +145,7 @@ def _address(state: Path, resource: Subscription | Trigger) -> str | None:
 
 
 def _get(url: str) -> tuple[int, str]:
-    """Status and body; status 0 = no answer."""
+    """Returns status and body; status 0 = no answer."""
     try:
         with DIRECT.open(url, timeout=GLANCE_S) as answer:
             return answer.status, answer.read().decode("utf-8", "replace")

@@ -52,7 +52,7 @@ def plan(files: Mapping[str, bytes], there: Mapping[str, bytes], written: Mappin
 def resources_of_up(
     example: Path, home: Path, subscriber_port: int, *, in_place: bool = True
 ) -> tuple[Path, list[str]]:
-    """-> (the directory to serve, sentences about it). Raises PenstockError when the copy cannot be written.
+    """Returns (the directory to serve, sentences about it). Raises PenstockError when the copy cannot be written.
 
     `in_place`: the example itself may be served; in an installed wheel it is not for editing.
     """
@@ -70,7 +70,7 @@ def resources_of_up(
 
 
 def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[str, ...]:
-    """Bring the copy up to date; -> the files that were edited by hand. Raises PenstockError."""
+    """Bring the copy up to date. Returns the files that were edited by hand. Raises PenstockError."""
     address = f"{LOOPBACK}:{subscriber_port}".encode()
     files = {
         name: content.replace(f"{LOOPBACK}:{SUBSCRIBER_PORT}".encode(), address)
@@ -93,7 +93,7 @@ def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[s
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """The files of resources in a folder: relative name -> content."""
+    """Returns the files of resources in a folder: relative name -> content."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -36,7 +36,7 @@ class Refusals:
         self._verdicts: dict[tuple[str, str], bool] = {}
 
     def refuses(self, source: str, event_id: str) -> bool:
-        """Whether to reject this event. Remembers only the latest events, so that memory stays bounded."""
+        """Returns whether to reject this event. Remembers only the latest events, so that memory stays bounded."""
         key = (source, event_id)
         if key not in self._verdicts:
             self._seen += 1
@@ -47,7 +47,7 @@ class Refusals:
 
 
 def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
-    """CloudEvents attributes of a binary-mode request."""
+    """Returns CloudEvents attributes of a binary-mode request."""
     attributes = {name.lower()[3:]: value for name, value in headers.items() if name.lower().startswith("ce-")}
     for name, value in attributes.items():
         if name not in ("source", "dataschema") or not is_raw_uri(value.encode("utf-8", "surrogateescape")):
@@ -57,7 +57,7 @@ def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def line_of(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> str:
-    """The line to print for one attempt."""
+    """Returns the line to print for one attempt."""
     who = " ".join(f"{name}={attributes.get(name, '?')}" for name in ("id", "type", "source"))
     data = " ".join(body[: 4 * SHOWN_CHARS].decode("utf-8", "replace").split())
     data = data if len(data) <= SHOWN_CHARS else f"{data[:SHOWN_CHARS]}... ({len(body)} bytes)"
@@ -67,7 +67,7 @@ def line_of(subscription: str, status: int, attributes: Mapping[str, str], body:
 
 
 def make_app(report: Callable[[str, int, Mapping[str, str], bytes], None]) -> web.Application:
-    """The HTTP application; `report(subscription, status, attributes, body)` is called for each attempt."""
+    """Returns the HTTP application; `report(subscription, status, attributes, body)` is called for each attempt."""
     refusals = Refusals()
 
     async def receive(request: web.Request) -> web.Response:

@@ -81,7 +81,7 @@ class Reporter(Protocol):
         """A step is done."""
 
     def say(self, sentence: str) -> None:
-        """Something that a person should know, such as a warning of the worker."""
+        """Say something that a person should know, such as a warning of the worker."""
 
 
 class Stack:
@@ -296,7 +296,7 @@ def _unwritable(home: Path, problem: OSError) -> PenstockError:
 
 
 def _ended(child: Child) -> PenstockError:
-    """An error with the child's own exit code: 2 = a setting was wrong, 3 = something did not answer in time."""
+    """Returns an error with the child's exit code: 2 = a setting was wrong, 3 = something did not answer in time."""
     details = f" {child.last_words}" if child.log_file else ""
     kinds: dict[int | None, type[PenstockError]] = {kind.exit_code: kind for kind in (UsageError, NotReadyError)}
     return kinds.get(child.code or 0, PenstockError)(

@@ -123,7 +123,7 @@ class EmbeddedKafka:
             raise
 
     def stop(self, limit_s: float = 20.0) -> bool:
-        """SIGTERM and wait; SIGKILL after `limit_s`. Returns whether it ended by itself or did not run."""
+        """Send SIGTERM and wait; send SIGKILL after `limit_s`. Returns whether it ended by itself or did not run."""
         clean = self._child is None or self._child.stop(limit_s)
         self.kill()
         return clean
@@ -193,7 +193,7 @@ def answers(bootstrap: str, limit_s: float = 2.0) -> bool:
 
 
 def _left(end: float) -> float:
-    """Seconds until then, for something that must have a moment to run at all."""
+    """Returns seconds until then, for something that must have a moment to run at all."""
     return max(0.1, end - time.monotonic())
 
 

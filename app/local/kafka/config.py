@@ -41,7 +41,7 @@ class Cluster:
 
 
 def new_cluster_id() -> str:
-    """A random id that does not start with `-`, because it is also a command-line argument."""
+    """Returns a random id that does not start with `-`, because it is also a command-line argument."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -49,7 +49,7 @@ def new_cluster_id() -> str:
 
 
 def server_properties(cluster: Cluster, node: Node, log_dir: Path) -> str:
-    """The text of `server.properties` of one node."""
+    """Returns the text of `server.properties` of one node."""
     copies = min(3, len(cluster.nodes))
     in_sync = 2 if copies == 3 else 1
     settings: dict[str, object] = {
@@ -98,7 +98,7 @@ def server_properties(cluster: Cluster, node: Node, log_dir: Path) -> str:
 
 
 def java_arguments(libs: Path, log_config: Path, log_file: Path, heap: str) -> list[str]:
-    """The arguments of every Java process of the embedded Kafka, up to the main class."""
+    """Returns the arguments of every Java process of the embedded Kafka, up to the main class."""
     return [
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",

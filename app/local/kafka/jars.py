@@ -27,23 +27,23 @@ Progress = Callable[[int, int], None]
 
 
 def libs_folder(root: Path, jars: JarSet = KAFKA) -> Path:
-    """The folder for the jars of this version; it may not exist yet."""
+    """Returns the folder for the jars of this version; it may not exist yet."""
     return root / f"libs-{hashlib.sha256(jars.manifest.read_bytes()).hexdigest()[:12]}"
 
 
 def read_manifest(text: str) -> dict[str, str]:
-    """Path in a Maven repository -> sha256 in hex, from lines as `sha256sum` writes them."""
+    """Returns path in a Maven repository -> sha256 in hex, from lines as `sha256sum` writes them."""
     pairs = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
     return {path.lstrip("*").strip(): digest for digest, path in pairs}
 
 
 def jar_names(jars: JarSet) -> set[str]:
-    """The file names of the jars."""
+    """Returns the file names of the jars."""
     return {Path(path).name for path in read_manifest(jars.manifest.read_text())}
 
 
 def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = LONG_S, jars: JarSet = KAFKA) -> Path:
-    """The folder with all `jars` under `root`, downloaded if needed. Raises PenstockError with a hint."""
+    """Returns the folder with all `jars` under `root`, downloaded if needed. Raises PenstockError with a hint."""
     target = libs_folder(root, jars).absolute()
     if _is_whole(target, jars):
         return target
@@ -61,7 +61,7 @@ def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = L
 
 
 def _silent(_arrived: int, _expected: int) -> None:
-    """For callers without progress output."""
+    """Serves callers without progress output."""
 
 
 def _is_whole(folder: Path, jars: JarSet) -> bool:

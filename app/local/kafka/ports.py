@@ -23,7 +23,7 @@ def is_open(port: int, limit_s: float = 0.5) -> bool:
 
 
 def free_port() -> int:
-    """A port on loopback that was free a moment ago. Raises OSError when a thousand tries find none."""
+    """Returns a port on loopback that was free a moment ago. Raises OSError when a thousand tries find none."""
     for _ in range(1000):
         port = random.choice(_FREE)
         if is_free(port):

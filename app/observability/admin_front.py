@@ -58,7 +58,7 @@ class Reading(Enum):
 
 
 def read(data: bytes) -> Asked | Reading:
-    """The request that `data` begins with."""
+    """Returns the request that `data` begins with."""
     head, end, rest = data.partition(b"\r\n\r\n")
     if not end and b"GET /".startswith(data[:5]) and len(data) <= HEAD_BYTES_MAX:
         return Reading.MORE
@@ -125,7 +125,7 @@ class Front(asyncio.Protocol):
             self._go_on()
 
     def close(self) -> None:
-        """Now, without finishing anything."""
+        """Close it now, without finishing anything."""
         self._transport.abort()
 
     def _wait(self, *, ends: bool = False) -> None:

@@ -56,7 +56,7 @@ class DebugPages:
 
 
 def seconds_of(wish: str) -> float | None:
-    """How long to profile, in seconds; None if the text is not valid."""
+    """Returns how long to profile, in seconds; None if the text is not valid."""
     try:
         seconds = float(wish)
     except ValueError:

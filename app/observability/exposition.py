@@ -20,7 +20,7 @@ _SUBSCRIPTION = ("subscription",)
 
 
 def build_info(labels: Mapping[str, str]) -> Metric:
-    """Always 1; the labels have the versions, for joins with other series."""
+    """Returns what is always 1; the labels have the versions, for joins with other series."""
     return _gauge(
         "penstock_build_info",
         "Always 1; the labels have the versions of Penstock and its parts",
@@ -30,13 +30,13 @@ def build_info(labels: Mapping[str, str]) -> Metric:
 
 
 def changes_not_used(is_so: bool) -> Metric:
-    """Of settings, Kafka secrets and code."""
+    """Says whether changed settings, Kafka secrets or code are not used."""
     text = "1 while the process does not use changed settings, Kafka secrets or code"
     return _gauge("penstock_changes_not_used", text, (), [((), int(is_so))])
 
 
 def consumed(counts: Mapping[tuple[str, str, int], int]) -> Metric:
-    """By consumer, topic and partition."""
+    """Returns samples by consumer, topic and partition."""
     family = GaugeMetricFamily(
         "eventing_kafka_consumed_msg_count", "Consumed Message Count", labels=("consumer", "partition", "topic")
     )
@@ -46,7 +46,7 @@ def consumed(counts: Mapping[tuple[str, str, int], int]) -> Metric:
 
 
 def produced(counts: Mapping[tuple[str, int], int], producer: str) -> Metric:
-    """By topic and partition."""
+    """Returns samples by topic and partition."""
     family = GaugeMetricFamily(
         "eventing_kafka_produced_msg_count", "Produced Message Count", labels=("partition", "producer", "topic")
     )
@@ -56,7 +56,7 @@ def produced(counts: Mapping[tuple[str, int], int], producer: str) -> Metric:
 
 
 def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> Iterator[Metric]:
-    """Requests by status, and (requests, bytes) that wait for Kafka (None = this process has no ingress)."""
+    """Yields requests by status, and (requests, bytes) that wait for Kafka (None = this process has no ingress)."""
     rows = [((str(code),), count) for code, count in list(requests.items())]
     yield _counter("penstock_ingress_requests", "Requests answered by ingress", ("code",), rows)
     if in_flight is not None:
@@ -76,7 +76,7 @@ def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> I
 
 
 def produce_times(times: Mapping[str, Histogram]) -> Metric:
-    """By topic."""
+    """Returns samples by topic."""
     text = "Time from handing a record to the Kafka client until it was acknowledged"
     return _histogram(
         "penstock_produce_seconds", text, ("topic",), [((key,), histogram) for key, histogram in list(times.items())]
@@ -84,23 +84,23 @@ def produce_times(times: Mapping[str, Histogram]) -> Metric:
 
 
 def stored_again(counts: Mapping[str, int]) -> Metric:
-    """By topic."""
+    """Returns samples by topic."""
     rows = [((topic,), count) for topic, count in list(counts.items())]
     return _counter("penstock_produce_stored_again", "Events that Kafka may have stored twice", ("topic",), rows)
 
 
 def attempts(rows: Rows) -> Metric:
-    """By subscription and class of answer."""
+    """Returns samples by subscription and class of answer."""
     return _counter("penstock_attempts", "Delivery attempts that ended", ("subscription", "code"), rows)
 
 
 def settled(rows: Rows) -> Metric:
-    """By subscription and verdict."""
+    """Returns samples by subscription and verdict."""
     return _counter("penstock_settled", "Events settled", ("subscription", "verdict"), rows)
 
 
 def delivery_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
-    """By subscription."""
+    """Returns samples by subscription."""
     text = "Time from sending an event to its subscriber until the answer, for each attempt"
     return _histogram(
         "penstock_delivery_seconds", text, _SUBSCRIPTION, [((label,), histogram) for label, histogram in rows]
@@ -108,7 +108,7 @@ def delivery_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
 
 
 def end_to_end_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
-    """By subscription."""
+    """Returns samples by subscription."""
     text = "Time from storing an event in Kafka until it was settled"
     return _histogram(
         "penstock_end_to_end_seconds", text, _SUBSCRIPTION, [((label,), histogram) for label, histogram in rows]
@@ -116,26 +116,26 @@ def end_to_end_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
 
 
 def filter_limits_exceeded(rows: Rows) -> Metric:
-    """By subscription."""
+    """Returns samples by subscription."""
     text = "Events that did not match because they exceed a limit of the filter"
     return _counter("penstock_filter_limits_exceeded", text, _SUBSCRIPTION, rows)
 
 
 def expired(rows: Rows) -> Metric:
-    """By subscription."""
+    """Returns samples by subscription."""
     text = "Records that retention removed before they were read"
     return _counter("penstock_records_expired", text, _SUBSCRIPTION, rows)
 
 
 def replies_stored(rows: Rows) -> Metric:
-    """Replies of Triggers."""
+    """Returns the replies of Triggers."""
     return _counter(
         "penstock_replies_stored", "Replies that were stored in the topic of the broker", _SUBSCRIPTION, rows
     )
 
 
 def replies_dropped(rows: Rows) -> Metric:
-    """By subscription."""
+    """Returns samples by subscription."""
     return _counter(
         "penstock_replies_dropped",
         "Replies that were dropped, because the subscription has no reply destination",
@@ -145,7 +145,7 @@ def replies_dropped(rows: Rows) -> Metric:
 
 
 def api_server_troubles(counts: Mapping[str, int]) -> Metric:
-    """By what does not work."""
+    """Returns samples by what does not work."""
     rows = [((what,), count) for what, count in sorted(counts.items())]
     return _gauge(
         "penstock_api_server_troubles",
@@ -156,32 +156,32 @@ def api_server_troubles(counts: Mapping[str, int]) -> Metric:
 
 
 def subscription_info(labels: Iterable[str]) -> Metric:
-    """Always 1."""
+    """Returns what is always 1."""
     rows = [((label,), 1) for label in labels]
     return _gauge("penstock_subscription_info", "Subscriptions and Triggers in the contract", _SUBSCRIPTION, rows)
 
 
 def dlq_letters(sizes: Mapping[str, int]) -> Metric:
-    """By DLQ topic."""
+    """Returns samples by DLQ topic."""
     rows = [((topic,), count) for topic, count in sorted(sizes.items())]
     return _gauge("penstock_dlq_letters", "Records in a DLQ topic", ("topic",), rows)
 
 
 def traffic_deltas(counts: Mapping[str, int]) -> Metric:
-    """By result."""
+    """Returns samples by result."""
     rows = [((result,), count) for result, count in list(counts.items())]
     return _counter("penstock_traffic_deltas", "Traffic deltas that were stored or dropped", ("result",), rows)
 
 
 def traffic_windows(counts: Mapping[str, int]) -> Metric:
-    """By kind of event: started or failed."""
+    """Returns samples by kind of event: started or failed."""
     rows = [((kind,), count) for kind, count in list(counts.items())]
     text = "Starts and failures of the app that sums up traffic windows"
     return _counter("penstock_traffic_windows_events", text, ("kind",), rows)
 
 
 def loop_lag(times: Histogram) -> Metric:
-    """Of the process's event loop."""
+    """Returns the lag of the process's event loop."""
     return _histogram(
         "penstock_event_loop_lag_seconds", "Delay of the event loop, measured once a second", (), [((), times)]
     )
@@ -209,7 +209,7 @@ _GAUGES = (
 
 
 def snapshots(every: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
-    """Gauges and counters of all subscriptions in this process."""
+    """Yields gauges and counters of all subscriptions in this process."""
     for name, text, field in _GAUGES:
         yield _gauge(
             name,

@@ -15,7 +15,7 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 
 
 def empty() -> list[int]:
-    """Counts of a new series."""
+    """Returns counts of a new series."""
     return [0] * (len(BOUNDS_S) + 1)
 
 
@@ -35,7 +35,7 @@ class Histogram:
 
 
 def cumulative(counts: Sequence[int]) -> list[tuple[str, int]]:
-    """Buckets as Prometheus needs them: (upper bound as text, number of values up to it), `+Inf` last."""
+    """Returns buckets as Prometheus needs them: (upper bound as text, number of values up to it), `+Inf` last."""
     rows, running = [], 0
     for bound, count in zip((*BOUNDS_S, float("inf")), counts, strict=True):
         running += count

@@ -23,7 +23,7 @@ class Repeats(logging.Filter):
         self._seen: dict[str, tuple[float, int]] = {}  # kind -> when one passed, how many were dropped since
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line passes."""
+        """Returns whether the line passes."""
         kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else record.msg
         now = self._clock()
         at, held = self._seen.get(kind, (-self._every_s, 0))

@@ -136,7 +136,7 @@ def log_uncaught() -> None:
 
 
 def _json_processors(worker: str) -> list[Processor]:
-    """Processors of every line that is rendered as JSON, of structlog and stdlib alike."""
+    """Returns processors of every line that is rendered as JSON, of structlog and stdlib alike."""
 
     def add_worker(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         if worker:
@@ -148,7 +148,7 @@ def _json_processors(worker: str) -> list[Processor]:
 
 
 def _pretty_processors() -> list[Processor]:
-    """The same for a terminal, without worker and date."""
+    """Returns the same for a terminal, without worker and date."""
     return [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), *_always()]
 
 
@@ -184,7 +184,7 @@ def _console(colors: bool) -> Processor:
 
 
 def render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    """One line of JSON, with the common fields first. Never raises, whatever the values are."""
+    """Returns one line of JSON, with the common fields first. Never raises, whatever the values are."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
     line = {**first, **event}
     try:

@@ -34,7 +34,7 @@ _GROWING = ("eventing_kafka_consumed_msg_count", "eventing_kafka_produced_msg_co
 
 
 def families(metrics: Iterable[Metric]) -> list[Family]:
-    """In the form in which processes tell each other."""
+    """Returns the metrics in the form in which processes tell each other."""
     return [
         (
             metric.name,
@@ -47,7 +47,7 @@ def families(metrics: Iterable[Metric]) -> list[Family]:
 
 
 def counters(metrics: Iterable[Family]) -> dict[Series, float]:
-    """The samples that only grow while their process runs."""
+    """Returns the samples that only grow while their process runs."""
     return {
         _series(sample, labels): value
         for name, _, kind, samples in metrics
@@ -85,7 +85,7 @@ class Totals:
         self._runs: dict[int, _Run] = {}
 
     def take(self, process: int, began_at: float, counted: dict[Series, float]) -> None:
-        """What another process has counted, which began then."""
+        """Take what another process has counted, which began then."""
         run = self._runs.get(process)
         if run is None or run.began_at != began_at:
             for series, value in {} if run is None else _counted(run).items():
@@ -96,7 +96,7 @@ class Totals:
         run.last = counted
 
     def sums(self, own: Mapping[Series, float]) -> dict[Series, float]:
-        """With what this process itself has counted. A series that no process has any more is gone."""
+        """Returns them with what this process itself has counted. A series that no process has any more is gone."""
         sums = dict(own)
         for run in self._runs.values():
             for series, value in _counted(run).items():
@@ -112,7 +112,7 @@ def _counted(run: _Run) -> dict[Series, float]:
 
 
 def merged(parts: Sequence[Iterable[Family]], sums: Mapping[Series, float]) -> list[Metric]:
-    """The metrics of all processes. `parts`: of each that answers; `sums` of all counters."""
+    """Returns the metrics of all processes. `parts`: of each that answers; `sums` of all counters."""
     metrics: dict[str, Metric] = {}
     values: dict[str, dict[Series, float]] = {}
     for part in parts:
@@ -142,8 +142,8 @@ def health(
     *,
     one_is_enough: bool,
 ) -> tuple[bool, dict[str, Any]]:
-    """Whether all are well, or at least one is if `one_is_enough`, and the fields of the page: those of the first
-    process of which the same is true.
+    """Returns whether all are well, or at least one is if `one_is_enough`, and the fields of the page: those of the
+    first process of which the same is true.
 
     `others`: number -> status and fields of its page; status 0 = it does not answer, which is bad if one is enough.
     `words`: the status of a process that is well, and of one that is not.

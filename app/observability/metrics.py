@@ -32,7 +32,7 @@ _CODES_AT_START = (202, 429, 500, 503)
 
 
 def build() -> dict[str, str]:
-    """The versions of this program, its interpreter and its Kafka client."""
+    """Returns the versions of this program, its interpreter and its Kafka client."""
     return {
         "version": version("penstock"),
         "python": platform.python_version(),
@@ -238,7 +238,7 @@ class Metrics(Collector):
     # -- what is shown
 
     def collect(self) -> Iterator[Metric]:
-        """The samples of this moment."""
+        """Yields the samples of this moment."""
         yield exposition.build_info(self._build)
         yield exposition.changes_not_used(self._read_unused())
         yield exposition.consumed(self.consumed_records)

@@ -27,12 +27,12 @@ class Others:
         self._scrapes = asyncio.Lock()  # an answer that is older than the last one would count twice
 
     async def ask(self, page: str) -> dict[int, tuple[int, Any]]:
-        """Number -> status and fields of this page; status 0 = it does not answer."""
+        """Returns number -> status and fields of this page; status 0 = it does not answer."""
         answers = await asyncio.gather(*(_get(path, page) for path in self._paths.values()))
         return dict(zip(self._paths, answers, strict=True))
 
     async def metrics(self, registry: Collector) -> Collector:
-        """Of all processes. `registry`: of this one."""
+        """Returns those of all processes. `registry`: of this one."""
         async with self._scrapes:
             answers = await self.ask(SAMPLES)
             own = families(registry.collect())

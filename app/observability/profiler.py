@@ -27,7 +27,7 @@ class Busy(Exception):
 
 
 def collapse(frame: FrameType | None) -> str:
-    """`file:function;file:function;...`, the outermost call first."""
+    """Returns `file:function;file:function;...`, the outermost call first."""
     names: list[str] = []
     while frame is not None and len(names) < 200:
         code = frame.f_code
@@ -37,7 +37,7 @@ def collapse(frame: FrameType | None) -> str:
 
 
 def report(samples: Mapping[str, int]) -> str:
-    """One line per stack, the most frequent first."""
+    """Returns one line per stack, the most frequent first."""
     rows = sorted(samples.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{stack} {count}\n" for stack, count in rows)
 

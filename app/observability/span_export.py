@@ -117,7 +117,7 @@ class Exporter(SpanExporter):
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing to do: this class has no queue."""
+        """Does nothing: this class has no queue."""
         return True
 
 
@@ -177,7 +177,7 @@ class SpanExport:
         self.tracing = Tracing(self.provider.get_tracer("penstock", version("penstock")))
 
     def storing(self, produce: Produce) -> Produce:
-        """`produce` for ingress: each record carries the context of its request's span."""
+        """Returns `produce` for ingress: each record carries the context of its request's span."""
         return StoreInSpan(produce)
 
     def instrument_aiohttp(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def stacks() -> str:
-    """Every thread with its stack, the innermost call last."""
+    """Returns every thread with its stack, the innermost call last."""
     threads = {thread.ident: thread for thread in threading.enumerate()}
     parts = []
     for ident, frame in sorted(sys._current_frames().items()):
@@ -27,7 +27,7 @@ def stacks() -> str:
 
 
 def tasks(all_tasks: Iterable[asyncio.Task[Any]]) -> str:
-    """The tasks grouped by where they wait, the most frequent place first; the innermost `await` last."""
+    """Returns the tasks grouped by where they wait, the most frequent place first; the innermost `await` last."""
     places: dict[str, list[str]] = defaultdict(list)
     count = 0
     for task in all_tasks:
@@ -41,7 +41,7 @@ def tasks(all_tasks: Iterable[asyncio.Task[Any]]) -> str:
 
 
 def waits(awaited: Any) -> Iterator[str]:
-    """Where a coroutine waits: one line for it and for each awaitable below it."""
+    """Yields where a coroutine waits: one line for it and for each awaitable below it."""
     seen = 0
     while awaited is not None and seen < 100:
         seen += 1

@@ -94,25 +94,25 @@ class _NotRecorded:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Nothing to do: no span was made current."""
+        """Does nothing: no span was made current."""
 
     def attempt(self, url: str, number: int) -> _NotRecorded:
         """The attempts are not recorded either."""
         return self
 
     def headers(self, stored: Headers) -> Headers:
-        """The headers, unchanged."""
+        """Returns the headers, unchanged."""
         return stored
 
     def ended(self, result: int | str, problem: str = "") -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
 
 _NOT_RECORDED = _NotRecorded()
 
 
 def not_recorded(parent: Parent | None) -> bool:
-    """Whether the sender has decided not to record this trace."""
+    """Returns whether the sender has decided not to record this trace."""
     return parent is not None and not parent.flags & TraceFlags.SAMPLED
 
 
@@ -150,7 +150,7 @@ class _Process:
         self._context = trace.set_span_in_context(span, Context())
 
     def attempt(self, url: str, number: int) -> _Attempt:
-        """The span of one request. For an event that is not recorded it is the event's own."""
+        """Returns the span of one request. For an event that is not recorded it is the event's own."""
         if not self._span.is_recording():
             return _Attempt(self._span)
         attributes: Attributes = {
@@ -182,7 +182,7 @@ class _Attempt:
         self._span = span
 
     def headers(self, stored: Headers) -> Headers:
-        """The headers with this span's context."""
+        """Returns the headers with this span's context."""
         return in_context(stored, self._span.get_span_context())
 
     def ended(self, status: int, problem: str = "") -> None:
@@ -215,7 +215,7 @@ class StoreInSpan:
 
 
 def context_of(parent: Parent | None) -> Context:
-    """The context for a span with this parent; without a parent the span begins a trace."""
+    """Returns the context for a span with this parent; without a parent the span begins a trace."""
     if parent is None:
         return Context()
     span_context = SpanContext(
@@ -229,7 +229,7 @@ def context_of(parent: Parent | None) -> Context:
 
 
 def in_context(headers: Headers, span: SpanContext) -> Headers:
-    """Record headers with this span as the parent of later spans."""
+    """Returns record headers with this span as the parent of later spans."""
     if not span.is_valid:  # the SDK is switched off by its own environment variable
         return headers
     traceparent = b"00-%032x-%016x-%02x" % (span.trace_id, span.span_id, span.trace_flags)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def ignored_variables() -> list[str]:
-    """A sentence for each variable that looks like a setting and is not one."""
+    """Returns a sentence for each variable that looks like a setting and is not one."""
     if not any(name.upper().startswith("PENSTOCK_") for name in os.environ):
         return []
     from app.settings import load
@@ -20,8 +20,8 @@ def ignored_variables() -> list[str]:
 
 
 def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
-    """As `app.settings.load.load_settings`, which says how. Imports it when it is called: most commands have no other
-    use for pydantic, and their `--help` is a tenth faster without."""
+    """Works as `app.settings.load.load_settings`, which says how. Imports it when it is called: most commands have no
+    other use for pydantic, and their `--help` is a tenth faster without."""
     from app.settings import load
 
     return load.load_settings(overrides)

@@ -60,7 +60,7 @@ class Checked(Protocol):
 
 
 def contradictions(settings: Checked) -> list[str]:
-    """One message for each contradiction, with what to do about it."""
+    """Returns one message for each contradiction, with what to do about it."""
     problems = []
     if settings.role == "controller" and not settings.resources:
         problems.append(
@@ -108,7 +108,7 @@ def contradictions(settings: Checked) -> list[str]:
 
 
 def source_problem(value: str) -> str | None:
-    """Why resources cannot come from there; None = they can."""
+    """Returns why resources cannot come from there; None = they can."""
     if value.startswith("cluster:"):
         wrong = next((name for name in namespaces_of(value) if not _NAMESPACE.fullmatch(name)), None)
         return wrong and f"{wrong[:64]!r} is not a valid name of a namespace"
@@ -120,7 +120,7 @@ def source_problem(value: str) -> str | None:
 
 
 def namespaces_of(value: str) -> tuple[str, ...]:
-    """The namespaces in `cluster:NS,...`."""
+    """Returns the namespaces in `cluster:NS,...`."""
     names = (part.strip() for part in value.removeprefix("cluster:").split(","))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -139,17 +139,17 @@ def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:
 
 
 def file_problem(value: str) -> str | None:
-    """Why it does not name a file; None = it does."""
+    """Returns why it does not name a file; None = it does."""
     return None if not value or value.removeprefix("file:").strip() not in ("", value) else "write a file as file:FILE"
 
 
 def processes_problem(value: str) -> str | None:
-    """Why it is not a number of processes; None = it is."""
+    """Returns why it is not a number of processes; None = it is."""
     return None if _PROCESSES.fullmatch(value) else "it must be a number from 1 to 99, or auto"
 
 
 def receiver_problem(value: str) -> str | None:
-    """Why spans cannot be sent there; None = they can."""
+    """Returns why spans cannot be sent there; None = they can."""
     try:
         parts = urlsplit(value)
         bad = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0

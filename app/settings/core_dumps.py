@@ -13,7 +13,7 @@ from app.settings.fields import Settings
 
 
 def prevent_core_dumps(settings: Settings) -> None:
-    """From now on, for this process and its children, if it reads credentials; not with PENSTOCK_DEBUG."""
+    """Leave no core dumps, of this process and its children, if it reads credentials; not with PENSTOCK_DEBUG."""
     if settings.debug or not reads_credentials(settings):
         return
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -22,6 +22,6 @@ def prevent_core_dumps(settings: Settings) -> None:
 
 
 def reads_credentials(settings: Settings) -> bool:
-    """Whether there are any: for Kafka, for the ports, of senders, for subscribers, or for an API server."""
+    """Returns whether there are any: for Kafka, for the ports, of senders, for subscribers, or for an API server."""
     files = (settings.kafka_secret, settings.kafka_secrets, settings.tls_key, settings.tokens, settings.own_token)
     return any(files) or settings.namespaces is not None

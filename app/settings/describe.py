@@ -33,7 +33,7 @@ class SettingRow:
 
 
 def describe(settings: BaseModel) -> list[SettingRow]:
-    """A row for each setting, in the order of the reference."""
+    """Returns a row for each setting, in the order of the reference."""
     sources = getattr(settings, "sources", {})
     return [
         SettingRow(
@@ -49,17 +49,17 @@ def describe(settings: BaseModel) -> list[SettingRow]:
 
 
 def variable(name: str) -> str:
-    """The environment variable of a field."""
+    """Returns the environment variable of a field."""
     return PREFIX + name.upper()
 
 
 def unit(field: FieldInfo) -> str:
-    """The unit or the kind of the value, such as `seconds` or `path`."""
+    """Returns the unit or the kind of the value, such as `seconds` or `path`."""
     return _extra(field, "unit")
 
 
 def example(field: FieldInfo) -> str:
-    """An example of a value: the default, or the field's own example."""
+    """Returns an example of a value: the default, or the field's own example."""
     return plain(field.default) or _extra(field, "example")
 
 
@@ -69,13 +69,13 @@ def _extra(field: FieldInfo, name: str) -> str:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether the value must not be shown."""
+    """Returns whether the value must not be shown."""
     annotation = field.annotation
     return any(kind in (SecretStr, SecretBytes) for kind in (annotation, *get_args(annotation)))
 
 
 def plain(value: Any) -> str:
-    """A value as it is written in the environment. Secrets are masked, and so is everything before `@` in a URL."""
+    """Returns a value as the environment has it. Secrets are masked, and so is everything before `@` in a URL."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return MASK if value.get_secret_value() else ""
     if isinstance(value, bool):
@@ -88,7 +88,7 @@ def plain(value: Any) -> str:
 
 
 def refused(value: object) -> str:
-    """An invalid value as messages show it. Masked before an `@`, where a password may be."""
+    """Returns an invalid value as messages show it. Masked before an `@`, where a password may be."""
     if not isinstance(value, str):
         return repr(value)
     scheme, apart, rest = value.rpartition("://")
@@ -97,7 +97,7 @@ def refused(value: object) -> str:
 
 
 def allowed(field: FieldInfo) -> str:
-    """The allowed values as a phrase: `a whole number from 1 to 65535 (port)`."""
+    """Returns the allowed values as a phrase: `a whole number from 1 to 65535 (port)`."""
     if get_origin(field.annotation) is Literal:
         return "one of " + ", ".join(get_args(field.annotation))
     counted = f" ({unit(field)})" if unit(field) else ""

@@ -13,7 +13,7 @@ def default_variables(values: Mapping[str, str]) -> None:
 
 
 def take_listening() -> int:
-    """How many sockets were passed on to this process, by systemd's protocol. Children must not see it."""
+    """Returns how many sockets were passed on to this process, by systemd's protocol. Children must not see it."""
     count, process = os.environ.pop("LISTEN_FDS", ""), os.environ.pop("LISTEN_PID", "")
     os.environ.pop("LISTEN_FDNAMES", None)
     return int(count) if count.isdigit() and process == str(os.getpid()) else 0
@@ -34,7 +34,7 @@ def set_children(pids: Mapping[int, int], folder: str) -> None:
 
 
 def take_children() -> tuple[dict[int, int], str] | None:
-    """The same in the new program; None = it is none. Workers must not see it."""
+    """Returns the same in the new program; None = it is not one. Workers must not see it."""
     process, _, rest = os.environ.pop(_CHILDREN, "").partition(" ")
     if process != str(os.getpid()):
         return None
@@ -56,5 +56,5 @@ def forget_other_sparks(home: str) -> list[str]:
 
 
 def started_by_spark_submit() -> bool:
-    """Whether spark-submit started this process, and so chose the master of its session."""
+    """Returns whether spark-submit started this process, and so chose the master of its session."""
     return "PYSPARK_GATEWAY_PORT" in os.environ

@@ -51,7 +51,7 @@ def need(extra: str, what: str, modules: tuple[str, ...] = ()) -> None:
 
 
 def error_of(problem: ModuleNotFoundError, what: str) -> UsageError | None:
-    """The same error for an import that failed, or None if the module belongs to no extra."""
+    """Returns the same error for an import that failed, or None if the module belongs to no extra."""
     top = (problem.name or "").partition(".")[0]
     for extra, modules in MODULES.items():
         if top and top in {name.partition(".")[0] for name in modules}:
@@ -65,7 +65,7 @@ def _error(extra: str, what: str, missing: list[str]) -> UsageError:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra, for a sentence."""
+    """Returns the command that installs an extra, for a sentence."""
     if _IN_CLONE:
         return f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone"
     return f"pip install 'penstock[{extra}]'"

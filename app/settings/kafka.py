@@ -15,17 +15,17 @@ from tables.kafka.connection.secret import read_keys, read_secret, secret_settin
 
 
 def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:
-    """librdkafka settings; `bootstrap` replaces the address of the settings. Raises UsageError for a Kafka secret
-    that is not valid. From here on the process leaves no core dumps, if it reads credentials."""
+    """Returns librdkafka settings; `bootstrap` replaces the address of the settings. Raises UsageError for a Kafka
+    secret that is not valid. From here on the process leaves no core dumps, if it reads credentials."""
     prevent_core_dumps(settings)
     secret = read_secret(Path(settings.kafka_secret)) if settings.kafka_secret else {}
     return {"bootstrap.servers": bootstrap or settings.kafka, **secret}
 
 
 def worker_kafka(settings: Settings) -> Found:
-    """The same for a process that logs: librdkafka's own lines go through logging, and not to standard error. Keys of
-    the secret, none without one, and settings with copies of its certificates: what becomes of the folder does not
-    matter to a client that is made later."""
+    """Returns the same for a process that logs: librdkafka's own lines go through logging, and not to standard error.
+    Keys of the secret, none without one, and settings with copies of its certificates: what becomes of the folder does
+    not matter to a client that is made later."""
     prevent_core_dumps(settings)
     others = worker_kafka_without_secret(settings)
     if not settings.kafka_secret:
@@ -36,17 +36,17 @@ def worker_kafka(settings: Settings) -> Found:
 
 
 def worker_kafka_without_secret(settings: Settings) -> dict[str, Any]:
-    """What of this is not in the Kafka secret."""
+    """Returns what of this is not in the Kafka secret."""
     return {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
 
 
 def secrets_folder(settings: Settings) -> Path | None:
-    """Where the Secrets of Brokers are; None = they have none."""
+    """Returns where the Secrets of Brokers are; None = they have none."""
     return Path(settings.kafka_secrets) if settings.kafka_secrets else None
 
 
 def worker_needs(settings: Settings) -> Mapping[str, Collection[str]]:
-    """Topic -> what the user of a worker must be allowed to do with it, by Kafka's names."""
+    """Returns topic -> what the user of a worker must be allowed to do with it, by Kafka's names."""
     contract = ("READ", "WRITE") if settings.role in ("all", "controller") and settings.resources else ("READ",)
     return {
         kafka_names.contract_topic(settings.instance): contract,

@@ -38,7 +38,7 @@ _PLAIN_PORT = "environment (PORT)"
 
 
 def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process. `overrides`: field name -> text, from the command line.
+    """Returns the settings of this process. `overrides`: field name -> text, from the command line.
 
     Raises UsageError (exit code 2) with one sentence for each invalid value, and for an override that is not a setting.
     """
@@ -71,25 +71,25 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
 
 
 def settings_file() -> Path | None:
-    """The file that has settings, if there is one."""
+    """Returns the file that has settings, if there is one."""
     path = os.environ.get(CONFIG_VARIABLE, "")
     return Path(path) if path else None
 
 
 def _environment() -> dict[str, str]:
-    """The settings among the variables, in capital or small letters."""
+    """Returns the settings among the variables, in capital or small letters."""
     texts = {name.upper(): text for name, text in os.environ.items()}
     return {field: texts[variable(field)] for field in Settings.model_fields if variable(field) in texts}
 
 
 def _plain_port() -> dict[str, str]:
-    """The variable PORT, which some platforms set. The weakest source."""
+    """Returns the variable PORT, which some platforms set. The weakest source."""
     port = os.environ.get("PORT", "")
     return {"http_port": port} if port else {}
 
 
 def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
-    """The known settings of the file at `path` ("" = no file), the name of this source, and all names in the file."""
+    """Returns the settings in the file at `path` ("" = no file), the name of this source, and all names in the file."""
     if not path:
         return {}, "", ()
     if not Path(path).is_file():
@@ -117,18 +117,18 @@ def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
 
 
 def _number(line: Binding) -> str:
-    """The line number in the file. The parser's own number is that of the empty lines before it."""
+    """Returns the line number in the file. The parser's own number is that of the empty lines before it."""
     text = line.original.string
     return str(line.original.line + text[: len(text) - len(text.lstrip())].count("\n"))
 
 
 def ignored_variables() -> list[str]:
-    """A sentence for each variable of the environment that looks like a setting and is not one."""
+    """Returns a sentence for each variable of the environment that looks like a setting and is not one."""
     return _unknown(os.environ, _ENVIRONMENT)
 
 
 def _unknown(seen: Iterable[str], source: str) -> list[str]:
-    """A warning for each name with our prefix that is not a setting."""
+    """Returns a warning for each name with our prefix that is not a setting."""
     variables = {variable(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
     unknown = sorted(name for name in seen if name.upper().startswith(PREFIX) and name.upper() not in variables)
     return [
@@ -143,7 +143,7 @@ def _nearest(name: str) -> str:
 
 
 def _sentences(problem: ValidationError, sources: Mapping[str, str]) -> list[str]:
-    """One sentence for each invalid value: name, value, reason and hint."""
+    """Returns one sentence for each invalid value: name, value, reason and hint."""
     sentences = []
     for error in problem.errors(include_url=False):
         why = str(error["ctx"]["error"]) if error["type"] == "value_error" else _lower_first(error["msg"])

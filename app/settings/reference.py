@@ -49,12 +49,12 @@ _FILE_HEADING = """\
 
 
 def files() -> dict[Path, str]:
-    """Every generated file with its content."""
+    """Returns every generated file with its content."""
     return {PAGE: page(), SETTINGS_FILE: settings_file()}
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     return _INTRODUCTION + "".join(f"{line}\n" for line in _rows())
 
 
@@ -70,7 +70,7 @@ def _rows() -> Iterator[str]:
 
 
 def settings_file() -> str:
-    """All settings as lines `#PENSTOCK_NAME=default`, each below its meaning."""
+    """Returns all settings as lines `#PENSTOCK_NAME=default`, each below its meaning."""
     return _FILE_HEADING + "".join(f"{line}\n" for line in _settings_lines())
 
 

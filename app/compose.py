@@ -85,8 +85,8 @@ class WorkerApp(ClientlessApp):
     lifecycle: Lifecycle
 
     def Worker(self, **options: Any) -> Any:
-        """The process of the app. Faust's command line would turn each write to standard error into a log record of its
-        own, so that a traceback becomes a hundred of them."""
+        """Returns the process of the app. Faust's command line would turn each write to standard error into a log
+        record of its own, so that a traceback becomes a hundred of them."""
         log_uncaught()
         return super().Worker(**{**options, "redirect_stdouts": False})
 
@@ -122,8 +122,8 @@ class WorkerApp(ClientlessApp):
 
 
 def build(settings: Settings | None = None, seat: Seat | None = None) -> WorkerApp:
-    """The app that `faust -A app worker` runs. `seat`: this process is one of several, and has the settings of its
-    supervisor. Raises UsageError for wrong settings."""
+    """Returns the app that `faust -A app worker` runs. `seat`: this process is one of several, and has the settings of
+    its supervisor. Raises UsageError for wrong settings."""
     given, settings = settings, settings or (load_settings() if seat is None else seat.settings)
     prevent_core_dumps(settings)  # before anything is read
     lifecycle = Lifecycle(seat)

@@ -30,7 +30,7 @@ _IMPORTERS = ("faust.cli.worker", "faust.app.base", "faust.auth", "faust.seriali
 
 
 def import_libraries() -> None:
-    """To be called before anything imports Faust or structlog."""
+    """Call it before anything imports Faust or structlog."""
     if _RUNS_LATER not in sys.modules:
         sys.modules[_RUNS_LATER] = _package(_RUNS_LATER)
     with _in_their_place({**dict.fromkeys(_OPTIONAL), **{module: _stand_in(module) for module in _MADE_LATER}}):
@@ -51,7 +51,7 @@ def _in_their_place(modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
 
 
 def _stand_in(module: str) -> ModuleType:
-    """A module with the one name that is imported from it: a class that makes objects of the class it stands for."""
+    """Returns a module with the one name that is imported from it: a class that makes objects of the real one."""
     name = _MADE_LATER[module]
 
     def new(_cls: type, *args: Any, **options: Any) -> Any:

@@ -127,11 +127,11 @@ class Plan:
         return all(seat.state is State.GONE for seat in self.seats)
 
     def next_at(self) -> float | None:
-        """When the next pause is over; None = there is none."""
+        """Returns when the next pause is over; None = there is none."""
         return min((seat.due_at for seat in self.seats if seat.state is State.PAUSED), default=None)
 
     def due(self, now: float) -> Steps:
-        """Pauses that are over, and the next process to replace; then those that are too many."""
+        """Yields pauses that are over, and the next process to replace; then those that are too many."""
         for seat in self.seats:
             if seat.due_at <= now:
                 yield seat, seat.on(Event.DUE, now)

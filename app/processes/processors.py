@@ -10,7 +10,7 @@ _PROCESSES_MAX = 99  # as the setting allows
 
 
 def processors(allowed: int, root: Path = Path("/")) -> int:
-    """From 1 to 99. `allowed`: by affinity. Reads the limits of cgroups v2, of the group and those that it is in."""
+    """Returns 1 to 99. `allowed`: by affinity. Reads the limits of cgroups v2, of the group and those that it is in."""
     counts, top = [allowed, _PROCESSES_MAX], root / "sys/fs/cgroup"
     groups: list[str] = []
     with suppress(OSError):  # not Linux

@@ -183,7 +183,7 @@ class _Supervisor:
     # -- what is done
 
     def _follow(self, planned: PlannedSeat, action: Action) -> bool:
-        """Whether this is a new worker process now."""
+        """Returns whether this is a new worker process now."""
         if action is Action.FORK:
             return self._fork(planned.number)
         if action is Action.HAND_OVER:

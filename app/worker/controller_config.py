@@ -16,8 +16,8 @@ from tables.status_table import FRESH_S
 
 
 def silent_s(settings: Settings) -> float:
-    """How long nothing is heard of a worker until it is gone for certain: until Kafka does not take it for a member of
-    its groups any more."""
+    """Returns how long nothing is heard of a worker until it is gone for certain: until Kafka does not take it for a
+    member of its groups any more."""
     session_s = settings.session_timeout_s if settings.group_protocol == "classic" else BROKER_SESSION_S
     # It may freeze just before it reports, with a new session.
     return max(FRESH_S, session_s + REPORT_MAX_S)

@@ -69,7 +69,7 @@ class DlqSizes:
             await asyncio.sleep(EVERY_S if leads else LOOK_S)  # who leads by now counts at once
 
     def count(self, topics: Collection[str]) -> Mapping[str, int]:
-        """The records of those that exist. Blocks. Raises KafkaFailed."""
+        """Returns the records of those that exist. Blocks. Raises KafkaFailed."""
         sizes = Counter[str]()
         for (topic, _), (start, end) in self._admin.ranges(topics).items():
             sizes[topic] += max(0, end - start)  # retention may remove some between the two questions

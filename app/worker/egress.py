@@ -7,7 +7,7 @@ from app.settings.load import Settings
 
 
 def guard_of(settings: Settings) -> EgressGuard:
-    """The guard that every connection to a subscriber goes through."""
+    """Returns the guard that every connection to a subscriber goes through."""
     return EgressGuard(
         EgressConfig(
             allow_loopback=settings.egress_allow_loopback,

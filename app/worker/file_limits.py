@@ -26,14 +26,14 @@ def allow(connections: int) -> str:
 
 
 def raised(soft: int, hard: int, needed: int) -> int:
-    """The soft limit to set."""
+    """Returns the soft limit to set."""
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return soft
     return needed if hard == resource.RLIM_INFINITY else max(soft, min(hard, needed))
 
 
 def shortage(limit: int, connections: int) -> str:
-    """A sentence when the connections cannot all be opened, else ""."""
+    """Returns a sentence when the connections cannot all be opened, else ""."""
     if limit == resource.RLIM_INFINITY or limit >= connections + OTHERS_MIN:
         return ""
     return (

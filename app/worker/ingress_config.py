@@ -9,7 +9,7 @@ from web.ingress.view import IngressConfig
 
 
 def driver_config(settings: Settings) -> DriverConfig:
-    """The limits of connections and requests."""
+    """Returns the limits of connections and requests."""
     return DriverConfig(
         event_bytes_max=settings.event_bytes_max,
         header_bytes_max=settings.header_bytes_max,
@@ -25,7 +25,7 @@ def driver_config(settings: Settings) -> DriverConfig:
 
 
 def ingress_config(settings: Settings) -> IngressConfig:
-    """What ingress holds at once."""
+    """Returns what ingress holds at once."""
     return IngressConfig(
         inflight_max=settings.ingress_inflight_max,
         bytes_max=settings.ingress_bytes_max,

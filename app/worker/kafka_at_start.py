@@ -59,8 +59,8 @@ async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping:
 
 
 def _why_not(kafka: Mapping[str, Any]) -> str:
-    """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
-    event loop."""
+    """Returns why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long
+    for the event loop."""
     try:
         KafkaAdmin(kafka, GLANCE_S).probe()
     except KafkaUnavailable as problem:

@@ -255,7 +255,7 @@ class Lifecycle:
     # -- for the health pages
 
     def alive(self) -> tuple[bool, Mapping[str, Any]]:
-        """Whether the process is alive, and fields for `/healthz`.
+        """Returns whether the process is alive, and fields for `/healthz`.
 
         An answer shows that the loop runs, and a part that fails ends the process. What is left to check: the thread
         of a consumer may hang in a call, so its poll age counts.
@@ -266,7 +266,7 @@ class Lifecycle:
         return supervisor is None or poll_age_s < supervisor.max_poll_interval_s, details
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
-        """Whether the worker is ready (see the module), and fields for `/readyz`. `kafka` is not a condition."""
+        """Returns whether the worker is ready (see the module), and fields for `/readyz`; `kafka` decides nothing."""
         parts = self._parts
         conditions = {
             "contract": parts.contract.loaded and not parts.contract.problem,
@@ -299,8 +299,8 @@ class Lifecycle:
         return ready and not stopped, fields
 
     def subscriber_details(self, namespace: str, channel: str) -> list[SubscriberDetails] | None:
-        """The `status.subscribers` of a channel, over all workers, with details of each subscription: owner, lag, last
-        error. None = there is no such channel."""
+        """Returns the `status.subscribers` of a channel, over all workers, with details of each subscription: owner,
+        lag, last error. None = there is no such channel."""
         parts = self._parts
         record = named_channel(parts.contract.channels.values(), namespace, channel)
         if record is None:

@@ -27,7 +27,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process in bytes; 0 where the system does not report it."""
+    """Returns resident memory of this process in bytes; 0 where the system does not report it."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

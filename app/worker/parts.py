@@ -51,13 +51,13 @@ class Parts:
         return None if self.renewal is None else self.renewal.problem
 
     def led(self) -> tuple[Sequence[str], Mapping[str, int]]:
-        """All subscriptions, and the dead letters by DLQ topic; both empty where another process leads."""
+        """Returns all subscriptions, and the dead letters by DLQ topic; both empty where another process leads."""
         if self.controller is None or self.dlq_sizes is None or not self.controller.leading:
             return (), {}
         return [each.label for each in list(self.contract.subscriptions.values())], self.dlq_sizes.sizes
 
     def troubles(self) -> Mapping[str, int]:
-        """How many things do not work at the API server, by what they are."""
+        """Returns how many things do not work at the API server, by what they are."""
         from controller.model import TROUBLES
 
         troubles = [] if self.controller is None else self.controller.troubles()

@@ -84,7 +84,7 @@ class Ports:
         self._copies = []
 
     def execute_again(self) -> NoReturn:
-        """As the next run of this process; or its supervisor starts it. Raises OSError when the command is gone."""
+        """Become the next run of this process; or its supervisor starts it. Raises OSError when the command is gone."""
         if self._seat is not None:
             os._exit(ExitCode.LEFT)
         count = len(self._copies)

@@ -50,7 +50,7 @@ _BUILD = (sys.executable, "-P", str(_ENTRY), "app.trial")
 
 
 def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The names whose values are others. Not the values."""
+    """Returns the names whose values are others. Not the values."""
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
@@ -87,7 +87,7 @@ class Renewal:
             self._asked.set()
 
     async def run(self) -> None:
-        """Until the restart, which does not return."""
+        """Look until the restart, which does not return."""
         while not await self.look():
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
@@ -95,7 +95,7 @@ class Renewal:
         await self._restart()
 
     async def look(self) -> bool:
-        """Whether what has changed shall be used now."""
+        """Returns whether what has changed shall be used now."""
         seen, now = signature(self._paths()), time.monotonic()
         if seen != self._seen or self._asked.is_set():
             self._seen, self._waits_s = seen, doubling_s(*AGAIN_S)
@@ -136,7 +136,7 @@ class Renewal:
         return files + [path for secret in self._secrets() for path in paths(root / secret.reference)]
 
     def _try(self) -> list[str] | None:
-        """The names of what has changed, and can be used; None = nothing. In a thread. Raises UsageError."""
+        """Returns the names of what has changed, and can be used; None = nothing. In a thread. Raises UsageError."""
         settings = load_settings()
         keys, kafka = worker_kafka(settings)
         before, after = self._settings.model_dump(), settings.model_dump()
@@ -165,7 +165,7 @@ class Renewal:
 
 
 def _ports(settings: Settings) -> dict[tuple[str, int], str]:
-    """The addresses at which a worker listens, each with the hint for one that is not available."""
+    """Returns the addresses at which a worker listens, each with the hint for one that is not available."""
     ports = {
         (settings.bind, settings.http_port): OTHER_PORT,
         (settings.admin_bind, settings.admin_port): OTHER_ADMIN_PORT,

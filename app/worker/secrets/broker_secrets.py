@@ -68,7 +68,7 @@ class BrokerSecret:
         self.producer: KafkaProducer | None = None
 
     def refusal(self, kafka: Mapping[str, Any]) -> SecretProblem | None:
-        """Why Kafka does not accept these settings, with keys of this Secret. Blocks."""
+        """Returns why Kafka does not accept these settings, with keys of this Secret. Blocks."""
         denied = _denied(kafka, self.topics)
         if isinstance(denied, SecretProblem):
             return SecretProblem(denied.reason, f"the Kafka secret {self.reference} is not used: {denied.message}")
@@ -88,7 +88,7 @@ class BrokerSecret:
 
 
 def _denied(kafka: Mapping[str, Any], topics: Collection[str]) -> dict[str, str] | SecretProblem:
-    """The topics that a user may not describe, and why, or why Kafka does not let it in. Blocks."""
+    """Returns the topics that a user may not describe, and why, or why Kafka does not let it in. Blocks."""
     denied: dict[str, str] = {}
 
     def add(topic: str, problem: KafkaFailed) -> None:
@@ -139,12 +139,12 @@ class BrokerSecrets:
         self._listeners.append(listener)
 
     def get(self, reference: str) -> OwnKafka | SecretProblem:
-        """The clients of a Secret, or why there are none."""
+        """Returns the clients of a Secret, or why there are none."""
         secret = self._secrets.get(reference) or BrokerSecret(reference)
         return secret.own or secret.problem
 
     def producer(self, reference: str) -> Produce | str:
-        """The producer of a Secret, or why there is none, without what senders need not know."""
+        """Returns the producer of a Secret, or why there is none, without what senders need not know."""
         own = self.get(reference)
         if not isinstance(own, SecretProblem):
             return own.produce
@@ -186,7 +186,7 @@ class BrokerSecrets:
             secret.topics = topics.get(secret.reference, ())
 
     async def _try(self, secret: BrokerSecret) -> None:
-        """Until it is used, or nobody needs it."""
+        """Try until it is used, or nobody needs it."""
         for wait_s in doubling_s(*AGAIN_S):
             try:
                 result = await call_in_thread(lambda: self._read(secret), TRY_LIMIT_S, f"secret-{secret.reference}")
@@ -205,7 +205,7 @@ class BrokerSecrets:
                 return
 
     def _read(self, secret: BrokerSecret) -> Found | SecretProblem:
-        """In a thread of its own."""
+        """Runs in a thread of its own."""
         content = read_broker_secret(self._root, secret.reference, in_memory=True)
         if isinstance(content, SecretProblem):
             return content

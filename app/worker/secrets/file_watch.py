@@ -31,7 +31,7 @@ class FileWatch(Generic[T]):
         self._problem = ""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Look until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             await self.look()

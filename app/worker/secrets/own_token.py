@@ -17,7 +17,7 @@ _HINT = "Write into this file the token that `penstock token` shows, and nothing
 
 
 def read_own_token(path: Path) -> Hidden:
-    """The token in the file. Raises UsageError, which never shows what the file has."""
+    """Returns the token in the file. Raises UsageError, which never shows what the file has."""
     try:
         with path.open("rb") as file:
             token = file.read(TOKEN_BYTES_MAX + 1).strip()
@@ -32,7 +32,7 @@ def read_own_token(path: Path) -> Hidden:
 
 
 def own_ingress(settings: Settings) -> tuple[OwnIngress, FileWatch[Hidden]] | None:
-    """The own ingress with its token, and what follows the file; None without the setting. Raises UsageError."""
+    """Returns the ingress with its token, and what follows the file; None without the setting. Raises UsageError."""
     if not settings.own_token:
         return None
     path, own = Path(settings.own_token.removeprefix("file:")), OwnIngress(settings.ingress_url)

@@ -19,7 +19,7 @@ class ServerTls:
         self.context = _context()
 
     def read(self) -> bytes:
-        """What the files contain, which fits together. Raises UsageError."""
+        """Returns what the files contain, which fits together. Raises UsageError."""
         certificate, key = self.paths
         try:
             return read_together(self.paths, self._read)

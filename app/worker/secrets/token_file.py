@@ -31,7 +31,7 @@ _CONSOLE_HINT = "Its form is in docs/how-to/console.md."
 
 
 def read_tokens(path: Path) -> Senders:
-    """The tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
+    """Returns the tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
     senders, problems = parse_tokens(_entries(path, _HINT))
     if problems:
         raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _HINT)
@@ -39,7 +39,7 @@ def read_tokens(path: Path) -> Senders:
 
 
 def read_names(path: Path) -> dict[bytes, str]:
-    """SHA-256 of each token of the console -> whose it is. Raises UsageError as `read_tokens`."""
+    """Returns SHA-256 of each token of the console -> whose it is. Raises UsageError as `read_tokens`."""
     senders, problems = parse_tokens(_entries(path, _CONSOLE_HINT), CONSOLE_KEYS)
     if problems:
         raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _CONSOLE_HINT)
@@ -65,7 +65,7 @@ def _entries(path: Path, hint: str) -> Any:
 
 
 def parse_tokens(entries: Any, keys: Sequence[str] = KEYS) -> tuple[dict[bytes, Sender], list[str]]:
-    """SHA-256 -> sender, and a sentence for each problem. `keys`: those that an entry may have."""
+    """Returns SHA-256 -> sender, and a sentence for each problem. `keys`: those that an entry may have."""
     if entries is None:
         return {}, ["it is empty; write [] for no tokens"]  # or it is just being written
     if not isinstance(entries, list):

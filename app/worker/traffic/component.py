@@ -103,7 +103,7 @@ class TrafficComponent:
 
 
 def why_not(settings: Settings) -> str:
-    """What /traffic answers in a process that has no windows."""
+    """Returns what /traffic answers in a process that has no windows."""
     if not settings.traffic:
         return "this process keeps no traffic windows; set PENSTOCK_TRAFFIC=true"
     return f"a process of role {settings.role} keeps no traffic windows; use one of role all or controller"

@@ -61,13 +61,13 @@ class TrafficWindowsApp(OffsetControlApp):
     deltas: str  #: the topic
 
     async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
-        """The beginning of the topic, until something is committed. After a rebalance Faust would go on where it has
-        fetched to, also if what it fetched was dropped by the rebalance: the first deltas would never be counted."""
+        """Returns the beginning of the topic until something is committed. After a rebalance Faust would go on where it
+        has fetched to, also if the rebalance dropped what it fetched: the first deltas would never be counted."""
         mine = [tp for tp in consumer.assignment() if tp.topic == self.deltas and not committed.get(tp)]
         return dict(await consumer.earliest_offsets(*mine)) if mine else {}
 
     def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
-        """All of it."""
+        """Returns all of it."""
         return offsets
 
 
@@ -99,7 +99,7 @@ def make_topics(config: TrafficWindowsConfig) -> None:
 
 
 def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:
-    """A new app. Faust cannot start an app again that has failed, so each start has its own."""
+    """Returns a new app. Faust cannot start an app again that has failed, so each start has its own."""
     group = kafka_names.windows_group(config.traffic.instance)
     app = TrafficWindowsApp(
         group,
@@ -168,7 +168,7 @@ class TrafficWindows:
                 await asyncio.sleep(wait_s)
 
     async def _once(self) -> NoReturn:
-        """One app from its start until it fails. Raises why."""
+        """Runs one app from its start until it fails. Raises why."""
         await asyncio.to_thread(self._topics.make)
         self.app = app = build(self._config)
         try:

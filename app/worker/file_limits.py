@@ -13,8 +13,8 @@ OTHERS_MIN = 200
 _OTHERS = 4096
 
 
-def allow(connections: int) -> str:
-    """Raise the limit for this number of clients' connections. Returns a warning for the operator, or ""."""
+def allow(connections: int) -> str | None:
+    """Raise the limit for this number of clients' connections. Returns a warning for the operator, or None."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = raised(soft, hard, connections + _OTHERS)
     if limit != soft:
@@ -32,10 +32,10 @@ def raised(soft: int, hard: int, needed: int) -> int:
     return needed if hard == resource.RLIM_INFINITY else max(soft, min(hard, needed))
 
 
-def shortage(limit: int, connections: int) -> str:
-    """Returns a sentence when the connections cannot all be opened, else ""."""
+def shortage(limit: int, connections: int) -> str | None:
+    """Returns a sentence when the connections cannot all be opened, else None."""
     if limit == resource.RLIM_INFINITY or limit >= connections + OTHERS_MIN:
-        return ""
+        return None
     return (
         f"This process may open {limit} files and sockets, fewer than PENSTOCK_CONNECTIONS_MAX={connections} and "
         f"{OTHERS_MIN} others need: raise the hard limit (`ulimit -Hn`), or lower the setting."

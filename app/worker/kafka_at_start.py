@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str:
-    """Wait for the time that the settings allow. Returns why Kafka does not answer; "" = it does."""
+async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str | None:
+    """Wait for the time that the settings allow. Returns why Kafka does not answer; None = it does."""
     until = time.monotonic() + settings.kafka_wait_s
     warned = False
-    while why := await asyncio.to_thread(_why_not, kafka):
+    while (why := await asyncio.to_thread(_why_not, kafka)) is not None:
         if not warned:
             warned = True
             limit_s = f"{settings.kafka_wait_s:g} s"
@@ -38,7 +38,7 @@ async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str:
             )
             return why
         await asyncio.sleep(AGAIN_S)
-    return ""
+    return None
 
 
 async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping: Callable[[], bool]) -> bool:
@@ -48,7 +48,7 @@ async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping:
     log.warning("this controller waits for Kafka; until Kafka answers, it only writes conditions that say so")
     for pause_s in doubling_s(AGAIN_S, LOOK_S):
         why = await asyncio.to_thread(_why_not, kafka)
-        if stopping() or not why:
+        if stopping() or why is None:
             break
         outage.why = f"{kafka['bootstrap.servers']}: {why}"
         await asyncio.sleep(pause_s)
@@ -58,11 +58,11 @@ async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping:
     return not stopping()
 
 
-def _why_not(kafka: Mapping[str, Any]) -> str:
-    """Returns why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long
+def _why_not(kafka: Mapping[str, Any]) -> str | None:
+    """Returns why Kafka does not answer; None = it does. Blocks: it creates and destroys a client, which takes too long
     for the event loop."""
     try:
         KafkaAdmin(kafka, GLANCE_S).probe()
     except KafkaUnavailable as problem:
         return problem.why
-    return ""
+    return None

@@ -81,7 +81,7 @@ class Lifecycle:
         `web`: the ingress server."""
         settings = self._parts.settings
         for warning in (*settings.warnings, file_limits.allow(settings.connections_max)):
-            if warning:
+            if warning is not None:
                 log.warning(warning)
         loop, renewal = asyncio.get_running_loop(), self._parts.renewal
         if renewal is not None:
@@ -90,9 +90,9 @@ class Lifecycle:
             loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self.restart(web)))
         handle_signals()
         why = await wait_for_kafka(settings, self._parts.controller_config.kafka)
-        if why and self._parts.outage is None:
+        if why is not None and self._parts.outage is None:
             os._exit(ExitCode.NOT_READY)
-        self._kafka_away = bool(why)
+        self._kafka_away = why is not None
 
     async def start(self, web: Any) -> None:
         """Start everything that needs a running loop. `web`: the ingress server."""

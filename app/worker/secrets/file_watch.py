@@ -28,7 +28,7 @@ class FileWatch(Generic[T]):
         self._what, self._paths, self._read, self._use = what, tuple(paths), read, use
         self._seen = signature(self._paths)  # before they are read: what changes meanwhile is read again
         self._use(self._read())
-        self._problem = ""
+        self._problem: str | None = None
 
     async def run(self) -> None:
         """Look until it is cancelled."""
@@ -39,7 +39,7 @@ class FileWatch(Generic[T]):
     async def look(self) -> None:
         """Use the files if they have changed, or if they could not be used."""
         seen = signature(self._paths)
-        if seen == self._seen and not self._problem:
+        if seen == self._seen and self._problem is None:
             return
         self._seen = seen
         try:
@@ -53,5 +53,5 @@ class FileWatch(Generic[T]):
                 log.error("changed files are not used", what=self._what, reason=str(problem))
             self._problem = str(problem)
             return
-        self._problem = ""
+        self._problem = None
         log.info("changed files are used", what=self._what)

@@ -74,16 +74,16 @@ def parse_tokens(entries: Any, keys: Sequence[str] = KEYS) -> tuple[dict[bytes, 
     problems: list[str] = []
     for number, entry in enumerate(entries, 1):
         wrong = _problem(entry, keys)
-        if not wrong:
+        if wrong is None:
             summed = bytes.fromhex(entry["sha256"])
-            wrong = "its sha256 is the same as that of an earlier token" if summed in senders else ""
+            wrong = "its sha256 is the same as that of an earlier token" if summed in senders else None
             senders.setdefault(summed, Sender(entry["name"], frozenset(_targets(entry))))
-        if wrong:
+        if wrong is not None:
             problems.append(f"token {number}: {wrong}")
     return senders, problems
 
 
-def _problem(entry: Any, keys: Sequence[str]) -> str:
+def _problem(entry: Any, keys: Sequence[str]) -> str | None:
     if not isinstance(entry, Mapping):
         return "it is not a mapping"
     if unknown := sorted(str(key) for key in entry.keys() - set(keys)):
@@ -99,7 +99,7 @@ def _problem(entry: Any, keys: Sequence[str]) -> str:
         for target in listed:
             if not isinstance(target, str) or not _TARGET.fullmatch(target):
                 return f"{str(target)[:64]!r} of {key} is not NAMESPACE/NAME or NAMESPACE/*"
-    return ""
+    return None
 
 
 def _targets(entry: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -47,7 +47,7 @@ class Child:
         """
         self.name = name
         self.log_file = log_file
-        self._complaint = ""
+        self._complaint: str | None = None
         self._echoes = echo is not None
         self._last: deque[str] = deque(maxlen=3)
         if log_file is not None and log_file.exists():

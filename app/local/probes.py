@@ -32,11 +32,11 @@ _CONDITIONS = (
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def probe_worker(base: str) -> str:
-    """Returns why the worker at `base` (http://host:port) is not ready; "" = it is."""
+def probe_worker(base: str) -> str | None:
+    """Returns why the worker at `base` (http://host:port) is not ready; None = it is."""
     status, body = _get(f"{base}/readyz")
     if status == 200:
-        return ""
+        return None
     return "the worker does not answer yet" if status == 0 else of_readyz(status, body)
 
 
@@ -54,8 +54,8 @@ def of_readyz(status: int, body: str) -> str:
     return f"the worker is not ready ({status})"
 
 
-def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -> str:
-    """Returns why `channel` (namespace/name) does not have `expected` ready subscriptions; "" = it has. `state`: the
+def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -> str | None:
+    """Returns why `channel` (namespace/name) does not have `expected` ready subscriptions; None = it has. `state`: the
     directory of the statuses, which has their names."""
     status, body = _get(f"{base}/subscribers/{channel}")
     if status != 200:
@@ -63,23 +63,23 @@ def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -
     return of_subscribers(channel, json.loads(body)["subscribers"], expected, state)
 
 
-def of_subscribers(channel: str, rows: Sequence[Mapping[str, str]], expected: int, state: Path) -> str:
+def of_subscribers(channel: str, rows: Sequence[Mapping[str, str]], expected: int, state: Path) -> str | None:
     """Returns the same, from the rows of the page."""
     for row in rows:
         if row["ready"] != "True":
             who = _named(state, row["uid"]) or f"a subscription of {channel}"
             return f"{who} is not ready: {row['message'] or 'no worker has reported it yet'}"
-    return "" if len(rows) >= expected else f"{channel} has {len(rows)} of {expected} subscriptions"
+    return None if len(rows) >= expected else f"{channel} has {len(rows)} of {expected} subscriptions"
 
 
-def _named(state: Path, uid: str) -> str:
-    """Returns kind, namespace and name of the subscription or trigger with this uid; "" = it has no status yet."""
+def _named(state: Path, uid: str) -> str | None:
+    """Returns kind, namespace and name of the subscription or trigger with this uid; None = it has no status yet."""
     for file in state.glob("*/*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):  # the controller writes them meanwhile
             metadata = json.loads(file.read_text("utf-8"))["metadata"]
             if metadata["uid"] == uid:
                 return f"{file.parent.name} {metadata['namespace']}/{metadata['name']}"
-    return ""
+    return None
 
 
 def resources_in(folder: Path) -> list[Resource]:
@@ -119,8 +119,8 @@ def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
     }
 
 
-def former_address(state: Path, resources: Sequence[Resource]) -> str:
-    """Returns which subscription or trigger is still delivered to the address of a former start; "" = none is.
+def former_address(state: Path, resources: Sequence[Resource]) -> str | None:
+    """Returns which subscription or trigger is still delivered to the address of a former start; None = none is.
 
     A worker serves what is in Kafka at once. The controller reads the files a moment later; it may wait for the lock of
     the former one until then. `state`: the directory of the statuses.
@@ -131,7 +131,7 @@ def former_address(state: Path, resources: Sequence[Resource]) -> str:
         uri = _address(state, resource)
         if uri is not None and urlsplit(uri).netloc != urlsplit(resource.subscriber.uri).netloc:
             return f"{resource.kind} {resource.namespace}/{resource.name} is still delivered to {urlsplit(uri).netloc}"
-    return ""
+    return None
 
 
 def _address(state: Path, resource: Subscription | Trigger) -> str | None:

@@ -256,9 +256,9 @@ class Stack:
         given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         return python_module("app.cli", "worker", *given)
 
-    def _wait(self, missing: Callable[[], str], end: float) -> None:
-        """Wait until `missing` returns "". Otherwise it returns the reason to wait."""
-        while why := missing():
+    def _wait(self, missing: Callable[[], str | None], end: float) -> None:
+        """Wait until `missing` returns None. Otherwise it returns the reason to wait."""
+        while (why := missing()) is not None:
             self.check()
             self._reporter.wait(why)
             if time.monotonic() > end:

@@ -36,7 +36,7 @@ def test_up_waits_until_what_was_edited_while_nothing_ran_is_served(tmp_path: Pa
         "  subscriber: {uri: 'http://127.0.0.1:2/good'}\n"
     )
     resources = resources_in(files)
-    assert former_address(state, resources) == "", "it has no status yet"
+    assert former_address(state, resources) is None, "it has no status yet"
     (state / "Subscription").mkdir(parents=True)
     for name, port in (("good", 1), ("good.other", 3)):
         (state / "Subscription" / f"default.{name}.json").write_text(
@@ -48,7 +48,7 @@ def test_up_waits_until_what_was_edited_while_nothing_ran_is_served(tmp_path: Pa
     assert former_address(state, resources) == "Subscription default/good is still delivered to 127.0.0.1:1"
     path = state / "Subscription" / "default.good.json"
     path.write_text(path.read_text().replace(":1/", ":2/"))
-    assert former_address(state, resources) == ""
+    assert former_address(state, resources) is None
 
 
 _READY = {"status": "ready", "contract": True, "producer": True, "draining": False, "kafka": "up"}
@@ -87,4 +87,4 @@ def test_wait_for_subscriptions_names_them(tmp_path: Path) -> None:
         "a subscription of d/c is not ready: no worker has reported it yet"
     )
     assert of_subscribers("d/c", [{**first, "ready": "True"}], 2, tmp_path) == "d/c has 1 of 2 subscriptions"
-    assert of_subscribers("d/c", [{**first, "ready": "True"}], 1, tmp_path) == ""
+    assert of_subscribers("d/c", [{**first, "ready": "True"}], 1, tmp_path) is None

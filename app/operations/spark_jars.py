@@ -51,11 +51,11 @@ def spark_options(
     remote: str = "",
     *,
     jars: Sequence[Path],
-    driver_host: str = "",
+    driver_host: str | None = None,
     driver_memory: str = "1g",
     conf: Mapping[str, str] | None = None,
 ) -> SparkOptions:
-    """Returns the options of a command's session; "" = not given."""
+    """Returns the options of a command's session; "" or None = not given."""
     settings = load_settings()
     return SparkOptions(
         app_name=app_name,
@@ -69,16 +69,16 @@ def spark_options(
     )
 
 
-def check_place(address: str) -> str:
+def check_place(address: str) -> str | None:
     """Check by a TCP connection that a stand-alone master or a Spark Connect server answers.
 
-    Returns the address of this machine in that connection, at which a cluster's workers most likely reach it; "" for
+    Returns the address of this machine in that connection, at which a cluster's workers most likely reach it; None for
     other kinds of address, which are not checked. Spark itself would try for minutes. Raises NotReadyError when none of
     them answers.
     """
     kind, separator, places = address.partition("://")
     if not separator or kind not in _PORTS or started_by_spark_submit():
-        return ""
+        return None
     try:
         parts = [urlsplit(f"//{place}") for place in places.split(",")]
         addresses = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]

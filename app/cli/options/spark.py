@@ -92,7 +92,7 @@ class JobOptions:
                 raise UsageError(f"--conf {name!r} is not a Spark setting.", "Write spark.NAME=VALUE.")
         return {name: value for name, _, value in pairs}
 
-    def check(self) -> str:
+    def check(self) -> str | None:
         """Check what is known before Spark starts, and return what `check_place` does. Raises UsageError, NotReadyError
         if no master answers."""
         need_or_install(ANALYTICS, "A job on Spark", SPARK_MODULES)

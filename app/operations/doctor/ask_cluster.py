@@ -48,7 +48,7 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
         lease = await get_unless(_UNREADABLE, api, path)
         seen = None if lease is None else read_lease(lease)
         try:
-            denied, unknown = await _denied(api, permissions), ""
+            denied, unknown = await _denied(api, permissions), None
         except ApiError as problem:
             denied, unknown = [], str(problem)
         return ClusterFacts(
@@ -113,11 +113,11 @@ async def _denied(api: ApiServer, permissions: Sequence[tuple[Access, str]]) -> 
     return [pair for pair, yes in zip(permissions, answers, strict=True) if not yes]
 
 
-async def _user(api: ApiServer) -> str:
-    """Returns who asks; "" = the server does not say (before Kubernetes 1.28)."""
+async def _user(api: ApiServer) -> str | None:
+    """Returns who asks; None = the server does not say (before Kubernetes 1.28)."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await api.request("POST", _WHO_AM_I, None, body)
     except ApiError:
-        return ""
-    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
+        return None
+    return ((answer.get("status") or {}).get("userInfo") or {}).get("username") or None

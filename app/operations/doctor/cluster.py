@@ -56,10 +56,10 @@ class ClusterFacts:
     served: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: group/version -> its kinds
     crds: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: kind -> CRD; None = may not be read
     no_namespaces: Sequence[str] = ()  #: those of the settings that do not exist
-    user: str = ""
+    user: str | None = None  #: None = the server does not say
     denied: Sequence[tuple[Access, str]] = ()  #: what is not allowed, and in which namespace; "" = in all
     asked: int = 0  #: how many permissions were asked for
-    unknown: str = ""  #: why permissions could not be asked for
+    unknown: str | None = None  #: why permissions could not be asked for
     lease: LeaseView | None = None  #: of the controllers; None = there is none, or this user may not read it
     lease_name: str = ""
     not_renewed_s: float | None = None  #: how long ago it was renewed, by the clock of the API server; None = not known
@@ -205,7 +205,7 @@ def who_resolves(facts: ClusterFacts) -> Iterable[Answer]:
 def permissions(facts: ClusterFacts) -> Iterable[Answer]:
     """Says whether this user may do what the controller does."""
     user = facts.user or "this user"
-    if facts.unknown:
+    if facts.unknown is not None:
         text = f"they could not be asked for: {facts.unknown}"
         yield warning(text, "compare the controller's roles with knative/manifests/rbac")
     elif not facts.denied:

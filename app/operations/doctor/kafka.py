@@ -26,7 +26,7 @@ class KafkaFacts:
 
     bootstrap: str
     brokers: int = 0
-    release: str = ""  #: "" = not known
+    release: str | None = None  #: None = not known
     clock: Sequence[ClockReading] = ()
     creates_topics: bool | None = None  #: whether it creates topics that a client asks for; None = not known
     group_protocol: str = "classic"  #: as the setting says
@@ -37,7 +37,7 @@ def release_of(facts: KafkaFacts) -> Iterable[Answer]:
     """Says whether it has what the settings ask for."""
     release = facts.release or "of an unknown release"
     text = f"Kafka {release} at {facts.bootstrap}, {count(facts.brokers, 'broker')}"
-    if facts.group_protocol == "consumer" and facts.release.startswith("3."):
+    if facts.group_protocol == "consumer" and release.startswith("3."):
         hint = "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"
         yield problem(f"{text}, which has no group protocol `consumer`", hint)
     else:

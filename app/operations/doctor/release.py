@@ -32,8 +32,8 @@ class _Request(NamedTuple):
 _API_VERSIONS = _Request(18, 3, 1)
 
 
-def release(bootstrap: str, limit_s: float = ANSWER_S) -> str:
-    """Returns text such as "4.1", of the first broker that answers; "" = not known. Blocks."""
+def release(bootstrap: str, limit_s: float = ANSWER_S) -> str | None:
+    """Returns text such as "4.1", of the first broker that answers; None = not known. Blocks."""
     for address in bootstrap.split(","):
         try:
             with socket.create_connection(split_address(address.strip()), limit_s) as connection:
@@ -45,7 +45,7 @@ def release(bootstrap: str, limit_s: float = ANSWER_S) -> str:
                 return release_of(_exactly(connection, size))
         except (OSError, ValueError, struct.error):
             continue
-    return ""
+    return None
 
 
 def release_of(answer: bytes) -> str:

@@ -107,7 +107,7 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
         namespace, name = name_of(raw)
         entry = entries.pop((namespace, str(metadata_of(raw).get("uid"))), None) if kind == "Subscription" else None
         try:
-            documents.append(_exported(kind, raw, there, core, entry.channel if entry else ""))
+            documents.append(_exported(kind, raw, there, core, entry.channel if entry else None))
         except _CannotBeExported as problem:
             left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
     for (namespace, uid), leftover in entries.items():
@@ -128,12 +128,12 @@ def _entries(channels: Iterable[Raw]) -> dict[tuple[str, str], _Entry]:
     }
 
 
-def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str) -> Exported:
+def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str | None) -> Exported:
     """`channel`: the KafkaChannel that serves this Subscription, if core has written it there."""
     namespace, name = name_of(raw)
     if metadata_of(raw).get("deletionTimestamp"):
         raise _CannotBeExported("it is being deleted")
-    if not channel:
+    if channel is None:
         _check_owner(kind, raw, there)
     document: dict[str, Any] = {
         "apiVersion": API_VERSIONS[kind],
@@ -146,7 +146,7 @@ def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str) ->
     if isinstance(spec, dict):
         if core and kind == "KafkaChannel":
             spec.pop("subscribers", None)
-        if channel:
+        if channel is not None:
             _serve_from(channel, spec, namespace, notes)
         for path, resolved in _DESTINATIONS.get(kind, {}).items():
             _resolve(spec, path, resolved, raw, there, notes)
@@ -226,7 +226,7 @@ def _resolve(
     field = ".".join(("spec", *path))
     uri, certs = _in_status(raw, *resolved)
     target = f"{kind} {where}/{name} of {version or 'no apiVersion'}"
-    if not uri:
+    if uri is None:
         raise _CannotBeExported(
             f"{field} refers to {target}, which a directory cannot resolve, and the status has no address of it"
         )
@@ -238,10 +238,10 @@ def _resolve(
     notes.append(f"{field} was a ref to {target}; this was its address when it was exported.")
 
 
-def _in_status(raw: Raw, part: str, key: str) -> tuple[str, str]:
-    """Returns the URI and the certificates, if the status is about the present spec; "" = not there."""
+def _in_status(raw: Raw, part: str, key: str) -> tuple[str | None, str | None]:
+    """Returns the URI and the certificates, if the status is about the present spec; None = not there."""
     status = raw.get("status") or {}
     if status.get("observedGeneration") != metadata_of(raw).get("generation"):
-        return "", ""
+        return None, None
     holder = (status.get(part) or {}) if part else status
-    return str(holder.get(f"{key}Uri") or ""), str(holder.get(f"{key}CACerts") or "")
+    return holder.get(f"{key}Uri") or None, holder.get(f"{key}CACerts") or None

@@ -23,7 +23,7 @@ GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 
     ("facts", "protocol", "levels", "says", "hint"),
     [
         (GOOD, "classic", ["ok", "ok"], "Kafka 4.1 at k:9092, 3 brokers", ""),
-        (replace(GOOD, release=""), "classic", ["ok", "ok"], "Kafka of an unknown release", ""),
+        (replace(GOOD, release=None), "classic", ["ok", "ok"], "Kafka of an unknown release", ""),
         (replace(GOOD, brokers=1), "classic", ["ok", "ok"], "k:9092, 1 broker", ""),
         (replace(GOOD, release="3.9"), "consumer", ["problem", "ok"], "no group protocol `consumer`",
          "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"),

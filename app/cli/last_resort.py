@@ -63,19 +63,19 @@ def _causes(problem: BaseException | None) -> Iterator[BaseException]:
 
 def _of_file(command: str, problem: OSError) -> PenstockError:
     named = problem.filename
-    place = os.fsdecode(named) if isinstance(named, str | bytes) else _full_output() if problem.errno in _FULL else ""
+    place = os.fsdecode(named) if isinstance(named, str | bytes) else _full_output() if problem.errno in _FULL else None
     hint = "Free some space, and try again." if problem.errno in _FULL else "Check the permissions of the file."
     return IoError(f"`{command}` failed: {os_reason(problem)}" + (f": {place}." if place else "."), hint)
 
 
-def _full_output() -> str:
-    """Returns the file that is the standard output, if its disk is full; "" otherwise. The system names no file when it
+def _full_output() -> str | None:
+    """Returns the file that is the standard output, if its disk is full, else None. The system names no file when it
     cannot write to it."""
     with suppress(OSError, ValueError, AttributeError):
         number = sys.stdout.fileno()
         if stat.S_ISREG(os.fstat(number).st_mode) and not os.fstatvfs(number).f_bavail:
             return os.readlink(f"/proc/self/fd/{number}")
-    return ""
+    return None
 
 
 def _report(command: str, problem: BaseException) -> str:

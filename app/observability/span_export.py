@@ -52,7 +52,7 @@ class ExportConfig:
     endpoint: str  #: base URL of an OTLP receiver, or the whole URL with `/v1/traces`
     ratio: float = 1.0  #: of the traces that begin here; spans with a parent follow its decision
     service: str = "penstock"
-    worker: str = ""
+    worker: str | None = None
     queue_spans_max: int = 8_192
     batch_spans_max: int = 512
     delay_s: float = 1.0  #: how long a span waits for others at most
@@ -94,18 +94,17 @@ class Exporter(SpanExporter):
         self.handled += len(spans)
         if time.monotonic() >= self._until:
             return SpanExportResult.FAILURE
-        reason = ""
+        more: dict[str, str] = {}
         try:
             result = self._exporter.export(spans)
         except Exception as problem:
-            result, reason = SpanExportResult.FAILURE, repr(problem)
+            result, more = SpanExportResult.FAILURE, {"reason": repr(problem)}
         if result is SpanExportResult.SUCCESS:
             if self._lost:
                 log.info("spans are exported again", endpoint=self._url, lost=self._lost)
                 self._lost = 0
         else:
             if not self._lost:
-                more = {"reason": reason} if reason else {}
                 log.warning(
                     "spans cannot be exported and are dropped; events are not affected", endpoint=self._url, **more
                 )

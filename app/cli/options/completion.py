@@ -5,7 +5,7 @@ The user waits at the prompt, so there is a short limit, and an error results in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import typer
 from confluent_kafka import KafkaException
@@ -14,58 +14,42 @@ from app.cli.options.kafka import kafka_client
 from app.operations.contract_snapshot import Contract, read_contract, removable_names
 from app.settings import load_settings
 from app.timing import GLANCE_S
-from knative.contract.records import BROKER, TRIGGER
+from knative.contract.records import BROKER, TRIGGER, Channel, Subscription
 from knative.errors import PenstockError
 
 
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
     """Returns NAMESPACE/NAME of channels and brokers that start with `incomplete`."""
-    return _names(
-        context, incomplete, lambda contract: [f"{channel.namespace}/{channel.name}" for channel in contract.channels]
-    )
+    return _names(context, incomplete, lambda contract: _labels(contract.channels))
 
 
 def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
     """Returns NAMESPACE/NAME of subscriptions and triggers that start with `incomplete`."""
-    return _names(
-        context,
-        incomplete,
-        lambda contract: [f"{subscription.namespace}/{subscription.name}" for subscription in contract.subscriptions],
-    )
+    return _names(context, incomplete, lambda contract: _labels(contract.subscriptions))
 
 
 def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
     """Returns NAMESPACE/NAME of brokers that start with `incomplete`."""
-    return _names(
-        context,
-        incomplete,
-        lambda contract: [
-            f"{channel.namespace}/{channel.name}" for channel in contract.channels if channel.kind == BROKER
-        ],
-    )
+    return _names(context, incomplete, lambda contract: _labels(contract.channels, BROKER))
 
 
 def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
     """Returns NAMESPACE/NAME of triggers that start with `incomplete`."""
-    return _names(
-        context,
-        incomplete,
-        lambda contract: [
-            f"{subscription.namespace}/{subscription.name}"
-            for subscription in contract.subscriptions
-            if subscription.kind == TRIGGER
-        ],
-    )
+    return _names(context, incomplete, lambda contract: _labels(contract.subscriptions, TRIGGER))
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
     """Returns NAMESPACE/NAME of channels and subscriptions that start with `incomplete`."""
-    return sorted({*complete_channel(context, incomplete), *complete_subscription(context, incomplete)})
+    return _names(context, incomplete, lambda contract: sorted(set(_labels(contract.records))))
 
 
 def complete_removable(context: typer.Context, incomplete: str) -> list[str]:
     """Returns KIND/NAMESPACE/NAME of resources that no file names and that start with `incomplete`."""
     return _names(context, incomplete, removable_names)
+
+
+def _labels(records: Iterable[Channel | Subscription], kind: str | None = None) -> list[str]:
+    return [f"{record.namespace}/{record.name}" for record in records if kind in (None, record.kind)]
 
 
 def _names(context: typer.Context, incomplete: str, of: Callable[[Contract], list[str]]) -> list[str]:

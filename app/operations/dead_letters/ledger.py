@@ -73,12 +73,8 @@ class Ledger:
 
     def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
         """Returns references of letters of `topic` below the first offset of their partition."""
-        refs = []
-        for ref in self._ledger:
-            name, partition, offset = ref.rsplit("/", 2)
-            if name == topic and int(offset) < starts.get(int(partition), 0):
-                refs.append(ref)
-        return refs
+        places = zip(self._ledger, self.places, strict=True)
+        return [ref for ref, (name, number, offset) in places if name == topic and offset < starts.get(number, 0)]
 
 
 def encode(entry: LedgerEntry) -> bytes:
@@ -170,22 +166,17 @@ class LedgerWriter:
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> ProduceFailure | None:
         """Write one record and wait for its acknowledgement. Returns why there is none."""
-        failures: list[ProduceFailure] = []
-        acknowledged: list[bool] = []
+        outcomes: list[ProduceFailure | None] = []
 
         def done(error: KafkaError | None, message: Message) -> None:
             problem = not_stored(error, message)
-            if problem is None:
-                acknowledged.append(True)
-            else:
-                failures.append(failure(problem))
+            outcomes.append(None if problem is None else failure(problem))
 
         try:
             self._producer.produce(topic, value, key, on_delivery=done, headers=[*headers])
             self._producer.flush(ANSWER_S)
         except KafkaException as problem:
-            failures.append(failure(problem.args[0]))
+            outcomes.append(failure(problem.args[0]))
         except BufferError as problem:
-            failures.append(ProduceFailure(ProduceProblem.FULL, str(problem)))
-        unknown = ProduceFailure(ProduceProblem.UNAVAILABLE, "time limit")
-        return None if acknowledged else (failures or [unknown])[0]
+            outcomes.append(ProduceFailure(ProduceProblem.FULL, str(problem)))
+        return outcomes[0] if outcomes else ProduceFailure(ProduceProblem.UNAVAILABLE, "time limit")

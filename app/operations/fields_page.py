@@ -68,8 +68,8 @@ def _fields(shape: Object, shared: dict[str, Object], prefix: str) -> Iterator[s
         if isinstance(node, Object) and node.title:
             shared.setdefault(node.title, node)
             meaning = f"{meaning} See [{node.title}](#{node.title.lower()})."
-        if node.immutable or (isinstance(node, Integer) and node.rises_only):
-            meaning += " Cannot be changed." if node.immutable else ""
+        if node.immutable:
+            meaning += " Cannot be changed."
         yield f"| `{name}` | {_type(node)} | {_default(node)} | {meaning} |"
         if isinstance(node, Object) and not node.title and key not in shape.recursive:
             yield from _fields(node, shared, f"{name}.")

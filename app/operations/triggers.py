@@ -34,15 +34,12 @@ class TriggerView:
 
 def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
     """Returns the Trigger NAME or NAMESPACE/NAME. Raises UsageError if there is none, or if several have the name."""
-    triggers = [subscription for subscription in contract.subscriptions if subscription.kind == TRIGGER]
-    return _chosen(
-        [
-            TriggerView(subscription.namespace, subscription.name, subscription.filter, subscription.order)
-            for subscription in triggers
-        ],
-        wish,
-        "",
-    )
+    views = [
+        TriggerView(subscription.namespace, subscription.name, subscription.filter, subscription.order)
+        for subscription in contract.subscriptions
+        if subscription.kind == TRIGGER
+    ]
+    return _chosen(views, wish, "")
 
 
 def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerView:

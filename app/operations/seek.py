@@ -146,8 +146,7 @@ def check_no_seek(seeks: Mapping[str, Seek], subscription: Subscription) -> None
         if seek.uid == subscription.uid:
             raise NotReadyError(
                 f"A seek to {seek.to} that {seek.asked_by} has asked for has not ended (phase: {seek.phase.value}). "
-                "The "
-                "next controller continues it, and would overwrite this seek.",
+                "The next controller continues it, and would overwrite this seek.",
                 f"To complete that seek, {_START}.",
             )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from analytics.topology.compare import Difference
@@ -30,7 +31,7 @@ def write_report(topology: Topology, folder: Path, difference: Difference | None
     ]
     for table in COLUMNS:
         made.append((f"{table}.csv", _csv(topology, table)))
-        made.append((f"{table}.parquet", _parquet(topology, table)))
+        made.append((f"{table}.parquet", partial(write_parquet, topology, table)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_whole(folder / name, write) for name, write in made]
@@ -42,10 +43,6 @@ def write_report(topology: Topology, folder: Path, difference: Difference | None
 
 def _csv(topology: Topology, table: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(csv_text(topology, table), encoding="utf-8")
-
-
-def _parquet(topology: Topology, table: str) -> Callable[[Path], object]:
-    return lambda path: write_parquet(topology, table, path)
 
 
 def _whole(path: Path, write: Callable[[Path], object]) -> Path:

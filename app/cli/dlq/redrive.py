@@ -110,7 +110,7 @@ def redrive(
         rows = _waiting(where, letters or _letters(where, refs or ()), limit)
         if not _goes_on(rows, output, dry_run=dry_run):
             return
-    summary = asyncio.run(_with_steps(where, refs or (), config, letters))
+    summary = asyncio.run(_run(where, refs or (), config, letters))
     if output is Format.JSON:
         print_json(summary.as_json())
     else:
@@ -153,22 +153,10 @@ def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int |
     return group_rows(group((letter, False) for letter in islice(waiting, limit)))
 
 
-async def _with_steps(
+async def _run(
     where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None
 ) -> Summary:
     """`letters`: redrive these instead of the selected ones."""
-    with Steps() as steps:
-        steps.begin("redrive", "Waiting for another redrive to end ...")
-        return await _run(where, refs, config, letters, steps)
-
-
-async def _run(
-    where: DeadLetterQuery,
-    refs: Sequence[str],
-    config: RedriveConfig,
-    letters: Sequence[DeadLetter] | None,
-    steps: Steps,
-) -> Summary:
 
     def report(letter: DeadLetter, reason: str) -> None:
         note(
@@ -185,11 +173,13 @@ async def _run(
 
     place = RedrivePlace(load_settings(), where.client, where.contract.subscriptions, where.contract.channels)
     source = (lambda _: iter(letters)) if letters else partial(_letters, where, refs)
-    try:
-        return await run_redrive(place, config, source, Told(report, steps.tell, started))
-    finally:
-        for task in progress:
-            task.cancel()
+    with Steps() as steps:
+        steps.begin("redrive", "Waiting for another redrive to end ...")
+        try:
+            return await run_redrive(place, config, source, Told(report, steps.tell, started))
+        finally:
+            for task in progress:
+                task.cancel()
 
 
 async def _say_how_far(summary: Summary, steps: Steps) -> None:

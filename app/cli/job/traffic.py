@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +92,7 @@ def traffic(
             raise UsageError(
                 "--offsets reads no records and keeps no tables.", "Remove --follow, --reset and --no-records."
             )
-        show_offsets(client, channels or [], span, output)
+        show_rates(measure(client, channels or [], *(span or (None, None))), output)
         return
     if channels and span is None:
         raise UsageError("--channel needs a time range.", "Add --since, or remove --channel to count all channels.")
@@ -100,8 +100,10 @@ def traffic(
         raise UsageError("A time range is counted once, into a new folder.", "Remove --follow and --reset.")
     options = JobOptions(master, remote, driver_host, memory, tuple(conf or ()))
     options.check()
-    plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
-    _run(plan, options, reset, output)
+    tables = traffic_folder(folder, span=span is not None)
+    plan = plan_traffic(client, tables, channels or [], records=records, span=span or (None, None), say=note)
+    job = replace(plan.traffic, once=once, interval_s=interval_s, records_max=batch)
+    _run(replace(plan, traffic=job), options, reset, output)
 
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
@@ -114,23 +116,6 @@ def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
     if since_s is not None and since_s > now_s:
         raise UsageError(f"--since {since!r} is in the future.", "Write a time in the past.")
     return None if since_s is None and until_s is None else (since_s, until_s)
-
-
-def _plan(
-    client: Mapping[str, str],
-    folder: str,
-    channels: list[str],
-    span: tuple[float | None, float | None] | None,
-    records: bool,
-    once: bool,
-    interval_s: float,
-    batch: int,
-) -> Plan:
-
-    tables = traffic_folder(folder, span=span is not None)
-    plan = plan_traffic(client, tables, channels, records=records, span=span or (None, None), say=note)
-    job = replace(plan.traffic, once=once, interval_s=interval_s, records_max=batch)
-    return replace(plan, traffic=job)
 
 
 def _run(plan: Plan, options: JobOptions, reset: bool, output: Format) -> None:
@@ -176,11 +161,3 @@ def _stopped_by_signals(job: TrafficJob) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def show_offsets(
-    client: Mapping[str, str], channels: list[str], span: tuple[float | None, float | None] | None, output: Format
-) -> None:
-    """Show rates from offsets only, without Spark."""
-    since_s, until_s = span or (None, None)
-    show_rates(measure(client, channels, since_s, until_s), output)

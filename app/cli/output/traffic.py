@@ -118,20 +118,17 @@ def show_summary(summary: Summary, folder: Path | str, output: Format) -> None:
 
 def oddities(counters: Mapping[str, int]) -> list[str]:
     """Returns a sentence for each counter that should be 0."""
-    late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
     counts = {
-        f"{late:,} events came after the end of their window. They count in that window, and as late events.": late,
-        f"{counters.get('deltas.repeats', 0):,} reports of workers arrived twice and are counted once.": counters.get(
-            "deltas.repeats", 0
+        "events came after the end of their window. They count in that window, and as late events.": (
+            counters.get("records.late", 0) + counters.get("deltas.late", 0)
         ),
-        f"{counters.get('deltas.unreadable', 0):,} reports of workers cannot be read and do not count.": counters.get(
-            "deltas.unreadable", 0
+        "reports of workers arrived twice and are counted once.": counters.get("deltas.repeats", 0),
+        "reports of workers cannot be read and do not count.": counters.get("deltas.unreadable", 0),
+        "events have types or sources beyond the number that is kept apart; they are counted under empty names.": (
+            counters.get("records.folded", 0)
         ),
-        f"{counters.get('records.folded', 0):,} events have types or sources beyond the number that is kept apart; "
-        "they are "
-        "counted under empty names.": counters.get("records.folded", 0),
     }
-    return [sentence for sentence, count in counts.items() if count]
+    return [f"{count:,} {what}" for what, count in counts.items() if count]
 
 
 def show_rates(rates: Sequence[Rate], output: Format) -> None:

@@ -72,15 +72,15 @@ def token(
         )
     setting, keys = ("PENSTOCK_CONSOLE_TOKENS", CONSOLE_KEYS) if console else ("PENSTOCK_TOKENS", KEYS)
     made = _PREFIX + secrets.token_urlsafe(32)
-    entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest()}
     targets = {key: listed for key, listed in (("channels", channels), ("brokers", brokers)) if listed}
-    if problems := parse_tokens([{**entry, **targets}], keys)[1]:
+    entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest(), **targets}
+    if problems := parse_tokens([entry], keys)[1]:
         raise UsageError(f"This is not a valid token: {problems[0].partition(': ')[2]}.", "See penstock token --help.")
-    text = yaml.safe_dump([{**entry, **targets}], sort_keys=False)
+    text = yaml.safe_dump([entry], sort_keys=False)
     if file is not None:
         _append(file, text, read_names if console else read_tokens)
     if output is not Format.TABLE:
-        print_json({"token": made, "entry": {**entry, **targets}})
+        print_json({"token": made, "entry": entry})
         return
     print(made)
     if file is None:

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -178,7 +178,7 @@ def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
 
 def _run_until_ctrl_c(config: StackConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     with jar_progress() as progress, Steps() as steps:
         stack = Stack(config, steps, progress)
         try:
@@ -191,10 +191,6 @@ def _run_until_ctrl_c(config: StackConfig) -> None:
             steps.begin("stop", "stopping: the worker completes deliveries in flight, then Kafka stops")
         finally:
             _stop(stack, steps)
-
-
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def command_here() -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -61,10 +61,10 @@ def write_any_text() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def writes(characters: str) -> bool:
-    """Returns whether the encoding of the standard output has these characters."""
+def writes(characters: str, stream: TextIO | None = None) -> bool:
+    """Returns whether the encoding of the stream has these characters; None = the standard output."""
     try:
-        characters.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+        characters.encode(getattr(stream or sys.stdout, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

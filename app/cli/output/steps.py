@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from app.cli.output.format import note
+from app.cli.output.format import note, writes
 from app.timing import SAY_S
 
 
@@ -19,7 +19,7 @@ class Steps:
         from rich.console import Console
 
         self._console = Console(stderr=True, highlight=False)
-        self._tick = "✓" if _can_print("✓") else "+"
+        self._tick = "✓" if writes("✓", sys.stderr) else "+"
         self._status = self._console.status("") if self._console.is_terminal else None
         self._name = ""
         self._said = ""
@@ -81,11 +81,3 @@ class Steps:
     def _rest(self) -> None:
         if self._status is not None:
             self._status.stop()
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stderr.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -32,18 +32,20 @@ _CONSOLE_HINT = "Its form is in docs/how-to/console.md."
 
 def read_tokens(path: Path) -> Senders:
     """Returns the tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
-    senders, problems = parse_tokens(_entries(path, _HINT))
-    if problems:
-        raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _HINT)
-    return Senders(senders)
+    return Senders(_senders(path, KEYS, _HINT))
 
 
 def read_names(path: Path) -> dict[bytes, str]:
     """Returns SHA-256 of each token of the console -> whose it is. Raises UsageError as `read_tokens`."""
-    senders, problems = parse_tokens(_entries(path, _CONSOLE_HINT), CONSOLE_KEYS)
-    if problems:
-        raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _CONSOLE_HINT)
+    senders = _senders(path, CONSOLE_KEYS, _CONSOLE_HINT)
     return {token_sum: sender.name for token_sum, sender in senders.items()}
+
+
+def _senders(path: Path, keys: Sequence[str], hint: str) -> dict[bytes, Sender]:
+    senders, problems = parse_tokens(_entries(path, hint), keys)
+    if problems:
+        raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), hint)
+    return senders
 
 
 def _entries(path: Path, hint: str) -> Any:

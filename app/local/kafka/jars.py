@@ -51,17 +51,13 @@ def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = L
         root.mkdir(parents=True, exist_ok=True)
         with locked(root / "libs.lock", limit_s, f"is downloading the jars of {jars.owner}"):
             if not _is_whole(target, jars):  # otherwise another process downloaded them while this one waited
-                _bring(target, jars, progress or _silent, limit_s)
+                _bring(target, jars, progress or (lambda *_: None), limit_s)
     except OSError as problem:
         raise PenstockError(
             f"The jars of {jars.owner} cannot be stored under {root}: {os_reason(problem)}.",
             f"The jars need {jars.megabytes} MB there. Free some space, or check the permissions.",
         ) from problem
     return target
-
-
-def _silent(_arrived: int, _expected: int) -> None:
-    """Serves callers without progress output."""
 
 
 def _is_whole(folder: Path, jars: JarSet) -> bool:

@@ -15,13 +15,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from aiohttp import web
-
-from app.cli.demos.topology import Subscriber, stack_config, traffic
+from app.cli.demos.topology import stack_config, subscribers_at, traffic
 from app.cli.output.format import note, print_error, print_json
 from app.cli.output.jar_progress import jar_progress
 from app.cli.output.steps import Steps
-from app.local.kafka.ports import LOOPBACK
 from app.local.stack import Stack
 from knative.errors import PenstockError
 from web.console.safety import Mode
@@ -40,13 +37,8 @@ What to look at, while events flow for {seconds:.0f} s:
 
 
 async def _run(http_port: int, subscriber_port: int, seconds: float) -> int:
-    runner = web.AppRunner(Subscriber().app(), access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, LOOPBACK, subscriber_port, shutdown_timeout=1.0).start()
+    async with subscribers_at(subscriber_port):
         return await traffic(http_port, seconds)
-    finally:
-        await runner.cleanup()
 
 
 def run(home: Path, seconds: float) -> dict[str, object]:

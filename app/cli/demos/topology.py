@@ -15,7 +15,8 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -101,6 +102,18 @@ class Subscriber:
         return name != "worker" or count <= 2
 
 
+@asynccontextmanager
+async def subscribers_at(port: int) -> AsyncIterator[None]:
+    """Within the block, the subscribers of the example listen on loopback."""
+    runner = web.AppRunner(Subscriber().app(), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
 def _reply(event: str, source: str, kind: str, rounds: int) -> web.Response:
     return web.json_response({}, headers=_headers(event, source, kind) | {"ce-rounds": str(rounds)})
 
@@ -161,10 +174,7 @@ def _query(stack: Stack, began: float) -> TopologyQuery:
 
 
 async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, seconds: float) -> Topology:
-    runner = web.AppRunner(Subscriber().app(), access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, LOOPBACK, subscriber_port, shutdown_timeout=1.0).start()
+    async with subscribers_at(subscriber_port):
         began = time.time()
         note(f"Sending events for {seconds:.0f} s ...")
         accepted = await traffic(config.http_port, seconds)
@@ -172,8 +182,6 @@ async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, 
         await settled(stack, began)
         inputs = await asyncio.to_thread(read_inputs, _query(stack, began))
         return build(inputs, LocalEngine())
-    finally:
-        await runner.cleanup()
 
 
 def stack_config(home: Path) -> tuple[StackConfig, int]:

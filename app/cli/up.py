@@ -114,7 +114,7 @@ def up(
     """
     settings = load_settings(as_settings(kafka=kafka, processes=processes))
     said = settings_notes(settings, chosen=resources is not None)
-    own = settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else ""
+    own = settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else None
     port = _free_one if any_port else int
     subscriber_port = port(subscriber_port)
     resources = resources or settings.resources_dir
@@ -129,7 +129,7 @@ def up(
             resources=resources,
             jars_root=HOME,
             kafka=own,
-            kafka_port=DEFAULT_PORT if own else port(kafka_port or DEFAULT_PORT),
+            kafka_port=DEFAULT_PORT if own is not None else port(kafka_port or DEFAULT_PORT),
             kafka_data=data,
             heap=heap,
             http_port=port(settings.http_port if http_port is None else http_port),

@@ -49,12 +49,12 @@ FIXED: Mapping[str, str] = {"role": "all", "bind": LOOPBACK, "drain_s": f"{_DRAI
 
 @dataclass(frozen=True, slots=True)
 class StackConfig:
-    """Folders, addresses and options. `kafka` "" = the embedded one; `subscriber_port` 0 = no sample subscriber."""
+    """Folders, addresses and options. `kafka` None = the embedded one; `subscriber_port` 0 = no sample subscriber."""
 
     home: Path
     resources: Path
     jars_root: Path
-    kafka: str = ""
+    kafka: str | None = None
     kafka_port: int = DEFAULT_PORT
     kafka_data: Path = Path(".penstock/kafka")
     heap: str = DEFAULT_HEAP
@@ -90,7 +90,7 @@ class Stack:
     def __init__(self, config: StackConfig, reporter: Reporter, progress: Progress | None = None) -> None:
         """`progress`: of the download of Kafka's jars."""
         self.config = config
-        self.bootstrap = config.kafka
+        self.bootstrap = config.kafka or ""  #: "" = the embedded one has not started
         self._reporter = reporter
         self._progress = progress
         self._kafka: EmbeddedKafka | None = None
@@ -110,7 +110,7 @@ class Stack:
         """Blocks until every subscription is ready. Raises PenstockError; call `stop` also in that case."""
         config = self.config
         resources = resources_in(config.resources)
-        if not self.bootstrap:
+        if config.kafka is None:
             self._kafka = EmbeddedKafka(
                 config.kafka_data,
                 config.kafka_port,
@@ -204,7 +204,7 @@ class Stack:
             "--http-port": (config.http_port, "events"),
             "--admin-port": (config.admin_port, "metrics"),
             "--subscriber-port": (config.subscriber_port, "the sample subscriber"),
-            "--kafka-port": (0 if config.kafka else config.kafka_port, "Kafka"),
+            "--kafka-port": (config.kafka_port if config.kafka is None else 0, "Kafka"),
         }
         busy = {option: use for option, use in options.items() if use[0] and not is_free(use[0])}
         if busy:
@@ -248,7 +248,7 @@ class Stack:
             "drain_s": str(_DRAIN_S),
             "console": config.console,
             "log_format": "json",
-            **({} if config.kafka else {"kafka_secret": ""}),  # the embedded Kafka has no TLS and no SASL
+            **({"kafka_secret": ""} if config.kafka is None else {}),  # the embedded Kafka has no TLS and no SASL
             # On loopback, for the commands that are shown: without TLS, and for everybody on this machine.
             **dict.fromkeys(("tls_cert", "tls_key", "tokens"), ""),
             **config.settings,

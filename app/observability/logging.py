@@ -93,7 +93,7 @@ class _Handler(logging.Handler):
             self.handleError(record)
 
 
-def configure_logging(settings: LogSettings, worker: str = "", stream: TextIO | None = None) -> dict[str, Any]:
+def configure_logging(settings: LogSettings, worker: str | None = None, stream: TextIO | None = None) -> dict[str, Any]:
     """Configure structlog and stdlib logging. May be called more than once.
 
     Returns the dict for Faust's `logging_config`: Faust's worker configures the root logger again when it starts, and

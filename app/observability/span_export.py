@@ -197,7 +197,7 @@ class SpanExport:
 def _resource(config: ExportConfig) -> Resource:
     """Describes the process; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence."""
     own: dict[str, str] = {"service.name": config.service, "service.version": version("penstock")}
-    if config.worker:
+    if config.worker is not None:
         own["service.instance.id"] = config.worker
     resource = Resource.create()
     if str(resource.attributes.get("service.name", _UNNAMED)).startswith(_UNNAMED):

@@ -126,7 +126,7 @@ class Listing:
     empty: str
     #: Columns only for `-o wide`, after the others, and those of the others that must come later there.
     wide: Mapping[str, str] = field(default_factory=dict)
-    kind: str = ""
+    kind: str | None = None
     times: frozenset[str] = frozenset()  #: keys of RFC 3339 times, which tables show as ages
 
     def show(self, rows: Sequence[Mapping[str, object]], view: View) -> None:

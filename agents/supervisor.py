@@ -54,10 +54,10 @@ class Contract(Protocol):
         """Call `listener` after each change."""
 
 
-def beyond(wanted: Collection[Subscription], read: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
+def beyond(subscriptions: Collection[Subscription], read: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
     """The subscriptions, by uid, that cannot be started, because the process would have more than `most` clients: one
     for each topic. `read`: the topics that are read now. Pure."""
-    served = [subscription for subscription in wanted if subscription.is_served]
+    served = [subscription for subscription in subscriptions if subscription.is_served]
     secrets = {subscription.secret for subscription in served} - {""}
     free = min(MOST, most - _CLIENTS_OF_SECRET * len(secrets)) - len(read)
     new = dict.fromkeys(subscription.topic for subscription in served if subscription.topic not in read)
@@ -152,8 +152,8 @@ class Supervisor:
 
     def stats(self, uids: Iterable[str] | None = None) -> dict[str, SubscriptionStats]:
         """Statistics of each subscription for the status topic, by uid; `uids`: of these only."""
-        wanted = self._runners if uids is None else [uid for uid in uids if uid in self._runners]
-        return {uid: self._runners[uid].view.stats() for uid in wanted}
+        served = self._runners if uids is None else [uid for uid in uids if uid in self._runners]
+        return {uid: self._runners[uid].view.stats() for uid in served}
 
     def _subscriptions(self) -> list[Subscription]:
         return [runner.subscription for runner in self._runners.values()]
@@ -171,16 +171,16 @@ class Supervisor:
         except Exception as problem:
             self._context.fatal(problem)
 
-    async def _apply(self, wanted: dict[str, Subscription]) -> None:
-        stopped = {uid: subscription for uid, subscription in wanted.items() if subscription.stopped}
+    async def _apply(self, subscriptions: dict[str, Subscription]) -> None:
+        stopped = {uid: subscription for uid, subscription in subscriptions.items() if subscription.stopped}
         if stopped != self._stopped:
             before, self._stopped = self._stopped, stopped
             self._have_changed(before, stopped)
-        for uid in [uid for uid in self._runners if uid not in wanted]:
+        for uid in [uid for uid in self._runners if uid not in subscriptions]:
             self._remove(uid, 0.0, deleted=True)
-        self._report_beyond(beyond(wanted.values(), {runner.subscription.topic for runner in self._uses}))
+        self._report_beyond(beyond(subscriptions.values(), {runner.subscription.topic for runner in self._uses}))
         without: dict[str, WorkerSubscription] = {}
-        for uid, subscription in wanted.items():
+        for uid, subscription in subscriptions.items():
             runner = self._runners.get(uid)
             if not subscription.is_served:
                 if runner is not None:
@@ -226,10 +226,10 @@ class Supervisor:
         own = self._secrets.get(secret)
         if isinstance(own, SecretProblem):
             return own
-        found = self._clients.get(secret)
-        if found is None or found.own is not own:
-            found = self._clients[secret] = _Clients(self._context, own)
-        return found
+        clients = self._clients.get(secret)
+        if clients is None or clients.own is not own:
+            clients = self._clients[secret] = _Clients(self._context, own)
+        return clients
 
     def _report_beyond(self, uids: set[str]) -> None:
         if uids != self._beyond:

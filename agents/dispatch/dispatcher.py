@@ -221,8 +221,8 @@ class Dispatcher:
             self.scheduler.reorder(subscription.order, partitions)
         self.scheduler.concurrency = subscription.concurrency
         self.scheduler.start_ready()
-        wanted = {subscription.subscriber, subscription.reply, subscription.delivery.dead_letter_sink}
-        former = [self._pools.pop(destination) for destination in list(self._pools) if destination not in wanted]
+        destinations = {subscription.subscriber, subscription.reply, subscription.delivery.dead_letter_sink}
+        former = [self._pools.pop(destination) for destination in list(self._pools) if destination not in destinations]
         self._retired.update(former)
         if subscription.delivery.timeout_s < before.delivery.timeout_s:
             for pool in self._pools.values():

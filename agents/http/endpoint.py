@@ -70,13 +70,13 @@ def read_endpoint(uri: str) -> Endpoint:
     if port == 0:
         raise BadEndpoint("port 0 is not a valid port")
     host, address = _read_host(parts)
-    shown = host_in_url(host)
+    text = host_in_url(host)
     default = _DEFAULT_PORTS[parts.scheme]
     return Endpoint(
         host=host,
         port=port or default,
         tls=parts.scheme == "https",
-        authority=shown if port in (None, default) else f"{shown}:{port}",
+        authority=text if port in (None, default) else f"{text}:{port}",
         path=_read_path(parts),
         address=address,
     )

@@ -46,10 +46,10 @@ class Resolver:
     def _ask(self, asked: asyncio.Future[Answer]) -> None:
         answer: Answer
         try:
-            found = socket.getaddrinfo(
+            entries = socket.getaddrinfo(
                 self._endpoint.host, self._endpoint.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
-            answer = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+            answer = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
         except Exception as error:  # of any kind: the attempts that wait must get an answer
             answer = error
         call_soon(self._loop, self._answered, asked, answer)

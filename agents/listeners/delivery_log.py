@@ -124,9 +124,9 @@ class DebugDeliveryLog(DeliveryLog):
 
 def _about(delivery: Delivery) -> dict[str, object]:
     """Partition, offset, and the trace id if there is one."""
-    found: dict[str, object] = {"partition": delivery.partition.number, "offset": delivery.offset}
+    fields: dict[str, object] = {"partition": delivery.partition.number, "offset": delivery.offset}
     trace = trace_id(delivery.headers)
-    return found | {"trace_id": trace} if trace else found
+    return fields | {"trace_id": trace} if trace else fields
 
 
 def _outcome_fields(delivery: Delivery, outcome: Outcome, more: dict[str, object]) -> dict[str, object]:

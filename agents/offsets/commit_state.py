@@ -128,7 +128,7 @@ def changes(partitions: Iterable[PartitionState]) -> tuple[Change, ...]:
 class Commit:
     """One commit, from its request to its answer."""
 
-    wanted: tuple[Change, ...]
+    changes: tuple[Change, ...]
 
 
 class CommitMachine:
@@ -202,9 +202,9 @@ class CommitMachine:
         self.due_at = None
         if self.state is not CommitState.NONE:
             self.next = _after(NEXT, self.next, Event.MISSED)
-        elif wanted := changes(self._partitions.values()):
+        elif uncommitted := changes(self._partitions.values()):
             self.next = _after(NEXT, self.next, Event.REQUESTED)
-            self.commit = Commit(wanted)
+            self.commit = Commit(uncommitted)
             self.state = _after(COMMIT, self.state, Event.REQUESTED)
             self._observe(Event.REQUESTED)
             if self.overdue_at is None:  # later commits do not move the limit
@@ -234,7 +234,7 @@ class CommitMachine:
     def answered(self, now: float, confirmed: bool) -> bool:
         """The commit on its way is answered. Returns whether it has failed, for partitions that are still owned."""
         assert self.commit is not None
-        owned = [change for change in self.commit.wanted if self.owns(change.partition)]
+        owned = [change for change in self.commit.changes if self.owns(change.partition)]
         for change in owned if confirmed else ():
             partition = change.partition
             # `changes` of the request: what has changed since then is not in this commit.

@@ -104,14 +104,14 @@ class _Barriers:
         """Release those whose changes are committed, some in each turn of the event loop, because hundreds may wait for
         one commit."""
         waiting, released = [], 0
-        for partition, wanted, future in self._barriers:
+        for partition, count, future in self._barriers:
             if future.done():  # cancelled
                 continue
-            if partition.committed >= wanted and released < _RELEASED_MAX:
+            if partition.committed >= count and released < _RELEASED_MAX:
                 future.set_result(None)
                 released += 1
             else:
-                waiting.append((partition, wanted, future))
+                waiting.append((partition, count, future))
         self._barriers = waiting
         if released == _RELEASED_MAX:
             self._loop.call_soon(self.release)
@@ -238,13 +238,13 @@ class Commits:
         commit = self._machine.send()
         if commit is None:
             return
-        wanted = []
-        for change in commit.wanted:
+        places = []
+        for change in commit.changes:
             if self._machine.owns(change.partition):
                 change.partition.requested = change.offset
-                wanted.append(_place(change))
-        if wanted:
-            self._send(wanted, partial(self._guarded, self._answered, commit))
+                places.append(_place(change))
+        if places:
+            self._send(places, partial(self._guarded, self._answered, commit))
         else:  # all of it was revoked (with its own last commit) or lost: Kafka confirms nothing
             self._answered(commit, KafkaError(KafkaError._NO_OFFSET))
 

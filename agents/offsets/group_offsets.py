@@ -93,39 +93,39 @@ class GroupOffsets:
         low, high = self._admin.first_offsets(places), self._admin.end_offsets(places)
         return {number: (low[topic, number], high[topic, number]) for number in numbers}
 
-    def begin_commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: Answered) -> None:
+    def begin_commit(self, group: str, places: list[TopicPartition], claim: Claim, done: Answered) -> None:
         """Commit, unless the process does not own all of it any more when the request is sent; `done` gets the answer.
         Returns at once."""
-        task = asyncio.get_running_loop().create_task(self._commit(group, wanted, claim, done))
+        task = asyncio.get_running_loop().create_task(self._commit(group, places, claim, done))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
 
-    async def _commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: Answered) -> None:
-        done(await self.commit(group, wanted, claim))
+    async def _commit(self, group: str, places: list[TopicPartition], claim: Claim, done: Answered) -> None:
+        done(await self.commit(group, places, claim))
 
-    async def commit_now(self, group: str, wanted: list[TopicPartition], claim: Claim, label: str) -> set[int]:
+    async def commit_now(self, group: str, places: list[TopicPartition], claim: Claim, label: str) -> set[int]:
         """Commit and wait. Logs and returns the partitions that could not be committed."""
-        if not wanted:
+        if not places:
             return set()
         loop, problem = asyncio.get_running_loop(), KafkaError(KafkaError._TIMED_OUT)
         end = loop.time() + ANSWER_S
         for left in reversed(range(_TRIES)):
-            found = await self.commit(group, wanted, claim, end - loop.time())
-            if found is None:
+            refused = await self.commit(group, places, claim, end - loop.time())
+            if refused is None:
                 return set()
-            problem = found
+            problem = refused
             if left:
                 await asyncio.sleep(AGAIN_S)
         log.error("last commit failed; some events may be delivered again", subscription=label, reason=problem.str())
-        return {where.partition for where in wanted}
+        return {place.partition for place in places}
 
     async def commit(
-        self, group: str, wanted: Sequence[TopicPartition], claim: Claim, limit_s: float = ANSWER_S
+        self, group: str, places: Sequence[TopicPartition], claim: Claim, limit_s: float = ANSWER_S
     ) -> KafkaError | None:
         """Commit once, and wait. None: it is confirmed."""
         try:
             async with asyncio.timeout(limit_s):
-                await self._client.commit(group, wanted, claim)
+                await self._client.commit(group, places, claim)
         except TimeoutError:
             return KafkaError(KafkaError._TIMED_OUT)
         except KafkaException as problem:

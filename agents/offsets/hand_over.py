@@ -75,23 +75,23 @@ class HandOver:
         except KafkaFailed as problem:
             log.debug("offsets are not handed over yet", subscription=subscription.label, reason=str(problem))
             return False
-        known: dict[int, PartitionState] = {}
+        ours: dict[int, PartitionState] = {}
         for number, state in states.items():
             start = starts.get(number)
             tracker = handed_over(state, start.offset, start.metadata) if start is not None else None
             if tracker is not None:  # else others have committed since
-                known[number] = PartitionState(state.topic, number, tracker)
+                ours[number] = PartitionState(state.topic, number, tracker)
 
         def claim() -> bool:
-            return all(self._left.get(number) is states[number] for number in known)
+            return all(self._left.get(number) is states[number] for number in ours)
 
-        wanted = offsets(known.values())
-        refused = await self._group_offsets.commit(subscription.group, wanted, claim) if wanted else None
+        places = offsets(ours.values())
+        refused = await self._group_offsets.commit(subscription.group, places, claim) if places else None
         if refused is not None:
             log.debug("offsets are not handed over yet", subscription=subscription.label, reason=refused.str())
             return False
         for number, state in states.items():
             if self._left.get(number) is state:
                 del self._left[number]
-        log.info("offsets handed over", subscription=subscription.label, partitions=sorted(known))
+        log.info("offsets handed over", subscription=subscription.label, partitions=sorted(ours))
         return True

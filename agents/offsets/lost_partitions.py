@@ -18,30 +18,30 @@ from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
 
 
-def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:
-    """The tracker to continue with: merges the committed offset `found`, its metadata `known`, and the `kept` tracker.
+def resumed(committed: int, metadata: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:
+    """The tracker to continue with: merges the `committed` offset, its `metadata`, and the `kept` tracker.
 
-    `acknowledged`: our last commit that Kafka confirmed. A `found` below it was set by an operator, and is respected.
+    `acknowledged`: our last commit that Kafka confirmed. An operator set a `committed` below it, which is respected.
     """
-    if found < acknowledged:
-        return OffsetTracker(found, known)
+    if committed < acknowledged:
+        return OffsetTracker(committed, metadata)
     # Settled by any owner is settled, so the sets are united. Of attempts the higher count is the later one, and its
     # time counts; of equal counts the later time.
-    start = max(found, kept.committable)
-    settled = frozenset(offset for offset in known.settled | kept.settled if offset >= start)
+    start = max(committed, kept.committable)
+    settled = frozenset(offset for offset in metadata.settled | kept.settled if offset >= start)
     attempts: dict[int, int] = {}
     due: dict[int, float] = {}
-    for offset in known.attempts.keys() | kept.attempts.keys():
+    for offset in metadata.attempts.keys() | kept.attempts.keys():
         if offset < start or offset in settled:
             continue
-        sides: tuple[OffsetMetadata | OffsetTracker, ...] = (kept, known)
+        sides: tuple[OffsetMetadata | OffsetTracker, ...] = (kept, metadata)
         attempts[offset] = made = max(side.attempts.get(offset, 0) for side in sides)
         times = [side.due[offset] for side in sides if side.attempts.get(offset) == made and offset in side.due]
         if times:
             due[offset] = max(times)
     merged = OffsetMetadata(settled, attempts, due)
     tracker = OffsetTracker(start, merged)
-    if (start, merged) != (found, known):
+    if (start, merged) != (committed, metadata):
         tracker.changes += 1  # more than Kafka has: to be committed
     return tracker
 
@@ -65,9 +65,9 @@ class LostPartitions:
 
     def opened(self, topic: str, number: int, start: int, metadata: str | None) -> PartitionState:
         """An assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
-        known, kept = read(start, metadata), self._kept.pop(number, None)
+        decoded, kept = read(start, metadata), self._kept.pop(number, None)
         tracker = (
-            OffsetTracker(start, known) if kept is None else resumed(start, known, kept.tracker, kept.acknowledged)
+            OffsetTracker(start, decoded) if kept is None else resumed(start, decoded, kept.tracker, kept.acknowledged)
         )
         partition = PartitionState(topic, number, tracker)
         partition.acknowledged = partition.requested = start

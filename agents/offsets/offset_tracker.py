@@ -34,16 +34,16 @@ class OffsetTracker:
         "settled",
     )
 
-    def __init__(self, start: int, known: OffsetMetadata = NO_METADATA) -> None:
-        """`start`: the committed offset; `known`: the decoded metadata of that commit."""
+    def __init__(self, start: int, metadata: OffsetMetadata = NO_METADATA) -> None:
+        """`start`: the committed offset; `metadata`: that of this commit, decoded."""
         self.committable = start  #: lowest unsettled offset: the one to commit
         self.fetched = start  #: one past the newest record taken from Kafka
         self.pending = _NOTHING  # fetched and at or above `committable`, ascending
-        self.settled = set(known.settled)  # settled and above `committable`
-        self.attempts = dict(known.attempts)  #: failed attempts of records that are not settled yet
-        self.due = dict(known.due)  #: Unix seconds before which the next attempt of such a record is not made
-        self.inherited_max = max(known.settled, default=-1)
-        self.inherited = bool(known.settled)  # `settled` still holds offsets that an earlier owner settled
+        self.settled = set(metadata.settled)  # settled and above `committable`
+        self.attempts = dict(metadata.attempts)  #: failed attempts of records that are not settled yet
+        self.due = dict(metadata.due)  #: Unix seconds before which the next attempt of such a record is not made
+        self.inherited_max = max(metadata.settled, default=-1)
+        self.inherited = bool(metadata.settled)  # `settled` still holds offsets that an earlier owner settled
         self.changes = 0  #: grows whenever there is something new to commit
 
     def add(self, offset: int) -> bool:

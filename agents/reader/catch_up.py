@@ -47,7 +47,7 @@ class CatchUpPort(Protocol):
     def next_turn(self) -> tuple[int, int] | None:
         """Partition and position of a member that is behind and may hold more; None if there is none."""
 
-    def take_missed(self, found: list[Range]) -> Taken:
+    def take_missed(self, ranges: list[Range]) -> Taken:
         """What was read. The answer is about the member whose turn it is."""
 
     def skip(self, number: int, low: int) -> None:
@@ -140,21 +140,21 @@ class CatchUp:
                 heard = now
                 # What is left of an earlier turn belongs to other positions.
                 mine = [message for message in messages if message.partition() == number or message.partition() is None]
-                found = decode(mine, {number: head})
-                if found.out_of_range:
+                decoded = decode(mine, {number: head})
+                if decoded.out_of_range:
                     self._out_of_range(consumer, thread, number, head.tracker.fetched)
                     break
-                for error in found.errors:
+                for error in decoded.errors:
                     raise KafkaException(error)
-                more = self._offer(thread, found.ranges, began + LOOK_S)
+                more = self._offer(thread, decoded.ranges, began + LOOK_S)
             elif now - heard > SELDOM_S:
                 break
         consumer.unassign()
 
-    def _offer(self, thread: LoopThread, found: list[Range], until: float) -> bool:
+    def _offer(self, thread: LoopThread, ranges: list[Range], until: float) -> bool:
         """Offer what was read until the member has it all. Returns whether it is still behind and has time left."""
         patience = min(until, time.monotonic() + FULL_S)
-        while (taken := thread.call(self._owner.take_missed, found)) is Taken.PART and time.monotonic() < patience:
+        while (taken := thread.call(self._owner.take_missed, ranges)) is Taken.PART and time.monotonic() < patience:
             if thread.stopping.wait(MOMENT_S):
                 return False
         return taken is Taken.ALL and time.monotonic() < until

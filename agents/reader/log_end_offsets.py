@@ -43,19 +43,19 @@ class LogEndOffsets:
     def _read_cached(consumer: Consumer, partition: PartitionState) -> None:
         where = TopicPartition(partition.topic, partition.number)
         try:
-            found = consumer.get_watermark_offsets(where, cached=True)
+            bounds = consumer.get_watermark_offsets(where, cached=True)
         except KafkaException:
             return
-        if found is not None:
-            partition.log_end_offset = max(partition.log_end_offset, found[1])
+        if bounds is not None:
+            partition.log_end_offset = max(partition.log_end_offset, bounds[1])
 
     @staticmethod
     def _query(consumer: Consumer, partitions: list[PartitionState]) -> None:
         for partition in partitions:
             where = TopicPartition(partition.topic, partition.number)
             try:
-                found = consumer.get_watermark_offsets(where, timeout=SPARING_S)
+                bounds = consumer.get_watermark_offsets(where, timeout=SPARING_S)
             except KafkaException:
                 return  # no need to wait for the timeout of each partition
-            if found is not None:
-                partition.log_end_offset = max(partition.log_end_offset, found[1])
+            if bounds is not None:
+                partition.log_end_offset = max(partition.log_end_offset, bounds[1])

@@ -181,27 +181,27 @@ class Member:
         """How many records it may `take` before others have their turn."""
         return self._listener.at_once
 
-    def take(self, found: Range, *, full: bool = False) -> bool:
+    def take(self, range_: Range, *, full: bool = False) -> bool:
         """Take what the range has for this member, all of it, if it covers its position and the member is not full.
         `full`: also if it is. Returns whether it has to be offered again."""
-        number, end = found.number, found.end
+        number, end = range_.number, range_.end
         state = self.states.get(number)
         if state is None or not state.open or state.failure:
             return False
         position = state.position
         if position >= end:
             return False
-        if not covers(found.start, end, position) or (self._is_full(state) and not full):
+        if not covers(range_.start, end, position) or (self._is_full(state) and not full):
             return True
-        if found.owner is not None and found.owner is not state:
+        if range_.owner is not None and range_.owner is not state:
             return True  # it has joined, or the partition has come back, since the range was read
         listener = self._listener
-        deliveries, size = select(found, state, position, listener.matcher, listener.filtered)
+        deliveries, size = select(range_, state, position, listener.matcher, listener.filtered)
         state.position = end
-        if found.records:
-            count = len(found.records)
-            if position > found.start:
-                count = sum(record.offset >= position for record in found.records)
+        if range_.records:
+            count = len(range_.records)
+            if position > range_.start:
+                count = sum(record.offset >= position for record in range_.records)
             self._observe.consumed(self.client_name, self.subscription.topic, number, count)
         # With a batch in the channel, an empty one queues behind it: `skip_to` would pass the batch, whose events would
         # count as fetched and be lost.
@@ -211,7 +211,7 @@ class Member:
             listener.enqueue([(state, deliveries, end)])
         elif end > state.tracker.fetched:
             state.tracker.skip_to(end)
-        if len(deliveries) < len(found.records) or not deliveries:
+        if len(deliveries) < len(range_.records) or not deliveries:
             self.commits.schedule_late_commit()
         return False
 
@@ -349,9 +349,9 @@ class Member:
         """Send the commit that was requested."""
         self.commits.send_requested()
 
-    def _send(self, wanted: list[TopicPartition], answered: Answered) -> None:
-        claim = self._claim([where.partition for where in wanted])
-        self._group_offsets.begin_commit(self.subscription.group, wanted, claim, answered)
+    def _send(self, places: list[TopicPartition], answered: Answered) -> None:
+        claim = self._claim([place.partition for place in places])
+        self._group_offsets.begin_commit(self.subscription.group, places, claim, answered)
 
     def close(self) -> None:
         """It has left."""

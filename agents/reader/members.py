@@ -128,11 +128,11 @@ class Members:
             return
         # Not under the lock, because Kafka may take long to answer, and a loss of partitions must not wait for that. If
         # they come back meanwhile, `open` reads for this member too.
-        found = await self._read([member], missing)
+        starts = await self._read([member], missing)
         async with self._lock:
             missing = sorted((self._owned - member.states.keys()).intersection(missing))
             if missing and member in self._members:
-                self._open(member, missing, found)
+                self._open(member, missing, starts)
                 self._wake_if_behind(member)
 
     async def leave(self, member: Member, drain_s: float) -> None:
@@ -175,13 +175,13 @@ class Members:
             self._owned.update(numbers)
             members = [member for member in self._members if not member.states.keys() & set(numbers)]
             try:
-                found = await self._read(members, numbers) if members else {}
+                group_starts = await self._read(members, numbers) if members else {}
             except BaseException:
                 self._gone(numbers)
                 raise
             for member in members:
                 if member in self._members:  # it may have left meanwhile
-                    self._open(member, numbers, found)
+                    self._open(member, numbers, group_starts)
             starts = {}
             for number in numbers:
                 positions = [m.states[number].position for m in self._members if number in m.states]
@@ -190,9 +190,9 @@ class Members:
                 self._wake_if_behind(member)
             return starts
 
-    def _open(self, member: Member, numbers: Sequence[int], found: Starts) -> None:
+    def _open(self, member: Member, numbers: Sequence[int], starts: Starts) -> None:
         self._opens += 1
-        member.open(numbers, found[member.subscription.group])
+        member.open(numbers, starts[member.subscription.group])
 
     async def _read(self, members: Sequence[Member], numbers: Sequence[int]) -> Starts:
         return await self._group_offsets.read(self.topic, [member.subscription for member in members], numbers)
@@ -226,48 +226,48 @@ class Members:
 
     def _take(self, ranges: list[Range]) -> Iterator[None]:
         try:
-            for found in ranges:
-                if found.number in self._owned:
-                    yield from self._take_one(found)
+            for range_ in ranges:
+                if range_.number in self._owned:
+                    yield from self._take_one(range_)
         finally:
-            self._reader.taken(sum(found.size for found in ranges))
+            self._reader.taken(sum(range_.size for range_ in ranges))
 
-    def _take_one(self, found: Range) -> Iterator[None]:
+    def _take_one(self, range_: Range) -> Iterator[None]:
         """Give a range to each member."""
-        number, count, members, opens = found.number, len(found.records), tuple(self._members), self._opens
+        number, count, members, opens = range_.number, len(range_.records), tuple(self._members), self._opens
         missed = []
         for member in members:
             yield
             at_once = count == 1 or count <= member.at_once
-            if member.take(found) if at_once else (yield from self._take_in_portions(member, found)):
+            if member.take(range_) if at_once else (yield from self._take_in_portions(member, range_)):
                 missed.append(member)
-        followers = [member for _, member in self._followers(number, found.start)] if missed else []
+        followers = [member for _, member in self._followers(number, range_.start)] if missed else []
         # It was read before the reader saw that all are full. To read it again would cost much more.
         forced = followers and all(member in missed for member in followers) and count <= followers[0].at_once
-        if forced and not followers[0].take(found, full=True):
+        if forced and not followers[0].take(range_, full=True):
             missed.remove(followers[0])
         # Meanwhile, others may have owned the partition and settled more.
-        self._ends[number] = max(self._ends.get(number, 0), found.end)
+        self._ends[number] = max(self._ends.get(number, 0), range_.end)
         # One may have joined meanwhile, or was given the partition when it had had its turn.
         if missed or opens != self._opens or members != tuple(self._members):
             self._catch_up.wake()
 
     @staticmethod
-    def _take_in_portions(member: Member, found: Range) -> Generator[None, None, bool]:
+    def _take_in_portions(member: Member, range_: Range) -> Generator[None, None, bool]:
         """Give a range to a member whose filter may take long. If it does, the member gets the rest from `CatchUp`, and
         the others do not wait for it. Returns whether it has not taken all."""
         spent_s = 0.0
-        for part in parts(found, member.at_once):
+        for part in parts(range_, member.at_once):
             began_s = time.thread_time()  # CPU time: on a busy machine, nobody is slow for being made to wait
             if member.take(part):
                 return True
             spent_s += time.thread_time() - began_s
-            if spent_s >= slices.SLICE_S and part.end < found.end:
+            if spent_s >= slices.SLICE_S and part.end < range_.end:
                 return True
             yield
         return False
 
-    def take_missed(self, found: list[Range]) -> Taken:
+    def take_missed(self, ranges: list[Range]) -> Taken:
         """See `CatchUpPort`, also for the next."""
         turn = self._turn
         if turn is None or turn[0] not in self._members:
@@ -275,7 +275,7 @@ class Members:
         until = time.monotonic() + slices.SLICE_S
         # The one whose turn it is comes first: time may not be left for the others, which have their own turns.
         for member in (turn[0], *(member for member in self._members if member is not turn[0])):
-            for part in (part for range_ in found for part in parts(range_, member.at_once)):
+            for part in (part for range_ in ranges for part in parts(range_, member.at_once)):
                 if member.take(part) or time.monotonic() >= until:
                     break
             if time.monotonic() >= until:
@@ -284,7 +284,7 @@ class Members:
         state = member.states.get(number)
         if state is None or state.position >= self._ends.get(number, 0):
             return Taken.DONE
-        return Taken.PART if found and state.position < found[-1].end else Taken.ALL
+        return Taken.PART if ranges and state.position < ranges[-1].end else Taken.ALL
 
     def next_turn(self) -> tuple[int, int] | None:
         waiting = [
@@ -359,8 +359,8 @@ class Members:
 
     def _followers(self, number: int, end: int) -> list[tuple[PartitionState, Member]]:
         """Who has taken all below `end`, with what it has of the partition; first who holds the least. Any thread."""
-        found = [(state, member) for member in tuple(self._members) if (state := member.following(number, end))]
-        return sorted(found, key=lambda pair: pair[0].held_bytes)
+        pairs = [(state, member) for member in tuple(self._members) if (state := member.following(number, end))]
+        return sorted(pairs, key=lambda pair: pair[0].held_bytes)
 
     # -- commits
 

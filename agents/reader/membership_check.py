@@ -29,12 +29,12 @@ def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
 class MembershipCheck:
     """For one client. Its own thread only."""
 
-    def __init__(self, topic: str, wanted: threading.Event, confirmed: Callable[[float], None]) -> None:
-        """`wanted`: whoever sets it has it asked soon, from any thread; the next client shares it. `confirmed`: called
-        with the time, of `now_s`, at which Kafka was asked."""
+    def __init__(self, topic: str, requested: threading.Event, confirmed: Callable[[float], None]) -> None:
+        """`requested`: whoever sets it has it asked soon, from any thread; the next client shares it. `confirmed`:
+        called with the time, of `now_s`, at which Kafka was asked."""
         self._topic = topic
         self._confirmed = confirmed
-        self._wanted = wanted
+        self._requested = requested
         self._asked = self._not_before = 0.0  # when the question under way was sent (0 = none)
 
     @property
@@ -44,15 +44,15 @@ class MembershipCheck:
 
     @property
     def pending(self) -> bool:
-        """It is wanted or under way, so the thread should poll often."""
-        return self._wanted.is_set() or self.under_way
+        """It is requested or under way, so the thread should poll often."""
+        return self._requested.is_set() or self.under_way
 
     def ask(self, consumer: Consumer, heads: Mapping[int, PartitionState]) -> None:
-        """Ask if it is wanted; the answer comes to `answered`."""
+        """Ask if it is requested; the answer comes to `answered`."""
         now = now_s()
-        if not (self._wanted.is_set() and heads) or self._asked or now < self._not_before:
+        if not (self._requested.is_set() and heads) or self._asked or now < self._not_before:
             return
-        self._wanted.clear()
+        self._requested.clear()
         self._asked, self._not_before = now, now + SPARING_S
         try:
             consumer.commit(offsets=self._places(positions(heads.values())), asynchronous=True)
@@ -70,11 +70,11 @@ class MembershipCheck:
 
     def ask_now(self, consumer: Consumer, places: Mapping[int, int]) -> bool:
         """Ask and wait for the answer, inside a callback too. `places`: partition -> position, of any partition."""
-        wanted, reason = self._places(places), ""
+        offsets, reason = self._places(places), ""
         for left in reversed(range(_TRIES)):
             asked = now_s()
             try:
-                results = consumer.commit(offsets=wanted, asynchronous=False) or []
+                results = consumer.commit(offsets=offsets, asynchronous=False) or []
             except KafkaException as problem:
                 reason = problem.args[0].str()
             else:
@@ -94,4 +94,4 @@ class MembershipCheck:
     def _refused(self, error: KafkaError) -> None:
         log.debug("Kafka does not confirm the assignment; the worker asks again", topic=self._topic, reason=error.str())
         self._asked = 0.0
-        self._wanted.set()
+        self._requested.set()

@@ -56,13 +56,13 @@ class MemoryBudget:
         """Partitions to pause now, added to `paused`. `in_time`: there was room again while the consumer waited."""
         share = self.bytes_max // max(1, len(partitions))
         half = self.bytes_max // 2 if len(partitions) > 1 else sys.maxsize
-        found = [
+        chosen = [
             p
             for p in partitions
             if p.number not in self.paused and self._keeps_others_waiting(p, share, half, now, in_time)
         ]
-        self.paused.update(p.number for p in found)
-        return found
+        self.paused.update(p.number for p in chosen)
+        return chosen
 
     def to_resume(self, partitions: Collection[PartitionState]) -> list[PartitionState]:
         """Partitions to resume now; they are removed from `paused`."""
@@ -70,7 +70,7 @@ class MemoryBudget:
             return []
         # Well below the limits for pausing: a partition that flips at one limit would refetch its queue each time.
         share = self.bytes_max // max(1, len(partitions))
-        found = [
+        chosen = [
             p
             for p in partitions
             if p.number in self.paused
@@ -79,8 +79,8 @@ class MemoryBudget:
             and p.held <= RECORDS_MAX // 2
             and _span(p) <= SPAN_MAX // 4
         ]
-        self.paused.difference_update(p.number for p in found)
-        return found
+        self.paused.difference_update(p.number for p in chosen)
+        return chosen
 
     def forget(self, number: int) -> None:
         """Forget a partition that is no longer assigned."""

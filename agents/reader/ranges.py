@@ -58,17 +58,17 @@ def covers(start: int, end: int, position: int) -> bool:
     return start <= position < end
 
 
-def parts(found: Range, most: int) -> Iterator[Range]:
+def parts(range_: Range, most: int) -> Iterator[Range]:
     """The range as ranges of at most so many records, one behind the other."""
-    if len(found.records) <= most:
-        yield found
+    if len(range_.records) <= most:
+        yield range_
         return
-    start = found.start
-    for first in range(0, len(found.records), most):
-        rest = found.records[first + most : first + most + 1]
-        end = rest[0].offset if rest else found.end
-        records = found.records[first : first + most]
-        yield Range(found.number, start, end, records, sum(record.size for record in records), found.owner)
+    start = range_.start
+    for first in range(0, len(range_.records), most):
+        rest = range_.records[first + most : first + most + 1]
+        end = rest[0].offset if rest else range_.end
+        records = range_.records[first : first + most]
+        yield Range(range_.number, start, end, records, sum(record.size for record in records), range_.owner)
         start = end
 
 

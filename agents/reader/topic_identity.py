@@ -37,11 +37,11 @@ class ReplacedTopics:
     def judge(self, subscriptions: Collection[Subscription], ids: Mapping[str, str]) -> dict[str, str]:
         """uid -> reason, where this answer (topic -> id) shows the same mismatch as the one before."""
         mismatched = {
-            subscription.uid: found
+            subscription.uid: id_
             for subscription in subscriptions
-            if subscription.topic_id and (found := ids.get(subscription.topic, "")) and found != subscription.topic_id
+            if subscription.topic_id and (id_ := ids.get(subscription.topic, "")) and id_ != subscription.topic_id
         }
-        confirmed = {uid for uid, found in mismatched.items() if self._mismatched.get(uid) == found}
+        confirmed = {uid for uid, id_ in mismatched.items() if self._mismatched.get(uid) == id_}
         self._mismatched = mismatched
         return {
             subscription.uid: f"topic {subscription.topic} was deleted and created again (id "
@@ -99,11 +99,11 @@ class TopicIdentity:
 async def _ids(admin: KafkaAdmin, topics: Collection[str]) -> dict[str, str]:
     """The ids by topic. A topic for which Kafka does not answer is left out."""
     try:
-        found = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * ANSWER_S, "topic-identity")
+        infos = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * ANSWER_S, "topic-identity")
     except TimeoutError:
         log.debug("the ids of the topics are not known", reason="Kafka does not answer")
         return {}
-    return {name: topic_info.id for name, topic_info in found.items()}
+    return {name: topic_info.id for name, topic_info in infos.items()}
 
 
 def _not_known(topic: str, problem: KafkaFailed) -> None:

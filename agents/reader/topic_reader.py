@@ -70,16 +70,16 @@ class TopicReader:
         self._drain_s = 0.0
         self._lately: set[int] = set()  # lost so lately that nobody can know more of them
         self._backpressure = Backpressure(config.buffer_bytes_max, self._stop)
-        self._confirmation_wanted = threading.Event()
-        self._check = MembershipCheck(topic, self._confirmation_wanted, self._confirmed)
+        self._confirmation_requested = threading.Event()
+        self._check = MembershipCheck(topic, self._confirmation_requested, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol, config.session_timeout_s, config.join_limit_s)
         self._begin_client()
 
     def _begin_client(self) -> None:
         # A new one for each client, so that an answer to a former client is not taken for one to this client.
         if self._check.under_way:
-            self._confirmation_wanted.set()
-        self._check = MembershipCheck(self.topic, self._confirmation_wanted, self._confirmed)
+            self._confirmation_requested.set()
+        self._check = MembershipCheck(self.topic, self._confirmation_requested, self._confirmed)
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
         self._deferred: set[int] = set()  # assigned, to be opened when the hand-over is over
@@ -107,7 +107,7 @@ class TopicReader:
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `MembersPort.confirmed` follows if it does."""
-        self._confirmation_wanted.set()
+        self._confirmation_requested.set()
 
     @property
     def poll_age_s(self) -> float:
@@ -138,7 +138,7 @@ class TopicReader:
                 # Few calls: at a low rate each event is a turn of this loop.
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
-                if self._confirmation_wanted.is_set():
+                if self._confirmation_requested.is_set():
                     self._check.ask(consumer, self.heads)
                 if now >= self._watch_at:
                     self._watch_at = now + POLL_S
@@ -172,7 +172,7 @@ class TopicReader:
     def _hand(self, consumer: Consumer, messages: list[Message]) -> None:
         decoded = decode(messages, self.heads, self._owner.lone)
         if decoded.ranges:
-            self._backpressure.handed(sum(found.size for found in decoded.ranges))
+            self._backpressure.handed(sum(range_.size for range_ in decoded.ranges))
             self._thread.call_soon(self._owner.take, decoded.ranges)
         self._on_message_errors(consumer, decoded)
 

@@ -96,16 +96,16 @@ def batch_options(
     kafka: Mapping[str, Any], topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
 ) -> dict[str, str]:
     """Options for `spark.read`: Unix seconds, from `since_s` (inclusive) to `until_s` (exclusive); None = no bound."""
-    found = kafka_options(kafka, topics)
+    options = kafka_options(kafka, topics)
     if since_s is None:
-        found["startingOffsets"] = "earliest"
+        options["startingOffsets"] = "earliest"
     else:
-        found["startingTimestamp"] = str(int(since_s * 1000))
+        options["startingTimestamp"] = str(int(since_s * 1000))
     if until_s is None:
-        found["endingOffsets"] = "latest"
+        options["endingOffsets"] = "latest"
     else:
-        found["endingTimestamp"] = str(int(until_s * 1000))
-    return found
+        options["endingTimestamp"] = str(int(until_s * 1000))
+    return options
 
 
 def read_batch(

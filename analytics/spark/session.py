@@ -144,9 +144,9 @@ class _Jvm:
         """
         # PySpark does not return the process before it has started, so look for it in the frames of the call.
         while frame is not None:
-            found = frame.f_locals.get("proc") if frame.f_code.co_name == "launch_gateway" else None
-            if isinstance(found, subprocess.Popen):
-                self.begun = found
+            process = frame.f_locals.get("proc") if frame.f_code.co_name == "launch_gateway" else None
+            if isinstance(process, subprocess.Popen):
+                self.begun = process
                 return True
             frame = frame.f_back
         return False
@@ -223,8 +223,8 @@ def options_problem(options: SparkOptions) -> tuple[str, str] | None:
             f"--remote {options.remote!r} is not a valid address of Spark Connect.",
             "Write sc://HOST:PORT (the usual port is 15002).",
         )
-    known = ("local", "spark://", "yarn", "k8s://")
-    if options.master is not None and not options.master.startswith(known):
+    beginnings = ("local", "spark://", "yarn", "k8s://")
+    if options.master is not None and not options.master.startswith(beginnings):
         return (
             f"--master {options.master!r} is not a valid address of a Spark master.",
             "Write local[*], spark://HOST:7077, k8s://https://HOST:443 or yarn.",
@@ -234,13 +234,13 @@ def options_problem(options: SparkOptions) -> tuple[str, str] | None:
 
 def spark_jars(places: Sequence[Path]) -> list[Path]:
     """Every jar in these folders (or the file itself), the first of each name. Raises UsageError."""
-    found: dict[str, Path] = {}
+    jars: dict[str, Path] = {}
     for place in places:
         if not place.exists():
             raise UsageError(f"There are no jars at {place}.", "Name a folder of jars, or a jar.")
         for jar in sorted(place.glob("*.jar")) if place.is_dir() else [place]:
-            found.setdefault(jar.name, jar.absolute())
-    return list(found.values())
+            jars.setdefault(jar.name, jar.absolute())
+    return list(jars.values())
 
 
 def find_jar(places: Sequence[Path], beginning: str) -> Path | None:
@@ -257,7 +257,7 @@ def missing_connector(places: Sequence[Path]) -> list[str]:
 def spark_settings(options: SparkOptions) -> dict[str, str]:
     """All settings of a session at its start, by name."""
     progress = sys.stderr.isatty() if options.progress is None else options.progress
-    found = {
+    settings = {
         "spark.driver.host": options.driver_host,
         "spark.driver.bindAddress": LOOPBACK if options.driver_host == LOOPBACK else "0.0.0.0",
         "spark.driver.memory": options.driver_memory,
@@ -276,11 +276,11 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
         **sql_settings(options),
     }
     if options.small:
-        found["spark.executor.extraJavaOptions"] = " ".join(_java(options))
+        settings["spark.executor.extraJavaOptions"] = " ".join(_java(options))
     jars = spark_jars(options.jars)
     if jars:
-        found["spark.jars"] = ",".join(map(str, jars))
-    return {**found, **options.settings}
+        settings["spark.jars"] = ",".join(map(str, jars))
+    return {**settings, **options.settings}
 
 
 #: End the JVM when its heap is full. Otherwise Spark would retry for hours without success.
@@ -325,7 +325,7 @@ def _shuffle_partitions(options: SparkOptions) -> int:
 
 def sql_settings(options: SparkOptions) -> dict[str, str]:
     """Settings that may also be set in a running session."""
-    found = {
+    settings = {
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions or _shuffle_partitions(options)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -333,8 +333,8 @@ def sql_settings(options: SparkOptions) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     if options.small:
-        found |= SMALL_SETTINGS
-    return {name: options.settings.get(name, value) for name, value in found.items()}
+        settings |= SMALL_SETTINGS
+    return {name: options.settings.get(name, value) for name, value in settings.items()}
 
 
 def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:

@@ -151,14 +151,14 @@ class DocumentBuilder:
     def _vertices(self) -> Iterator[Vertex]:
         for consumer in self._facts.consumers:
             yield self._consumer(consumer)
-        known = set(self._facts.channels)
-        for id_ in known:
+        channels = set(self._facts.channels)
+        for id_ in channels:
             yield self._channel(id_)
         if self._facts.published is not None:
             yield from self._came(self._facts.published, Kind.SOURCE, "(other sources)")
         if self._facts.types is not None:
             yield from self._came(self._facts.types, Kind.EVENT_TYPE, "(other types)")
-        for id_ in self._into.keys() - known:
+        for id_ in self._into.keys() - channels:
             yield self._destination(id_)
         yield from self._lost()
 
@@ -299,9 +299,9 @@ def _worst(healths: list[Health]) -> Health:
     """`failed` only when all are; else degraded beats ok beats idle beats unknown."""
     if not healths:
         return Health.UNKNOWN
-    found = set(healths)
-    if found == {Health.FAILED}:
+    distinct = set(healths)
+    if distinct == {Health.FAILED}:
         return Health.FAILED
-    if found & {Health.FAILED, Health.DEGRADED}:
+    if distinct & {Health.FAILED, Health.DEGRADED}:
         return Health.DEGRADED
-    return next((health for health in (Health.OK, Health.IDLE) if health in found), Health.UNKNOWN)
+    return next((health for health in (Health.OK, Health.IDLE) if health in distinct), Health.UNKNOWN)

@@ -59,9 +59,9 @@ def mermaid(topology: Topology) -> str:
     if len(edges) > MERMAID_EDGES_MAX:
         edges = sorted(edges, key=lambda edge: (-(edge.rate or 0.0), edge.id))[:MERMAID_EDGES_MAX]
         lines.append(f"  %% the {MERMAID_EDGES_MAX} busiest of {len(topology.edges)} connections")
-    shown = {edge.source for edge in edges} | {edge.target for edge in edges}
+    ends = {edge.source for edge in edges} | {edge.target for edge in edges}
     whole = len(edges) == len(topology.edges)
-    names = {vertex.id: f"v{number}" for number, vertex in enumerate(topology.vertices) if whole or vertex.id in shown}
+    names = {vertex.id: f"v{number}" for number, vertex in enumerate(topology.vertices) if whole or vertex.id in ends}
     for vertex in topology.vertices:
         if vertex.id in names:
             left, right, _ = _SHAPES.get(vertex.kind, _BOX)

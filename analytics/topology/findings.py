@@ -63,16 +63,16 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tupl
         alone(inputs, facts),
         about_types(facts),
     )
-    counts, found = Counter[str](), list[Finding]()
+    counts, findings = Counter[str](), list[Finding]()
     for finding in every:
         if not inputs.namespace or _concerns(finding, inputs.namespace):
             counts[finding.rule] += 1
             if counts[finding.rule] <= FINDINGS_MAX:
-                found.append(finding)
+                findings.append(finding)
     cut = sorted((rule, count) for rule, count in counts.items() if count > FINDINGS_MAX)
     more = [f"{count} findings of the rule {rule}; the first {FINDINGS_MAX} are shown." for rule, count in cut]
     return tuple(
-        sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.rule, finding.id))
+        sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.rule, finding.id))
     ), more
 
 

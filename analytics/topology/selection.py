@@ -57,16 +57,16 @@ def _consumers(facts: Facts, names: set[str]) -> Sequence[SubscriptionFacts]:
         total = facts.settled.get(consumer.id)
         return 0 if total is None else total.counts.events
 
-    shown = {consumer.id for consumer in nlargest(BUSIEST_MAX, facts.consumers, key=events) if events(consumer)} | names
+    kept = {consumer.id for consumer in nlargest(BUSIEST_MAX, facts.consumers, key=events) if events(consumer)} | names
     missing = names - facts.channels.keys()
     for consumer in facts.consumers:
-        if consumer.id in shown:
+        if consumer.id in kept:
             missing.difference_update(_ends(consumer))
     for consumer in facts.consumers:
         if not missing.isdisjoint(_ends(consumer)):
             missing.difference_update(_ends(consumer))
-            shown.add(consumer.id)
-    return [consumer for consumer in facts.consumers if consumer.id in shown]
+            kept.add(consumer.id)
+    return [consumer for consumer in facts.consumers if consumer.id in kept]
 
 
 def _ends(consumer: SubscriptionFacts) -> tuple[str, ...]:

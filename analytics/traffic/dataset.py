@@ -170,9 +170,9 @@ class Dataset:
         beginning = f"{self.root}/{WINDOWS}/"
         for path in sorted(self._list(WINDOWS, pafs.FileType.File, recursive=True)):
             name = path.removeprefix(beginning)
-            found = re.fullmatch(rf"resolution=\d+/day=([0-9-]+)/run={run}/[^._/][^/]*\.parquet", name)
-            if found is not None:
-                days[found[1]] = (*days.get(found[1], ()), name)
+            match = re.fullmatch(rf"resolution=\d+/day=([0-9-]+)/run={run}/[^._/][^/]*\.parquet", name)
+            if match is not None:
+                days[match[1]] = (*days.get(match[1], ()), name)
         return days
 
     def write(self, commit: Commit) -> None:
@@ -282,8 +282,8 @@ class Dataset:
             COMMITS: r"\d+\.json|\..*",
             WINDOWS: r"resolution=\d+|_SUCCESS|_temporary|\..*",
         }
-        found = [path for name in ours for path in self._list(name) if not re.fullmatch(ours[name], Path(path).name)]
-        return [path.removeprefix(f"{self.root}/") for path in sorted(found)]
+        others = [path for name in ours for path in self._list(name) if not re.fullmatch(ours[name], Path(path).name)]
+        return [path.removeprefix(f"{self.root}/") for path in sorted(others)]
 
     def _list(self, name: str, kind: pafs.FileType | None = None, recursive: bool = False) -> list[str]:
         return [entry.path for entry in self._entries(name, recursive) if kind is None or entry.type is kind]

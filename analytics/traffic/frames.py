@@ -52,10 +52,10 @@ def record_rows(records: DataFrame, owners: Mapping[str, Owner], before: Mapping
         f.count(f.lit(1)).alias("events"), f.sum("bytes").alias("bytes"), f.max("second").alias("newest")
     )
     rows = ((topic, *owner, before.get(topic)) for topic, owner in owners.items())
-    known = frame_of(records.sparkSession, rows, _OWNERS)
-    found = _bounded(sums, ("topic", "start"), ("events", "bytes")).join(f.broadcast(known), "topic")
+    owner_rows = frame_of(records.sparkSession, rows, _OWNERS)
+    joined = _bounded(sums, ("topic", "start"), ("events", "bytes")).join(f.broadcast(owner_rows), "topic")
     zeros = {column(name): f.lit(0) for name in OF_SUBSCRIPTIONS}
-    return found.select(
+    return joined.select(
         "start",
         f.lit(MINUTE_S).alias("size"),
         f.lit(STORED).alias("kind"),

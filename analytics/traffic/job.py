@@ -212,15 +212,15 @@ class TrafficJob:
         """
         from pyspark.sql import functions as f
 
-        plan, wanted = self._plan, f.lit(True)
+        plan, condition = self._plan, f.lit(True)
         if plan.since_s is not None:
-            wanted &= f.col("at") >= int(plan.since_s)
+            condition &= f.col("at") >= int(plan.since_s)
         if plan.until_s is not None:
-            wanted &= f.col("at") < plan.until_s
+            condition &= f.col("at") < plan.until_s
         if plan.channels is not None:
             names = [f"{namespace}/{channel}" for namespace, channel in plan.channels]
-            wanted &= f.concat_ws("/", "ns", "channel").isin(names)
-        return fresh.where(f.col("by").isNull() | wanted)
+            condition &= f.concat_ws("/", "ns", "channel").isin(names)
+        return fresh.where(f.col("by").isNull() | condition)
 
     # ------------------------------------------------------------------------------------------------ one batch
 
@@ -236,8 +236,8 @@ class TrafficJob:
                 fresh = self._deltas_within(fresh_deltas(read_deltas(deltas), seen.rows())).persist()
                 stack.callback(fresh.unpersist)
                 counters.update(self._read_of(fresh))
-                for found in delta_ranges(fresh).collect():
-                    seen.add(found["by"], found["first"], found["last"], found["at"])
+                for delta_range in delta_ranges(fresh).collect():
+                    seen.add(delta_range["by"], delta_range["first"], delta_range["last"], delta_range["at"])
                 parts.append(delta_rows(fresh, topic, after.newest.get(topic)))
             # The sums are here, so what follows reads nothing of Kafka again, also if an executor is lost.
             rows = ROWS.empty_table()

@@ -48,8 +48,8 @@ def _migrated(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic
         )
     files: list[Path] = []
     for query in OLD_QUERIES:
-        found, facts, offsets = _committed(folder / query)
-        files += found
+        paths, facts, offsets = _committed(folder / query)
+        files += paths
         newest = facts.get("newest", {})
         last = replace(
             last,

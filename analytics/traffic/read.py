@@ -149,12 +149,12 @@ def _days(
 
 def _within(size: int, since: float | None, until: float | None) -> pc.Expression:
     """The rows of windows of `size` that begin in [since, until), or that since is in."""
-    wanted = pc.scalar(True)
+    condition = pc.scalar(True)
     if since is not None:
-        wanted &= ds.field("start") >= int(since) // size * size
+        condition &= ds.field("start") >= int(since) // size * size
     if until is not None:
-        wanted &= ds.field("start") < -(-math.ceil(until) // size) * size
-    return wanted
+        condition &= ds.field("start") < -(-math.ceil(until) // size) * size
+    return condition
 
 
 def _dataset(dataset: Dataset, files: Sequence[str]) -> ds.Dataset:

@@ -44,10 +44,10 @@ class Seen:
         return {by: [self.heard[by], *map(list, self.ranges[by])] for by in sorted(self.ranges)}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Sequence[Any]]) -> Seen:
+    def from_json(cls, rows: Mapping[str, Sequence[Any]]) -> Seen:
         """Inverse of `to_json`. Raises ValueError, TypeError or IndexError for anything else."""
         seen = cls()
-        for by, row in found.items():
+        for by, row in rows.items():
             seen.heard[by] = int(row[0])
             seen.ranges[by] = merged((int(first), int(last)) for first, last in row[1:])
         return seen
@@ -55,10 +55,10 @@ class Seen:
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
     """Sorted and disjoint ranges; adjacent ranges are joined."""
-    found: list[Range] = []
+    joined: list[Range] = []
     for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
         else:
-            found.append((first, last))
-    return found
+            joined.append((first, last))
+    return joined

@@ -41,20 +41,20 @@ class Judgement:
 def judge(ids: Mapping[str, str], done: Offsets, now: Mapping[str, TopicNow]) -> Judgement:
     """Compares what was read (`ids`, `done`) with Kafka now."""
     replaced, notes = [], []
-    for topic, found in sorted(now.items()):
+    for topic, state in sorted(now.items()):
         before = ids.get(topic, "")
-        if before and found.id:
-            if before != found.id:
+        if before and state.id:
+            if before != state.id:
                 replaced.append(topic)
                 notes.append(_REPLACED.format(topic=topic))
                 continue
-        elif _cut(done.get(topic, {}), found):
+        elif _cut(done.get(topic, {}), state):
             replaced.append(topic)
             notes.append(_SHORTER.format(topic=topic))
             continue
-        if _cut(done.get(topic, {}), found):
+        if _cut(done.get(topic, {}), state):
             notes.append(_TRUNCATED.format(topic=topic))
-        gone = sum(max(0, found.bounds[p][0] - at) for p, at in done.get(topic, {}).items() if p in found.bounds)
+        gone = sum(max(0, state.bounds[p][0] - at) for p, at in done.get(topic, {}).items() if p in state.bounds)
         if gone:
             notes.append(_EXPIRED.format(topic=topic, gone=gone))
     return Judgement(tuple(replaced), tuple(notes))
@@ -80,8 +80,8 @@ def to_read(now: Mapping[str, TopicNow], done: Offsets, most: int) -> Ranges:
     """What is not read yet: at most about `most` records, of each partition the same share; {} = nothing."""
     ranges = {
         (topic, number): (max(done.get(topic, {}).get(number, first), first), end)
-        for topic, found in now.items()
-        for number, (first, end) in found.bounds.items()
+        for topic, state in now.items()
+        for number, (first, end) in state.bounds.items()
     }
     total = sum(max(0, end - start) for start, end in ranges.values())
     share: dict[str, dict[int, tuple[int, int]]] = {}
@@ -112,11 +112,11 @@ def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[st
     ]
 
 
-def _cut(read: Mapping[int, int], found: TopicNow) -> bool:
+def _cut(read: Mapping[int, int], state: TopicNow) -> bool:
     """Whether a partition ends before an offset that was already read, or no longer exists."""
-    if not found.bounds:
+    if not state.bounds:
         return False
-    return any(offset > found.bounds.get(number, (0, 0))[1] for number, offset in read.items())
+    return any(offset > state.bounds.get(number, (0, 0))[1] for number, offset in read.items())
 
 
 _REPLACED = (

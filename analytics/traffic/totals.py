@@ -26,18 +26,18 @@ def not_empty(rows: pa.Table) -> pa.Table:
 def by_topic(rows: pa.Table) -> list[dict[str, Any]]:
     """Sums of events, late, folded and repeats by topic and kind, and the newest second."""
     sums = ("events", "late", "folded", "repeats")
-    found = rows.group_by(["topic", "kind"]).aggregate([*((name, "sum") for name in sums), ("newest", "max")])
+    table = rows.group_by(["topic", "kind"]).aggregate([*((name, "sum") for name in sums), ("newest", "max")])
     names = {**{f"{name}_sum": name for name in sums}, "newest_max": "newest"}
-    rows_found: list[dict[str, Any]] = found.rename_columns(names).to_pylist()
-    return rows_found
+    totals: list[dict[str, Any]] = table.rename_columns(names).to_pylist()
+    return totals
 
 
 def by_day(rows: pa.Table) -> dict[int, int]:
     """The first second of each day that has windows, and the events of all kinds in it."""
     some = not_empty(rows)
     day = pc.multiply(pc.divide(some["start"], DAY_S), DAY_S)
-    found = pa.table({"day": day, "events": some["events"]}).group_by("day").aggregate([("events", "sum")])
-    return {row["day"]: row["events_sum"] for row in found.to_pylist()}
+    table = pa.table({"day": day, "events": some["events"]}).group_by("day").aggregate([("events", "sum")])
+    return {row["day"]: row["events_sum"] for row in table.to_pylist()}
 
 
 @dataclass(slots=True)

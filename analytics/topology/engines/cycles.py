@@ -30,13 +30,13 @@ def cycles_through(
     return _distinct(_way(end, start, ways, inside) for start, end in sorted(steps)[:_STARTS_MAX])
 
 
-def _distinct(found: Iterable[list[str]]) -> list[tuple[str, ...]]:
+def _distinct(ways: Iterable[list[str]]) -> list[tuple[str, ...]]:
     distinct: dict[tuple[str, ...], None] = {}
-    for cycle in found:
-        if cycle:
+    for way in ways:
+        if way:
             # A cycle is found from each of its channels. Turned to begin at its smallest id, all of these are equal.
-            turn = cycle.index(min(cycle))
-            distinct.setdefault((*cycle[turn:], *cycle[:turn]))
+            turn = way.index(min(way))
+            distinct.setdefault((*way[turn:], *way[:turn]))
     return sorted(distinct, key=lambda members: (len(members), members))[:LISTED_MAX]
 
 

@@ -63,13 +63,13 @@ def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) 
             at[consumer.target].append(consumer)
     # Only destinations with subscriptions of several channels need a walk.
     shared = {target: some for target, some in at.items() if len({subscription.channel for subscription in some}) > 1}
-    wanted = {subscription.channel for some in shared.values() for subscription in some}
+    channels = {subscription.channel for some in shared.values() for subscription in some}
     forwards = {
         (consumer.channel, consumer.target) for consumer in facts.consumers if consumer.target in facts.channels
     }
     replies = {(consumer.channel, consumer.reply) for consumer in facts.consumers if consumer.reply in facts.channels}
-    above_same, note_same = _above(engine, forwards, wanted)
-    above_any, note_any = _above(engine, forwards | replies, wanted) if replies else (above_same, [])
+    above_same, note_same = _above(engine, forwards, channels)
+    above_any, note_any = _above(engine, forwards | replies, channels) if replies else (above_same, [])
     return meet(shared, above_same, above_any, loop_of), list(dict.fromkeys([*note_same, *note_any]))
 
 
@@ -84,45 +84,39 @@ def meet(
     same: list[DoubleDelivery] = []
     child: list[DoubleDelivery] = []
     for target, some in sorted(shared.items()):
-        found = _same(target, some, above_same, loop_of)
-        same += found
-        child += _child(
-            target,
-            some,
-            above_any,
-            loop_of,
-            {(double_delivery.first, double_delivery.second) for double_delivery in found},
-        )
+        doubles = _same(target, some, above_same, loop_of)
+        same += doubles
+        child += _child(target, some, above_any, loop_of, {(double.first, double.second) for double in doubles})
     return DoubleDeliveries(tuple(same), tuple(child))
 
 
-def _above(engine: Engine, pairs: Iterable[tuple[str, str]], wanted: Iterable[str]) -> tuple[Above, list[str]]:
+def _above(engine: Engine, pairs: Iterable[tuple[str, str]], channels: Iterable[str]) -> tuple[Above, list[str]]:
     pairs = sorted(pairs)
     ids = sorted({id_ for pair in pairs for id_ in pair})
     places = {id_: place for place, id_ in enumerate(ids)}
     led_to = {end for _, end in pairs}
-    starts = sorted(id_ for id_ in wanted if id_ in led_to)
+    starts = sorted(id_ for id_ in channels if id_ in led_to)
     if not starts:
         return {}, []
     backwards = Graph.of(len(ids), [(places[end], places[start]) for start, end in pairs])
-    found = bounded(engine.hops(backwards, [places[id_] for id_ in starts[:STARTS_MAX]]))
+    hops = bounded(engine.hops(backwards, [places[id_] for id_ in starts[:STARTS_MAX]]))
     above = {
         ids[start]: {ids[vertex]: depth for vertex, depth in zip(vertices.tolist(), depths.tolist(), strict=True)}
-        for start, vertices, depths in found
+        for start, vertices, depths in hops
     }
     return above, limit(len(above), len(starts))
 
 
 def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Ints]]:
     """The hops of an engine, until they exceed STEPS_MAX in total."""
-    found = []
+    kept = []
     steps = 0
     for hop in hops:
-        found.append(hop)
+        kept.append(hop)
         steps += len(hop[1])
         if steps > STEPS_MAX:
             break
-    return found
+    return kept
 
 
 def limit(checked: int, starts: int) -> list[str]:
@@ -142,7 +136,7 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
         origins[way.channel].append((way, 0))
         for channel, depth in above.get(way.channel, {}).items():
             origins[channel].append((way, depth))
-    found: dict[tuple[str, str], DoubleDelivery] = {}
+    nearest: dict[tuple[str, str], DoubleDelivery] = {}
     for channel, ways in sorted(origins.items()):
         for place, (first, near) in enumerate(ways[: 2 * LISTED_MAX]):
             for second, far in ways[place + 1 : 2 * LISTED_MAX]:
@@ -151,9 +145,9 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
                     continue
                 pair = (first.id, second.id)
                 meeting = DoubleDelivery(target, *pair, channel, max(near, far))
-                if pair not in found or meeting.hops < found[pair].hops:
-                    found[pair] = meeting
-    return [found[pair] for pair in sorted(found)][:LISTED_MAX]
+                if pair not in nearest or meeting.hops < nearest[pair].hops:
+                    nearest[pair] = meeting
+    return [nearest[pair] for pair in sorted(nearest)][:LISTED_MAX]
 
 
 def _child(
@@ -163,7 +157,7 @@ def _child(
     of_channel: dict[str, list[Way]] = defaultdict(list)
     for way in some:
         of_channel[way.channel].append(way)
-    found = []
+    doubles = []
     for second in sorted(some, key=_by_id):
         ways = above.get(second.channel, {})
         for channel in sorted(of_channel.keys() & ways.keys()):
@@ -172,10 +166,10 @@ def _child(
                 # A pair that gets the same event twice is already reported, which is the stronger statement.
                 if pair in checked or pair[::-1] in checked or _one_loop(first, second, loop_of):
                     continue
-                found.append(DoubleDelivery(target, *pair, channel, ways[channel]))
-                if len(found) == LISTED_MAX:
-                    return found
-    return found
+                doubles.append(DoubleDelivery(target, *pair, channel, ways[channel]))
+                if len(doubles) == LISTED_MAX:
+                    return doubles
+    return doubles
 
 
 def _by_id(way: Way) -> str:

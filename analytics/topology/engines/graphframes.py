@@ -48,8 +48,8 @@ class NoGraphFramesError(PenstockError):
 
 def missing_jars(places: Sequence[Path]) -> str:
     """The names of the jars that these folders lack, known before Spark starts; "" = none."""
-    found = [find_jar(places, coordinate.split(":")[1] + "-") for coordinate in COORDINATES]
-    return _problem([jar.name if jar is not None else None for jar in found])
+    jars = [find_jar(places, coordinate.split(":")[1] + "-") for coordinate in COORDINATES]
+    return _problem([jar.name if jar is not None else None for jar in jars])
 
 
 def missing(spark: SparkSession) -> str:
@@ -65,10 +65,10 @@ def _jar_of(jvm: Any, name: str) -> str | None:
     from py4j.protocol import Py4JJavaError
 
     try:
-        found = jvm.Thread.currentThread().getContextClassLoader().loadClass(name)
+        class_ = jvm.Thread.currentThread().getContextClassLoader().loadClass(name)
     except Py4JJavaError:
         return None
-    source = found.getProtectionDomain().getCodeSource()
+    source = class_.getProtectionDomain().getCodeSource()
     return "" if source is None else str(source.getLocation().getPath()).rpartition("/")[2]
 
 
@@ -110,13 +110,13 @@ class GraphFramesEngine:
         if not len(graph.heads):
             return np.arange(graph.size, dtype=np.int64)
         with _released(self._spark):
-            found = self._graph(graph, np.zeros(graph.size), graph.weights).connectedComponents(
+            components = self._graph(graph, np.zeros(graph.size), graph.weights).connectedComponents(
                 algorithm="graphframes",
                 checkpointInterval=1,
                 use_local_checkpoints=self._on_executors,
                 max_iter=_ROUNDS_MAX,
             )
-            labels = _column(found, "component", graph.size)
+            labels = _column(components, "component", graph.size)
         return smallest_label(labels.astype(np.int64))
 
     def influence(self, graph: Graph, base: Floats) -> Floats:
@@ -129,7 +129,7 @@ class GraphFramesEngine:
         came = f.coalesce(Pregel.msg(), f.lit(0.0))
         with _released(self._spark):
             pregel = self._graph(graph, base, shares(graph) * DAMPING).pregel
-            found = (
+            result = (
                 pregel.setMaxIter(ROUNDS)
                 .setUseLocalCheckpoints(self._on_executors)
                 .setEarlyStopping(True)
@@ -139,7 +139,7 @@ class GraphFramesEngine:
                 .aggMsgs(f.sum(Pregel.msg()))
                 .run()
             )
-            return _column(found, "value", graph.size).astype(np.float64)
+            return _column(result, "value", graph.size).astype(np.float64)
 
     def loops(self, graph: Graph) -> Ints:
         """See `Engine`."""

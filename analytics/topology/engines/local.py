@@ -100,7 +100,7 @@ def _reach(start: int, number: int, first: Ints, ends: Ints, seen: Ints) -> tupl
     """Level by level. `seen` holds `number` for visited vertices, so it need not be cleared between starts."""
     seen[start] = number
     level = np.array([start], dtype=np.int64)
-    found: list[Ints] = []
+    levels: list[Ints] = []
     depths: list[Ints] = []
     while len(level):
         counts = first[level + 1] - first[level]
@@ -111,8 +111,8 @@ def _reach(start: int, number: int, first: Ints, ends: Ints, seen: Ints) -> tupl
         level = level[seen[level] != number]
         seen[level] = number
         if len(level):
-            found.append(level)
-            depths.append(np.full(len(level), len(found), dtype=np.int64))
-    if not found:
+            levels.append(level)
+            depths.append(np.full(len(level), len(levels), dtype=np.int64))
+    if not levels:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    return np.concatenate(found), np.concatenate(depths)
+    return np.concatenate(levels), np.concatenate(depths)

@@ -80,9 +80,9 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
     )
 
 
-def _limits(islands: int, shown: int, no_cuts: bool) -> list[str]:
+def _limits(islands: int, kept: int, no_cuts: bool) -> list[str]:
     """Sentences on what was left out."""
-    notes = [f"{islands} islands, of which the {shown} largest are shown."] if islands > shown else []
+    notes = [f"{islands} islands, of which the {kept} largest are shown."] if islands > kept else []
     if no_cuts:
         notes.append(f"Single points were not searched for: the limit is {CUT_EDGES_MAX} edges; see --namespace.")
     return notes
@@ -106,10 +106,10 @@ def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, li
     """Edges inside one component, by component."""
     graph = numbered.graph
     inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
-    found: dict[int, list[Link]] = defaultdict(list)
+    links: dict[int, list[Link]] = defaultdict(list)
     for place in np.flatnonzero(inner).tolist():
-        found[int(labels[graph.heads[place]])].append(numbered.link(place))
-    return found
+        links[int(labels[graph.heads[place]])].append(numbered.link(place))
+    return links
 
 
 def _ways(links: Iterable[Link]) -> dict[str, set[str]]:
@@ -128,8 +128,8 @@ def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) 
 def _live_loop(members: Sequence[str], links: Iterable[Link], facts: Facts) -> Loop:
     """`members`: sorted. `links`: the edges between them, without dead letters."""
     links = sorted(links)
-    found = cycles(members, _ways(links), (id_ for id_ in members if id_ in facts.channels))
-    return Loop(tuple(members), tuple(found), tuple(links))
+    starts = (id_ for id_ in members if id_ in facts.channels)
+    return Loop(tuple(members), tuple(cycles(members, _ways(links), starts)), tuple(links))
 
 
 def _dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
@@ -170,11 +170,11 @@ def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[s
             channels[island] += id_ in facts.channels
             if len(members[island]) < MEMBERS_MAX:
                 members[island].append(id_)
-    shown = tuple(
+    islands = tuple(
         Island(island, int(sizes[order[island - 1]]), channels[island], None, tuple(members[island]))
         for island in sorted(members)
     )
-    return dict(zip(numbered.ids, of_vertex, strict=True)), shown, len(names)
+    return dict(zip(numbered.ids, of_vertex, strict=True)), islands, len(names)
 
 
 def _reach(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[tuple[Reach, ...], list[str]]:
@@ -204,8 +204,8 @@ def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: flo
     outside = np.fromiter((id_.startswith(OUTSIDE) for id_ in numbered.ids), np.bool_, graph.size)
     base = np.where(outside, into / window_s if window_s else 1.0, 0.0)
     value = engine.influence(graph, base)
-    found = [(id_, float(value[numbered.places[id_]])) for id_ in facts.channels]
-    return tuple(sorted(found, key=lambda pair: (-round(pair[1], 9), pair[0])))
+    pairs = [(id_, float(value[numbered.places[id_]])) for id_ in facts.channels]
+    return tuple(sorted(pairs, key=lambda pair: (-round(pair[1], 9), pair[0])))
 
 
 def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:

@@ -269,9 +269,9 @@ def from_json(data: bytes) -> Topology:
         ) from problem
     version = row.get("schema_version") if isinstance(row, dict) else None
     if version != SCHEMA_VERSION:
-        found = "has no schema_version" if version is None else f"is of schema {version}"
+        reason = "has no schema_version" if version is None else f"is of schema {version}"
         raise UnreadableTopology(
-            f"This topology.json {found}; this version knows {SCHEMA_VERSION}.", "Create it again with this version."
+            f"This topology.json {reason}; this version knows {SCHEMA_VERSION}.", "Create it again with this version."
         )
     try:
         if not row["totals"]:
@@ -322,5 +322,5 @@ T = TypeVar("T")
 
 
 def _make(what: type[T], row: Mapping[str, Any], /, **read: Any) -> T:
-    known: Mapping[str, Any] = what.__dataclass_fields__  # type: ignore[attr-defined]
-    return what(**{**{name: row[name] for name in known if name in row}, **read})
+    names: Mapping[str, Any] = what.__dataclass_fields__  # type: ignore[attr-defined]
+    return what(**{**{name: row[name] for name in names if name in row}, **read})

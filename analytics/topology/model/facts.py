@@ -182,14 +182,14 @@ def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], li
 
 def destinations(addresses: Addresses) -> Callable[[str], str]:
     """URI -> id of its vertex."""
-    known: dict[str, str] = {"": ""}
+    ids: dict[str, str] = {"": ""}
 
     def resolve(uri: str) -> str:
-        found = known.get(uri)
-        if found is None:
+        id_ = ids.get(uri)
+        if id_ is None:
             channel = addresses.channel_at(uri)
-            found = known[uri] = outside(uri) if channel is None else channel_id(channel)
-        return found
+            id_ = ids[uri] = outside(uri) if channel is None else channel_id(channel)
+        return id_
 
     return resolve
 
@@ -197,8 +197,8 @@ def destinations(addresses: Addresses) -> Callable[[str], str]:
 def outside(uri: str) -> str:
     """Id of the vertex of a URI that is not a channel's: the URI as it is shown. If something is left out, a short
     checksum of the whole URI tells apart what differs in it only."""
-    shown = shown_url(uri)
-    return f"uri:{shown}" if shown == uri else f"uri:{shown}#{sha256(uri.encode()).hexdigest()[:CHECKSUM_CHARS]}"
+    url = shown_url(uri)
+    return f"uri:{url}" if url == uri else f"uri:{url}#{sha256(uri.encode()).hexdigest()[:CHECKSUM_CHARS]}"
 
 
 def _by_id(consumer: SubscriptionFacts) -> str:
@@ -246,13 +246,13 @@ def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str
         for traffic in inputs.traffic
         if not traffic.accepted
     }
-    found = {}
+    totals = {}
     for consumer in consumers:
         subscription = consumer.subscription
         total = sums.get((subscription.namespace, subscription.unique_channel, subscription.unique_name))
         if total is not None:
-            found[consumer.id] = total
-    return found
+            totals[consumer.id] = total
+    return totals
 
 
 def _unsent(
@@ -296,7 +296,7 @@ def _imbalances(
 ) -> tuple[Imbalance, ...]:
     if not inputs.counted or inputs.window.seconds <= 0 or not inputs.current:
         return ()
-    found = []
+    imbalances = []
     for consumer in consumers:
         state = inputs.states.get(consumer.subscription.uid)
         if state is None or state.lag is None:
@@ -305,8 +305,8 @@ def _imbalances(
         total = settled.get(consumer.id)
         done = 0 if total is None else total.counts.settled
         if off_balance(came, done, state.lag, slack(max(came, done), inputs.window.seconds)):
-            found.append(Imbalance(consumer.id, came, done, state.lag))
-    return tuple(sorted(found, key=lambda imbalance: imbalance.consumer))
+            imbalances.append(Imbalance(consumer.id, came, done, state.lag))
+    return tuple(sorted(imbalances, key=lambda imbalance: imbalance.consumer))
 
 
 def slack(events: int, window_s: float) -> float:

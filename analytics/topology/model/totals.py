@@ -90,5 +90,5 @@ def _share(part: float | None, events: float | None) -> float | None:
 
 def total(values: Iterable[N | None]) -> N | None:
     """The sum of the known values, to a millionth; None if there are none."""
-    known = [value for value in values if value is not None]
-    return round(sum(known), 6) if known else None
+    numbers = [value for value in values if value is not None]
+    return round(sum(numbers), 6) if numbers else None

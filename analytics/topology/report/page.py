@@ -90,7 +90,7 @@ class Fact:
 def render(topology: Topology, difference: Difference | None = None) -> str:
     """The page of a topology, as the text of one HTML file (UTF-8). `difference`: to an earlier run."""
     graph = gather(topology)
-    findings = _shown(topology, graph)
+    findings = _cards(topology, graph)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -139,7 +139,7 @@ def assets() -> Assets:
 
 def _escaped(text: str) -> str:
     """Control characters become escapes, because HTML changes some of them."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _hash(text: str) -> str:
@@ -173,7 +173,7 @@ def _code(text: str) -> Markup:
     return Markup("").join(marked)
 
 
-def _shown(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
+def _cards(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
     """The findings that get a card, the worst first (the order of the topology)."""
     return [_finding(place, finding, graph) for place, finding in enumerate(topology.findings[:ROWS_MAX])]
 

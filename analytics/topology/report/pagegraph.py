@@ -122,12 +122,12 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
     keys = sorted(sizes, key=lambda key: (key in _SHARED, key))
     numbers = {key: number for number, key in enumerate(keys)}
     groups = tuple(Group(words.visible(_SHARED.get(key, key), 80), key in _SHARED, sizes[key]) for key in keys)
-    found = _findings_by_object(topology)
+    index = _findings_by_object(topology)
     names = delivered_by(topology)
-    ordered = sorted(topology.vertices, key=lambda vertex: _importance(vertex, topology, found))
+    ordered = sorted(topology.vertices, key=lambda vertex: _importance(vertex, topology, index))
     kept, left = ordered[:items_max], ordered[items_max:]
     items = [
-        _item(vertex, numbers[homes[vertex.id]], found.get(vertex.id, ()), topology, names.get(vertex.id))
+        _item(vertex, numbers[homes[vertex.id]], index.get(vertex.id, ()), topology, names.get(vertex.id))
         for vertex in kept
     ]
     places = {vertex.id: place for place, vertex in enumerate(kept)}
@@ -162,18 +162,18 @@ def _homes(topology: Topology) -> dict[str, str]:
 
 
 def _findings_by_object(topology: Topology) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
+    by_object: dict[str, list[int]] = defaultdict(list)
     for place, finding in enumerate(topology.findings):
-        for fromkey in dict.fromkeys(finding.objects):
-            found[fromkey].append(place)
-    for places in found.values():
+        for id_ in dict.fromkeys(finding.objects):
+            by_object[id_].append(place)
+    for places in by_object.values():
         places.sort(key=lambda place: (SEVERITIES.index(topology.findings[place].severity), place))
-    return found
+    return by_object
 
 
-def _importance(vertex: Vertex, topology: Topology, found: Mapping[str, Sequence[int]]) -> tuple[int, int, float, str]:
+def _importance(vertex: Vertex, topology: Topology, index: Mapping[str, Sequence[int]]) -> tuple[int, int, float, str]:
     """Sort key for what to show if there is not room for all: findings, then bad health, then traffic."""
-    places = found.get(vertex.id)
+    places = index.get(vertex.id)
     severity = SEVERITIES.index(topology.findings[places[0]].severity) if places else len(SEVERITIES)
     return severity, min(_WORST[vertex.health], 2), -(vertex.rate or 0.0), vertex.id
 
@@ -192,7 +192,7 @@ def _said(value: object) -> str:
     return words.quantity(value) if isinstance(value, float) else str(value)
 
 
-def _item(vertex: Vertex, group: int, found: Sequence[int], topology: Topology, given: str | None) -> Item:
+def _item(vertex: Vertex, group: int, findings: Sequence[int], topology: Topology, given: str | None) -> Item:
     """`given`: a name that says more than its own."""
     name = vertex.name if vertex.namespace else vertex.label or vertex.name
     if vertex.kind is Kind.DLQ:
@@ -212,8 +212,8 @@ def _item(vertex: Vertex, group: int, found: Sequence[int], topology: Topology, 
         lag=vertex.lag,
         island=vertex.island,
         details=_details(vertex.detail),
-        findings=tuple(found),
-        severity=topology.findings[found[0]].severity if found else None,
+        findings=tuple(findings),
+        severity=topology.findings[findings[0]].severity if findings else None,
     )
 
 

@@ -269,9 +269,9 @@ def _vertex_link(vertex_id: str, labels: Mapping[str, tuple[str, str]]) -> Cell:
 
 
 def _names(ids: Iterable[str], size: int, labels: Mapping[str, tuple[str, str]]) -> Cell:
-    shown = [words.visible(labels.get(vertex_id, (vertex_id, ""))[0], 60) for vertex_id in _first(ids)]
-    more = f" and {words.count(size - len(shown))} more" if size > len(shown) else ""
-    return Cell(", ".join(shown) + more)
+    names = [words.visible(labels.get(vertex_id, (vertex_id, ""))[0], 60) for vertex_id in _first(ids)]
+    more = f" and {words.count(size - len(names))} more" if size > len(names) else ""
+    return Cell(", ".join(names) + more)
 
 
 def _first(ids: Iterable[str]) -> Sequence[str]:

@@ -108,15 +108,15 @@ class Listener:
         sieve = Sieve()
         with os.fdopen(self._outlet, "rb", buffering=0) as stream:
             while chunk := stream.read(65_536):
-                shown = sieve.pass_on(chunk)
+                output = sieve.pass_on(chunk)
                 self._lines.extend(sieve.take_lines())
-                self._show(shown)
+                self._show(output)
         self._show(sieve.end())
         self._lines.extend(sieve.take_lines())
 
-    def _show(self, shown: bytes) -> None:
-        if shown and not self._muted:
-            sys.stderr.write(shown.decode(errors="replace"))
+    def _show(self, output: bytes) -> None:
+        if output and not self._muted:
+            sys.stderr.write(output.decode(errors="replace"))
             sys.stderr.flush()
 
 
@@ -131,12 +131,12 @@ class Sieve:
         """The part of the output that can be shown now."""
         parts = re.split(rb"(?<=[\r\n])", self._rest + chunk)
         self._rest = parts.pop()
-        shown = []
+        kept = []
         for part in parts:
             self._lines.append(part.decode(errors="replace").strip())
             if not _NOISE.search(part):
-                shown.append(part)
-        return b"".join(shown)
+                kept.append(part)
+        return b"".join(kept)
 
     def end(self) -> bytes:
         """The last line, if it has no line end."""
@@ -176,12 +176,13 @@ def explain_run(problem: BaseException, lines: Sequence[str] | None, memory: str
             "Spark's process exited during the job.",
             "Run the job again. `dmesg` shows whether the system killed the process.",
         )
-    return PenstockError(f"Spark failed: {_last_cause(str(problem))}", "Start again.")
+    return PenstockError(f"Spark failed: {last_cause(str(problem))}", "Start again.")
 
 
-def _last_cause(text: str) -> str:
-    found = _CAUSE.findall(text)
-    return str(found[-1] if found else next(iter(text.strip().splitlines()), "Spark gave no reason")).strip()[:240]
+def last_cause(text: str) -> str:
+    """Returns the message of the innermost exception in the text, or its first line."""
+    causes = _CAUSE.findall(text)
+    return str(causes[-1] if causes else next(iter(text.strip().splitlines()), "Spark gave no reason")).strip()[:240]
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from analytics.spark.jvm_log import last_cause
 from knative.errors import NotReadyError, PenstockError
 
 _KAFKA_AWAY = re.compile(
@@ -25,7 +26,6 @@ _LOST = re.compile(
     r"SparkContext was shut down|Connection refused.*py4j|Answer from Java side is empty|ExecutorLost|"
     r"Master removed our application|All masters are unresponsive|stopped SparkContext"
 )
-_CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)\b:? .*)$", re.M)
 
 
 def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> PenstockError:
@@ -40,7 +40,7 @@ def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> Pens
     if isinstance(problem, ConnectionError):  # the only connection of this process is the one to the JVM
         return _spark_away()
     if (isinstance(problem, OSError) and not isinstance(problem, TimeoutError)) or _DENIED.search(text):
-        return PenstockError(f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Fix the permissions.")
+        return PenstockError(f"The tables in {folder} cannot be written ({last_cause(text)}).", "Fix the permissions.")
     if _TOPIC_GONE.search(text):
         return PenstockError(
             "A topic was deleted while the job read it.", "Run the job again: it counts the topics that exist."
@@ -56,14 +56,8 @@ def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> Pens
         )
     if _LOST.search(text):
         return _spark_away()
-    return PenstockError(f"The job failed: {_last_cause(text)}", "Run the job again: nothing counts twice.")
+    return PenstockError(f"The job failed: {last_cause(text)}", "Run the job again: nothing counts twice.")
 
 
 def _spark_away() -> PenstockError:
     return PenstockError("Spark became unavailable during the job.", "Run the job again: nothing counts twice.")
-
-
-def _last_cause(text: str) -> str:
-    found = _CAUSE.findall(text)
-    line = found[-1] if found else text.strip().splitlines()[0]
-    return str(line).strip()[:240]

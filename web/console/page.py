@@ -41,13 +41,13 @@ class Seen:
 class Choices:
     """What a form offers: a list to choose from, or, of more than a page shows, a field that suggests the first."""
 
-    shown: Sequence[tuple[str, str]]  #: what is sent, and what people read
+    options: Sequence[tuple[str, str]]  #: what is sent, and what people read
     count: int
 
     @property
     def are_all(self) -> bool:
-        """Whether all are shown."""
-        return len(self.shown) == self.count
+        """Whether it offers all."""
+        return len(self.options) == self.count
 
 
 def choices(names: Mapping[str, str], most: int) -> Choices:

@@ -21,7 +21,7 @@ WHOLE, LIVE = "layout.html", "live.html"  #: what a template extends: the whole 
 @cache
 def environment() -> Environment:
     """Returns the environment of all templates."""
-    found = Environment(
+    templates = Environment(
         loader=FileSystemLoader([_HERE / "templates", TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -29,7 +29,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    found.filters |= {
+    templates.filters |= {
         "text": shown.visible,
         "verbatim": Verbatim,
         "lines": lines,
@@ -43,8 +43,8 @@ def environment() -> Environment:
         "code": code,
         "moment": timefmt.in_seconds,
     }
-    found.globals |= {"asset": asset_path, "sparkline": sparkline}
-    return found
+    templates.globals |= {"asset": asset_path, "sparkline": sparkline}
+    return templates
 
 
 def render(template: str, values: Mapping[str, object], *, live: bool = False) -> str:

@@ -153,11 +153,11 @@ def condition_rows(status: ResourceStatus) -> list[Mapping[str, object]]:
 
 def with_flows(rows: Iterable[Row], traffic: HeldRows | None) -> list[Row]:
     """The rows with what flows now and has flowed in a quarter of an hour."""
-    shown = list(rows)
+    listed = list(rows)
     if traffic is None:
-        return [replace(row, flow=UNKNOWN_FLOW) for row in shown]
-    found = flows(traffic, {row.name_in_traffic for row in shown})
-    return [replace(row, flow=found.get(row.name_in_traffic, NO_FLOW)) for row in shown]
+        return [replace(row, flow=UNKNOWN_FLOW) for row in listed]
+    by_name = flows(traffic, {row.name_in_traffic for row in listed})
+    return [replace(row, flow=by_name.get(row.name_in_traffic, NO_FLOW)) for row in listed]
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:

@@ -83,7 +83,7 @@ def origin_problem(origin: str | None, fetch_site: str | None, scheme: str, host
         return None if fetch_site is not None else "The header Origin is missing."
     # Behind a proxy with TLS, the scheme of the page is https, and that of the request http.
     schemes = ("http", "https") if scheme == "http" else (scheme,)
-    if origin.lower() not in {f"{known}://{host.lower()}" for known in schemes}:
+    if origin.lower() not in {f"{candidate}://{host.lower()}" for candidate in schemes}:
         return "A page of another site sent this form."
     return None
 

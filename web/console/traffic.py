@@ -54,11 +54,11 @@ def rates(traffic: HeldRows | None) -> dict[Name, float] | None:
     """Events per second in the last minute, of everything; None = traffic is not counted."""
     if traffic is None:
         return None
-    found: dict[Name, float] = defaultdict(float)
+    per_s: dict[Name, float] = defaultdict(float)
     for _, rows in [*traffic.rows(SHORT_S, _MINUTE + 1)][:-1]:
         for name, value in rows.items():
-            found[name] += _events_of(value) / LONG_S
-    return found
+            per_s[name] += _events_of(value) / LONG_S
+    return per_s
 
 
 def delivery_times(traffic: HeldRows | None, name: Name) -> tuple[float | None, float | None]:

@@ -12,9 +12,9 @@ from knative.contract.subscription_stats import FailingDelivery, LastError
 from tables.subscriber_details import SubscriberDetails
 
 
-def to_wide_row(found: SubscriberDetails) -> dict[str, Any]:
+def to_wide_row(details: SubscriberDetails) -> dict[str, Any]:
     """The fields that `?wide` adds to the row of a subscription."""
-    subscription = found.subscription
+    subscription = details.subscription
     return {
         "namespace": subscription.namespace,
         "name": subscription.name,
@@ -22,17 +22,17 @@ def to_wide_row(found: SubscriberDetails) -> dict[str, Any]:
         "topic": subscription.topic,
         "order": subscription.order.value,
         "partitions": subscription.partitions,
-        "owners": [{"worker": worker, "partitions": list(partitions)} for worker, partitions in found.owners],
-        "inFlight": found.in_flight,
-        "retrying": found.retrying,
-        "throttled": list(found.throttled),
-        "lagEvents": found.lag,
-        "lagSeconds": None if found.lag_s is None else round(found.lag_s, 3),
-        "deliveriesPerSecond": round(found.delivered_per_s, 3),
-        "heads": [_head(worker, head) for worker, head in found.heads],
-        "nextAttempt": _moment(found.next_attempt),
-        "lastError": _error(*found.last_error) if found.last_error else None,
-        "asOf": _moment(found.as_of),
+        "owners": [{"worker": worker, "partitions": list(partitions)} for worker, partitions in details.owners],
+        "inFlight": details.in_flight,
+        "retrying": details.retrying,
+        "throttled": list(details.throttled),
+        "lagEvents": details.lag,
+        "lagSeconds": None if details.lag_s is None else round(details.lag_s, 3),
+        "deliveriesPerSecond": round(details.delivered_per_s, 3),
+        "heads": [_head(worker, head) for worker, head in details.heads],
+        "nextAttempt": _moment(details.next_attempt),
+        "lastError": _error(*details.last_error) if details.last_error else None,
+        "asOf": _moment(details.as_of),
     }
 
 

@@ -52,10 +52,10 @@ class SubscribersPage:
         """200 with the rows, 404 for a channel that is not in the contract, 503 before the contract was read."""
         if not self.contract.loaded:
             return Answer(503, {"error": "the list of channels has not been read yet"}, _RETRY_AFTER)
-        found = self.details(namespace, channel)
-        if found is None:
+        subscribers = self.details(namespace, channel)
+        if subscribers is None:
             return Answer(404, {"error": f"there is no channel {namespace}/{channel}"})
-        rows = [to_row(details.status) | (to_wide_row(details) if wide else {}) for details in found]
+        rows = [to_row(details.status) | (to_wide_row(details) if wide else {}) for details in subscribers]
         return Answer(200, {"subscribers": rows})
 
 

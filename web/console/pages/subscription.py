@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knative import filters
-from knative.contract.explanation import MARKS, Explanation, explain_event, order, reason, tree
+from knative.contract.explanation import MARKS, explain_event, order, reason, tree
 from knative.contract.records import SUBSCRIPTION, TRIGGER, Subscription
 from knative.delivery.policy import OnRetriesExhausted
 from knative.errors import UsageError
@@ -169,21 +169,18 @@ def explained(status: ResourceStatus, event: str) -> Values:
     if subscription is None:
         raise NotThere(f"{status.kind} {status.label} was never served, so its filter is not known.")
     try:
-        found = explain_event(
+        explanation = explain_event(
             status.label, subscription.filter, subscription.order, event.encode("utf-8", "replace"), "The event"
         )
     except UsageError as problem:
         return {"event": event, "problem": str(problem)}
-    return {"event": event, "explanation": _shown(found)}
-
-
-def _shown(found: Explanation) -> Mapping[str, object]:
-    return {
-        "passes": found.passes,
-        "reason": reason(found),
-        "tree": "\n".join(tree(found.parts, MARKS)),
-        "order": order(found),
+    values = {
+        "passes": explanation.passes,
+        "reason": reason(explanation),
+        "tree": "\n".join(tree(explanation.parts, MARKS)),
+        "order": order(explanation),
     }
+    return {"event": event, "explanation": values}
 
 
 PAGES = (page_of(SUBSCRIPTION), page_of(TRIGGER))

@@ -73,41 +73,43 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     """The command line."""
     names = "\n".join(f"  {measure.name:24} {measure.about}" for measure in MEASURES)
-    found = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure Penstock: CPU, rates, memory, delays, and what is lost or repeated.",
         epilog=f"measures:\n{names}\n\nHow to read the figures, and what an implementation is: benchmarks/README.md",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     choices = [measure.name for measure in MEASURES]
-    found.add_argument(
+    parser.add_argument(
         "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be repeated"
     )
-    found.add_argument("--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS}; 1 of some)")
-    found.add_argument("--quick", action="store_true", help="one short round: checks that it works, not how fast it is")
-    found.add_argument(
+    parser.add_argument("--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS}; 1 of some)")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round: checks that it works, not how fast it is"
+    )
+    parser.add_argument(
         "--beside",
         type=_implementation,
         metavar="FOLDER",
         help="another implementation, measured in turns, with ratios",
     )
-    found.add_argument(
+    parser.add_argument(
         "--implementation", type=_implementation, metavar="FOLDER", default=str(OWN), help="measure this, not Penstock"
     )
-    found.add_argument("--output", type=Path, metavar="FILE", default=LATEST, help="JSON file for the figures")
-    return found
+    parser.add_argument("--output", type=Path, metavar="FILE", default=LATEST, help="JSON file for the figures")
+    return parser
 
 
-def conclude(output: Path, names: Sequence[str], found: Sequence[Sequence[Figure]], say: Say, console: Console) -> int:
+def conclude(output: Path, names: Sequence[str], sides: Sequence[Sequence[Figure]], say: Say, console: Console) -> int:
     """Write the file, print the table and what failed; the exit code."""
-    ours, others = found[0], found[1] if len(found) > 1 else None
+    ours, others = sides[0], sides[1] if len(sides) > 1 else None
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(as_json(ours, others), indent=2) + "\n")
     console.print(table(ours, others, names[-1]))
-    for name, figures in zip(names, found, strict=True):
+    for name, figures in zip(names, sides, strict=True):
         # Another implementation may lack most of ours, and its empty cells say so.
         listed = [figure for figure in figures if figures is ours or figure.error != NOT_OFFERED]
         for problem in failures(listed, name):
@@ -118,7 +120,7 @@ def conclude(output: Path, names: Sequence[str], found: Sequence[Sequence[Figure
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    given = parser().parse_args(arguments)
+    given = command_line().parse_args(arguments)
     console = wide_console()
     measures = [measure for measure in MEASURES if not given.only or measure.name in given.only]
     implementations = [given.implementation, *([given.beside] if given.beside else [])]
@@ -136,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kafka.start(_KAFKA_LIMIT_S)
             try:
                 lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)
-                found = run(measures, lab, implementations, rounds, say, given.rounds is not None, _busy)
+                results = run(measures, lab, implementations, rounds, say, given.rounds is not None, _busy)
             finally:
                 kafka.stop()
     except PenstockError as error:  # the embedded Kafka's: nothing was measured
@@ -145,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted; no file was written")
         return 130
-    return conclude(given.output, [implementation.name for implementation in implementations], found, say, console)
+    return conclude(given.output, [implementation.name for implementation in implementations], results, say, console)
 
 
 if __name__ == "__main__":

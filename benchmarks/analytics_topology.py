@@ -227,13 +227,13 @@ def measure_on_spark(edges: int, fleet: bool, memory: str, master: str) -> dict[
 
     options = SparkOptions("bench", master, jars=tuple(jar_places()), driver_memory=memory, rounds=True)
     with spark_session(options) as spark:
-        found = measure(edges, fleet, spark, GraphFramesEngine(spark))
+        figures = measure(edges, fleet, spark, GraphFramesEngine(spark))
         gateway: Any = spark.sparkContext._gateway
         process = Path("/proc") / str(gateway.proc.pid)
         peak = re.search(r"VmHWM:\s+(\d+)", (process / "status").read_text())
         ticks = (process / "stat").read_text().rpartition(")")[2].split()
         return {
-            **found,
+            **figures,
             "jvm_mib": int(peak[1]) // 1024 if peak else None,
             "jvm_cpu_s": (int(ticks[11]) + int(ticks[12])) / 100,
         }

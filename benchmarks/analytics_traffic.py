@@ -149,8 +149,8 @@ def _bare(spark: Any, client: Mapping[str, Any], topic: str, batches: list[int],
         read = read_ranges(spark, client, ranges).select(
             f.size("headers").alias("headers"), body_bytes().alias("bytes")
         )
-        found = read.agg(f.count(f.lit(1)), f.sum("headers"), f.sum("bytes")).collect()[0][0]
-        count += found if number else 0
+        rows = read.agg(f.count(f.lit(1)), f.sum("headers"), f.sum("bytes")).collect()[0][0]
+        count += rows if number else 0
         done = positions(done, ranges)
     return (sum(map(cpu_s, pids)) - began) / count * 1e6 if count else None
 
@@ -187,7 +187,7 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.analytics_traffic", "--batch", str(wish.batch)]
             command += ["--master", wish.master, "--job", kafka.bootstrap, str(root / "tables")]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=REPOSITORY)
-            found = json.loads(done.stdout.splitlines()[-1])
+            figures = json.loads(done.stdout.splitlines()[-1])
         from analytics.traffic.read import read_windows
 
         counted = {
@@ -196,12 +196,12 @@ def main() -> None:
     print(f"{wish.records:,} records of {len(BODY)} bytes, {wish.partitions} partitions, load {os.getloadavg()[0]:.1f}")
     print(f"plain consumer  {plain_per_s:>9,.0f}/s  {plain_us:5.1f} us CPU per record")
     print(
-        f"traffic job     {found['per_s']:>9,.0f}/s  {found['us']:5.1f} us CPU per record "
-        f"({found['us_with_start']:.1f} with the start); targets {TARGET_PER_S:,}/s, {TARGET_US} us"
+        f"traffic job     {figures['per_s']:>9,.0f}/s  {figures['us']:5.1f} us CPU per record "
+        f"({figures['us_with_start']:.1f} with the start); targets {TARGET_PER_S:,}/s, {TARGET_US} us"
     )
-    if found["bare_us"] is not None:
-        print(f"bare read       {found['bare_us']:.1f} us; job after its first batch {found['warm_us']:.1f} us CPU")
-    print(f"memory          {', '.join(map(str, found['rss_mb']))} MB after each batch")
+    if figures["bare_us"] is not None:
+        print(f"bare read       {figures['bare_us']:.1f} us; job after its first batch {figures['warm_us']:.1f} us CPU")
+    print(f"memory          {', '.join(map(str, figures['rss_mb']))} MB after each batch")
     print(
         f"sums            {'equal, group by group' if counted == dict(groups) else 'DIFFERENT'} ({len(groups)} groups)"
     )

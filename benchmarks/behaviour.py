@@ -27,13 +27,13 @@ class Behaviour:
     @classmethod
     def parse(cls, text: str) -> Behaviour:
         """`delay_s=0.01,fail_chance=0.1`; "" = answers at once. Raises ValueError on an unknown name or value."""
-        known = {field.name: field.type for field in fields(cls)}
+        types = {field.name: field.type for field in fields(cls)}
         given: dict[str, float | int] = {}
         for part in filter(None, text.split(",")):
             name, _, value = part.partition("=")
-            if name not in known:
-                raise ValueError(f"behaviour {name!r} is not one of {', '.join(known)}")
-            given[name] = int(value) if known[name] == "int" else float(value)
+            if name not in types:
+                raise ValueError(f"behaviour {name!r} is not one of {', '.join(types)}")
+            given[name] = int(value) if types[name] == "int" else float(value)
         return cls(**given)  # type: ignore[arg-type]  # names and types were taken from the fields just above
 
 

@@ -118,7 +118,7 @@ def _done(penstock: PenstockInCluster, scene: Scene) -> int:
         {condition["type"]: condition["status"] for condition in item.get("status", {}).get("conditions", ())}
         for item in items
     ]
-    return sum(found.get(scene.done) == "True" for found in conditions)
+    return sum(statuses.get(scene.done) == "True" for statuses in conditions)
 
 
 def _idle(kube: KubeCluster, penstock: PenstockInCluster, worker: Worker, seconds: float) -> dict[str, Any]:

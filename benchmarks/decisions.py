@@ -34,8 +34,8 @@ def measure(count: int) -> dict[str, Any]:
     parts = Parts(kafka.config)
 
     def build() -> None:
-        for found in objects:
-            parts.put_object(found.uid, found)
+        for resource in objects:
+            parts.put_object(resource.uid, resource)
         parts.follow(published, world.removals)
 
     changed = trigger("n00000", generation=2, subscriber=Destination(uri="http://other/"))

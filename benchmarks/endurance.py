@@ -71,13 +71,13 @@ def overload(installation: Installation, seconds: float) -> dict[str, Any]:
                 return result
 
         wait_until("events are accepted", lambda: finished(seconds=0.2, connections=1)["accepted"] > 0, _LIMIT_S)
-        found: dict[str, Any] = {"calm": finished(seconds=5, connections=64), "before": state(worker)}
+        figures: dict[str, Any] = {"calm": finished(seconds=5, connections=64), "before": state(worker)}
         with load(seconds=seconds, connections=_CONNECTIONS) as process:
             most = _watched(worker, lambda: not process.running)
-            found["overload"] = process.result(_LIMIT_S)
-        found["after"], found["rss_mb_most"] = state(worker), most
-        found["recovered"] = finished(seconds=1, connections=64)
-    return found
+            figures["overload"] = process.result(_LIMIT_S)
+        figures["after"], figures["rss_mb_most"] = state(worker), most
+        figures["recovered"] = finished(seconds=1, connections=64)
+    return figures
 
 
 def hostile(installation: Installation, seconds: float) -> dict[str, Any]:
@@ -106,41 +106,41 @@ def hostile(installation: Installation, seconds: float) -> dict[str, Any]:
                 rate = sent / (time.monotonic() - started_s)
                 return {"good_per_s": round(rate, 1), "rss_mb_most": most, **state(worker)}
 
-            found = {"alone": flow()}
-            for wanted in spoilt:
-                installation.resources.write(wanted)
+            figures = {"alone": flow()}
+            for subscription in spoilt:
+                installation.resources.write(subscription)
             installation.wait_subscribers(worker, 4, _LIMIT_S)
-            found["beside hostile ones"] = flow()
-    return found
+            figures["beside hostile ones"] = flow()
+    return figures
 
 
 def many(installation: Installation, count: int) -> dict[str, Any]:
     """Subscriptions come and go; then a third of them rests."""
     installation.env["PENSTOCK_DEBUG"] = "true"
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     names = [f"s{number}" for number in range(count)]
     with Subscribers(installation.folder) as sink:
         installation.write([Wanted("stays", sink.url("stays"))])
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, 1, _LIMIT_S)
-            found["start"] = state(worker)
+            figures["start"] = state(worker)
             for turn in ("first", "second"):
                 _add(installation, worker, sink, names)
-                found[f"{turn} time there"] = state(worker)
+                figures[f"{turn} time there"] = state(worker)
                 for name in names:
                     installation.resources.remove(name)
                 installation.wait_subscribers(worker, 1, _LIMIT_S)
                 time.sleep(5)
-                found[f"{turn} time gone"] = state(worker)
+                figures[f"{turn} time gone"] = state(worker)
             resting = names[: count // 3]
             _add(installation, worker, sink, resting)
             time.sleep(10)
             cpu_s, began_s = worker.cpu_s(), time.monotonic()
             time.sleep(30)
             share = 100 * (worker.cpu_s() - cpu_s) / (time.monotonic() - began_s)
-            found[f"{len(resting)} at rest"] = {"cpu_percent": round(share, 1), **state(worker)}
-    return found
+            figures[f"{len(resting)} at rest"] = {"cpu_percent": round(share, 1), **state(worker)}
+    return figures
 
 
 def _add(installation: Installation, worker: Worker, sink: Subscribers, names: Sequence[str]) -> None:
@@ -168,8 +168,8 @@ def main() -> None:
         jars = Path(__file__).parent.parent / ".penstock" / "kafka"
         with EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka:
             for scene in given.scenes:
-                found = scenes[scene](Installation(kafka.bootstrap, folder / scene, partitions=4))
-                sys.stdout.write(json.dumps({scene: found}, indent=2) + "\n")
+                figures = scenes[scene](Installation(kafka.bootstrap, folder / scene, partitions=4))
+                sys.stdout.write(json.dumps({scene: figures}, indent=2) + "\n")
                 sys.stdout.flush()
 
 

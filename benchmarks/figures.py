@@ -83,7 +83,7 @@ def spread(text: Sequence[float | None], digits: int) -> str:
 def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> list[dict[str, Any]]:
     """One object for each row; `error` only where there is one, `beside` only when another implementation ran,
     `busy_cores` where it is known."""
-    found = []
+    rows = []
     for number, figure in enumerate(ours):
         row = figure.row
         content: dict[str, Any] = {
@@ -105,5 +105,5 @@ def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> l
             content["beside"] |= {"ratio": figure.ratio(other), "best_ratio": figure.best_ratio(other)}
             if other.error:
                 content["beside"]["error"] = other.error
-        found.append(content)
-    return found
+        rows.append(content)
+    return rows

@@ -63,12 +63,12 @@ def _expression(number: int) -> str:
 def measure(events: int, triggers: int) -> dict[str, float]:
     """The figures; raises if a filter does not judge as it should."""
     records = [_record(number) for number in range(_KINDS)]
-    found = [attributes_of(record, None) for record in records]
+    mappings = [attributes_of(record, None) for record in records]
     exact, expression = compile_filter(_EXACT), compile_filter(Cesql(_EXPRESSION))
     assert exact is not None
     assert expression is not None
     for compiled in (exact, expression):
-        assert [compiled.matches(attributes or {}) for attributes in found] == [
+        assert [compiled.matches(mapping or {}) for mapping in mappings] == [
             number % 2 == 0 for number in range(_KINDS)
         ]
     began_s = time.process_time()
@@ -76,8 +76,8 @@ def measure(events: int, triggers: int) -> dict[str, float]:
         compile_filter(Cesql(_expression(number)))
     compile_s = time.process_time() - began_s
     return {
-        "exact_us": _us(exact.matches, found, events),  # type: ignore[arg-type]  # neither is None, as asserted above
-        "cesql_us": _us(expression.matches, found, events),  # type: ignore[arg-type]
+        "exact_us": _us(exact.matches, mappings, events),  # type: ignore[arg-type]  # neither is None, as asserted above
+        "cesql_us": _us(expression.matches, mappings, events),  # type: ignore[arg-type]
         "attributes_us": _us(lambda record: attributes_of(record, None), records, events),  # type: ignore[arg-type]
         "compile_s": compile_s,
     }

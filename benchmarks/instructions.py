@@ -255,12 +255,12 @@ def measure(folder: Path) -> dict[str, int]:
 
 def lines(counts: dict[str, int], before: dict[str, int]) -> list[str]:
     """The table: each count, and how it differs from the one before."""
-    shown = []
+    rows = []
     for name, count in counts.items():
         former = before.get(name)
         change = f"{former:>8,} {100 * (count - former) / former:+6.1f} %" if former else "     new"
-        shown.append(f"{name:48} {count:>8,} {change}")
-    return shown
+        rows.append(f"{name:48} {count:>8,} {change}")
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

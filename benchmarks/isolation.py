@@ -79,8 +79,8 @@ def _flow(installation: Installation, worker: Worker, bad: Sick, sink: Subscribe
     return {
         "accepted": sent,
         "rate_percent": {name: round(100 * count / sent, 1) for name, count in got.items()},
-        "p50_ms": {name: round(1000 * percentile(found, 50), 1) for name, found in delays.items()},
-        "p99_ms": {name: round(1000 * percentile(found, 99), 1) for name, found in delays.items()},
+        "p50_ms": {name: round(1000 * percentile(times, 50), 1) for name, times in delays.items()},
+        "p99_ms": {name: round(1000 * percentile(times, 99), 1) for name, times in delays.items()},
         "failed_attempts_per_s": round((_failed_attempts(worker) - failed) / took_s, 1),
         "cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 1),
         "cpu_percent_of_the_sick": round(100 * (bad.cpu_s() - bad_s) / took_s, 1),
@@ -101,17 +101,17 @@ def sick(installation: Installation, seconds: float, kinds: Sequence[str], profi
             with LoadProcess(installation.folder, installation.url(worker), **fill) as load:
                 load.result(_LIMIT_S)
             installation.wait_settled(list(_HEALTHY), _LIMIT_S)
-            found = {"alone": _flow(installation, worker, bad, sink, seconds)}
+            figures = {"alone": _flow(installation, worker, bad, sink, seconds)}
             for kind in kinds:
                 url = bad.url(kind)
                 installation.resources.write(Wanted(kind, url, "unordered", _DELIVERY, annotations=_FROM_THE_START))
             installation.wait_subscribers(worker, len(healthy) + len(kinds), _LIMIT_S)
             if profile is not None:
                 _profile(worker, profile, seconds / 2)
-            found["while the sick ones begin"] = _flow(installation, worker, bad, sink, seconds)
-            found["beside sick ones"] = _flow(installation, worker, bad, sink, seconds)
+            figures["while the sick ones begin"] = _flow(installation, worker, bad, sink, seconds)
+            figures["beside sick ones"] = _flow(installation, worker, bad, sink, seconds)
             worker.kill()
-    return found
+    return figures
 
 
 def _profile(worker: Worker, file: Path, seconds: float) -> None:
@@ -129,7 +129,7 @@ def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
     """A backlog that all three begin with; the ordered one may have one event under way in a partition, the others
     100 each."""
     with Subscribers(installation.folder) as sink, Subscribers(installation.folder) as own:
-        found = {}
+        figures = {}
         for greedy in ((), _GREEDY):
             # Another installation: the channel of a Subscription cannot be changed.
             folder = installation.folder / f"beside-{len(greedy)}"
@@ -144,22 +144,22 @@ def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
                 options = {"connections": 64, "events": int(_GREEDY_PER_S * seconds), "keys": 1000}
                 with LoadProcess(here.folder, here.url(worker), **options) as load:
                     load.result(_LIMIT_S)
-                wanted = [Wanted("ordered", own.url("ordered"), annotations=_FROM_THE_START)]
-                wanted += [Wanted(name, sink.url(name), "unordered", annotations=_FROM_THE_START) for name in greedy]
-                here.write(wanted)
-                here.wait_subscribers(worker, len(wanted), _LIMIT_S)
+                specs = [Wanted("ordered", own.url("ordered"), annotations=_FROM_THE_START)]
+                specs += [Wanted(name, sink.url(name), "unordered", annotations=_FROM_THE_START) for name in greedy]
+                here.write(specs)
+                here.wait_subscribers(worker, len(specs), _LIMIT_S)
                 counts = {name: own.counter([name]) for name in ("ordered",)}
                 counts |= {name: sink.counter([name]) for name in greedy}
                 began_s, cpu_s = time.monotonic(), worker.cpu_s()
                 time.sleep(seconds)
                 took_s = time.monotonic() - began_s
                 rates = {name: round(count() / took_s, 1) for name, count in counts.items()}
-                found["beside two" if greedy else "alone"] = {
+                figures["beside two" if greedy else "alone"] = {
                     "per_s": rates,
                     "cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 1),
                 }
                 worker.kill()
-    return found
+    return figures
 
 
 def main() -> None:
@@ -178,10 +178,10 @@ def main() -> None:
                 installation = Installation(kafka.bootstrap, folder / scene, partitions=4)
                 installation.env["PENSTOCK_DEBUG"] = "true"
                 if scene == "sick":
-                    found = sick(installation, given.seconds, given.kinds.split(","), given.profile)
+                    figures = sick(installation, given.seconds, given.kinds.split(","), given.profile)
                 else:
-                    found = backlog(installation, given.seconds)
-                sys.stdout.write(json.dumps({scene: found}, indent=2) + "\n")
+                    figures = backlog(installation, given.seconds)
+                sys.stdout.write(json.dumps({scene: figures}, indent=2) + "\n")
                 sys.stdout.flush()
 
 

@@ -21,11 +21,11 @@ def wide_console() -> Console:
 
 def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: str) -> Table:
     """One line for each row; with another implementation its medians and our ratio to them."""
-    found = Table(box=SIMPLE_HEAD)
+    grid = Table(box=SIMPLE_HEAD)
     names = ["measure", "unit", "min / median / max", "target", "reached"]
     for name in [*names, other_name, "ratio", "of best"] if others is not None else names:
         right = name in ("min / median / max", "target", other_name, "ratio", "of best")
-        found.add_column(name, no_wrap=True, justify="right" if right else "left")
+        grid.add_column(name, no_wrap=True, justify="right" if right else "left")
     for number, figure in enumerate(ours):
         row = figure.row
         values = spread((figure.min, figure.median, figure.max), row.digits)
@@ -35,8 +35,8 @@ def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: s
             ratios = (figure.ratio(other), figure.best_ratio(other))
             cells += [spread((other.min, other.median, other.max), row.digits)]
             cells += ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-        found.add_row(*cells)
-    return found
+        grid.add_row(*cells)
+    return grid
 
 
 def failures(figures: Sequence[Figure], name: str) -> list[str]:

@@ -67,7 +67,7 @@ def run(
 ) -> list[list[Figure]]:
     """The figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of `once`.
     `busy`: how many cores the machine uses, asked before each measure."""
-    found: list[list[Figure]] = [[] for _ in implementations]
+    results: list[list[Figure]] = [[] for _ in implementations]
     for measure in measures:
         busy_cores = busy()
         load = "" if busy_cores is None else f" ({busy_cores:.1f} cores are busy)"
@@ -81,6 +81,6 @@ def run(
                         runner.round()
         except Exception as error:  # tearing down: the figures stand
             say(f"after {measure.name}: {error}")
-        for figures, runner in zip(found, runners, strict=True):
+        for figures, runner in zip(results, runners, strict=True):
             figures += runner.figures(busy_cores)
-    return found
+    return results

@@ -112,13 +112,13 @@ class Sink:
     def begin(self, name: str, pairs: list[tuple[bytes, bytes]], body: bytes) -> Request:
         """A request is complete: decide its answer."""
         path, now_s = self._path(name), time.time()
-        event, wanted, counts, times = "", b"", path.counts, path.times
+        event, sent_hash, counts, times = "", b"", path.counts, path.times
         times.first_s = times.first_s or now_s
         for header, value in pairs:
             if header == b"ce-id":
                 event = value.decode()
             elif header == b"ce-bodyhash":
-                wanted = value
+                sent_hash = value
             elif header == b"ce-sent":
                 times.delays_s.append(now_s - float(value))
         attempt = path.attempts[event] = path.attempts.get(event, 0) + 1
@@ -127,8 +127,8 @@ class Sink:
         counts.duplicates += event in path.delivered
         counts.in_flight += 1
         counts.max_in_flight = max(counts.max_in_flight, counts.in_flight)
-        digest = body_hash(body) if wanted or self._ledger else ""
-        counts.corrupt += bool(wanted) and wanted.decode() != digest
+        digest = body_hash(body) if sent_hash or self._ledger else ""
+        counts.corrupt += bool(sent_hash) and sent_hash.decode() != digest
         attributes = attributes_hash(pairs) if self._ledger else ""
         return Request(path, event, attempt, path.answers.next(event, attempt), now_s, digest, attributes)
 

@@ -57,8 +57,8 @@ class Subscribers(SinkProcess):
 
     def ids(self, name: str) -> set[str]:
         """The events that it took."""
-        found: Any = orjson.loads(self._ask("GET", f"/ids/{name}"))
-        return set(found)
+        ids: Any = orjson.loads(self._ask("GET", f"/ids/{name}"))
+        return set(ids)
 
     def behave(self, name: str, behaviour: str) -> None:
         """From now on; what was left unanswered is answered."""
@@ -69,9 +69,9 @@ class Subscribers(SinkProcess):
         try:
             connection.request(method, path, body)
             response = connection.getresponse()
-            found = response.read()
+            answer = response.read()
         finally:
             connection.close()
         if response.status != 200:
             raise Failed(f"the sink answered {response.status} to {method} {path}\n{self.tail()}")
-        return found
+        return answer

@@ -40,12 +40,12 @@ def _received_bytes(worker: Worker, kafka_port: int) -> dict[int, int]:
     """What each of the worker's connections to Kafka has received so far, by its local port."""
     command = ["ss", "-tinpHO", "state", "established", "dport", "=", f":{kafka_port}"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    found = {}
+    by_port = {}
     for line in lines:
         port, received = _LOCAL_PORT.search(line), _RECEIVED.search(line)
         if f"pid={worker.process.pid}," in line and port and received:
-            found[int(port[1])] = int(received[1])
-    return found
+            by_port[int(port[1])] = int(received[1])
+    return by_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def measure(
             wait_until("all have all", lambda: worker.consumed() >= every, _LIMIT_S, poll_s=0.5)
             installation.wait_settled(names, _LIMIT_S)
             busy_s, cpu_s, fetched = _Usage.of(worker, kafka_port).since(before)
-            found = {
+            figures = {
                 "triggers": count,
                 "events": sent,
                 "per_s": load_result["per_s"],
@@ -113,7 +113,7 @@ def measure(
                 "load_average": round(os.getloadavg()[0], 1),  # other programs make delays, too
             }
             worker.kill()
-    return found
+    return figures
 
 
 def main() -> None:
@@ -130,8 +130,8 @@ def main() -> None:
         with EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka:
             for count in map(int, given.triggers.split(",")):
                 installation = Installation(kafka.bootstrap, folder / f"of-{count}", _PARTITIONS, is_broker=True)
-                found = measure(installation, kafka.port, count, min(count, given.wanting), given.rate, given.seconds)
-                sys.stdout.write(json.dumps(found) + "\n")
+                figures = measure(installation, kafka.port, count, min(count, given.wanting), given.rate, given.seconds)
+                sys.stdout.write(json.dumps(figures) + "\n")
                 sys.stdout.flush()
 
 

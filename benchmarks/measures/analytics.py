@@ -78,8 +78,8 @@ def run_program(*command: str, env: Mapping[str, str] | None = None) -> str:
 
 def last_line(text: str) -> dict[str, Any]:
     """The JSON object in the last line."""
-    found: dict[str, Any] = json.loads(text.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return figures
 
 
 @contextmanager
@@ -92,13 +92,13 @@ def _traffic_scene(lab: Lab, implementation: Implementation) -> Iterator[Callabl
     def once() -> Values:
         folder = lab.new_folder("traffic") / "tables"
         command = ["-m", "benchmarks.analytics_traffic", "--batch", str(batch), "--topic", topic]
-        found = last_line(run_program(*command, "--job", lab.kafka, str(folder)))
-        if found["records"] != batch * _BATCHES:
-            raise Failed(f"{found['records']} records were counted of {batch * _BATCHES}")
+        figures = last_line(run_program(*command, "--job", lab.kafka, str(folder)))
+        if figures["records"] != batch * _BATCHES:
+            raise Failed(f"{figures['records']} records were counted of {batch * _BATCHES}")
         return {
-            TRAFFIC_RATE: found["warm_per_s"],
-            TRAFFIC_CPU: found["warm_us"],
-            TRAFFIC_MEMORY: max(found["rss_mb"]) * 2**20 / 1e6,
+            TRAFFIC_RATE: figures["warm_per_s"],
+            TRAFFIC_CPU: figures["warm_us"],
+            TRAFFIC_MEMORY: max(figures["rss_mb"]) * 2**20 / 1e6,
         }
 
     try:
@@ -112,10 +112,10 @@ def _topology_scene(lab: Lab, implementation: Implementation) -> Iterator[Callab
     own(implementation)
 
     def once() -> Values:
-        found = last_line(
+        figures = last_line(
             run_program("-m", "benchmarks.analytics_topology", "--here", "--edges", str(lab.events(_EDGES)))
         )
-        return {TOPOLOGY: found["total_s"], TOPOLOGY_MEMORY: found["peak_mib"] * 2**20 / 1e6}
+        return {TOPOLOGY: figures["total_s"], TOPOLOGY_MEMORY: figures["peak_mib"] * 2**20 / 1e6}
 
     yield once
 
@@ -127,8 +127,8 @@ def _report_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable
     with Chromium() as browser:
 
         def once() -> Values:
-            found = analytics_report.measure(browser, folder, lab.events(_VERTICES), 1)
-            return {PAGE: found["ready_ms"]["median"] / 1000}
+            figures = analytics_report.measure(browser, folder, lab.events(_VERTICES), 1)
+            return {PAGE: figures["ready_ms"]["median"] / 1000}
 
         yield once
 

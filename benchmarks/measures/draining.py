@@ -29,8 +29,8 @@ _EVENTS, _WARM_UP, _IN_FLIGHT = 32_000, 8_000, 256
 @contextmanager
 def _scene(lab: Lab, implementation: Implementation, order: str) -> Iterator[Callable[[], Values]]:
     with Subscribers(lab.new_folder("sink")) as sink:
-        wanted = Wanted(order, sink.url(order), order, _IN_FLIGHT)
-        with lab.stage(implementation, [wanted]) as stage:
+        subscription = Wanted(order, sink.url(order), order, _IN_FLIGHT)
+        with lab.stage(implementation, [subscription]) as stage:
 
             def once() -> Values:
                 warm_up, events = lab.events(_WARM_UP), lab.events(_EVENTS)

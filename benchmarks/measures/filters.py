@@ -25,12 +25,12 @@ def _scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Va
 
     def once() -> Values:
         events = str(lab.events(_EVENTS))
-        found = last_line(run_program("-m", "benchmarks.filters", "--events", events, "--triggers", str(_TRIGGERS)))
+        figures = last_line(run_program("-m", "benchmarks.filters", "--events", events, "--triggers", str(_TRIGGERS)))
         return {
-            EXACT: found["exact_us"],
-            CESQL: found["cesql_us"],
-            ATTRIBUTES: found["attributes_us"],
-            COMPILE: found["compile_s"],
+            EXACT: figures["exact_us"],
+            CESQL: figures["cesql_us"],
+            ATTRIBUTES: figures["attributes_us"],
+            COMPILE: figures["compile_s"],
         }
 
     yield once

@@ -90,9 +90,9 @@ def _growth_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable
 
     def once() -> Values:
         with Subscribers(lab.new_folder("sink")) as sink:
-            wanted = [Wanted(name, sink.url(name), "ordered", _IN_FLIGHT) for name in names]
+            subscriptions = [Wanted(name, sink.url(name), "ordered", _IN_FLIGHT) for name in names]
             with (
-                lab.stage(implementation, wanted, _BACKLOG_PARTITIONS, _BACKLOG_BYTES) as stage,
+                lab.stage(implementation, subscriptions, _BACKLOG_PARTITIONS, _BACKLOG_BYTES) as stage,
                 stage.dispatcher() as process,
             ):
                 delivered, warm_up = sink.counter(names), lab.events(500)

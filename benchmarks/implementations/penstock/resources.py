@@ -26,7 +26,7 @@ _END_S = 10.0
 def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The channel `<namespace>.<name>` and its Subscriptions, as people write them."""
     namespace, _, channel = topic.partition(".")
-    found: list[dict[str, Any]] = [
+    manifests: list[dict[str, Any]] = [
         {
             "apiVersion": "messaging.knative.dev/v1beta1",
             "kind": "KafkaChannel",
@@ -43,7 +43,7 @@ def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) 
         if subscription["dead_letter_url"]:
             delivery["deadLetterSink"] = {"uri": subscription["dead_letter_url"]}
         annotations = {_ORDER: subscription["order"], _CONCURRENCY: str(subscription["in_flight"])}
-        found.append(
+        manifests.append(
             {
                 "apiVersion": "messaging.knative.dev/v1",
                 "kind": "Subscription",
@@ -59,7 +59,7 @@ def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) 
                 },
             }
         )
-    return found
+    return manifests
 
 
 def published(state: Path, kind: str, name: str, condition: str) -> bool:
@@ -72,15 +72,15 @@ def published(state: Path, kind: str, name: str, condition: str) -> bool:
 
 
 def publish(
-    kafka: str, folder: Path, resources: Path, env: Mapping[str, str], wanted: Sequence[tuple[str, str, str]]
+    kafka: str, folder: Path, resources: Path, env: Mapping[str, str], statuses: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Run a controller until the statuses of all `wanted` (kind, name, condition) say so. Raises Failed."""
+    """Run a controller until all `statuses` (kind, name, condition) are true. Raises Failed."""
     state = Path(env["PENSTOCK_STATE_DIR"])
     # Nothing passes here, and traffic windows would take a while to end.
     with Worker("controller", kafka, folder, resources, {**env, "PENSTOCK_TRAFFIC": "false"}) as worker:
 
         def done() -> bool:
-            return all(published(state, *resource) for resource in wanted)
+            return all(published(state, *status) for status in statuses)
 
         wait_until("the controller has published everything", lambda: done() or not worker.running, _LIMIT_S)
         if not done():
@@ -97,20 +97,18 @@ def main() -> int:
     environment = os.environ
     folder, topic = Path(environment["BENCH_DIR"]), environment["BENCH_TOPIC"]
     subscriptions = json.loads(Path(environment["BENCH_SUBSCRIPTIONS"]).read_text())
-    wanted = documents(topic, int(environment["BENCH_PARTITIONS"]), subscriptions)
+    manifests = documents(topic, int(environment["BENCH_PARTITIONS"]), subscriptions)
     resources = folder / "resources"
     resources.mkdir(exist_ok=True)
-    (resources / "all.yaml").write_text(yaml.safe_dump_all(wanted))
+    (resources / "all.yaml").write_text(yaml.safe_dump_all(manifests))
     settings = {
         name: environment[name]
         for name in ("PENSTOCK_INSTANCE", "PENSTOCK_TOPIC_TEMPLATE", "PENSTOCK_STATE_DIR", "PENSTOCK_BIND")
     }
-    wanted_statuses = [("KafkaChannel", topic, "ContractPublished")]
-    wanted_statuses += [
-        ("Subscription", f"bench.{subscription['name']}", "AddedToChannel") for subscription in subscriptions
-    ]
+    statuses = [("KafkaChannel", topic, "ContractPublished")]
+    statuses += [("Subscription", f"bench.{subscription['name']}", "AddedToChannel") for subscription in subscriptions]
     try:
-        publish(environment["BENCH_KAFKA"], folder, resources, settings, wanted_statuses)
+        publish(environment["BENCH_KAFKA"], folder, resources, settings, statuses)
     except Failed as error:
         sys.stderr.write(f"{error}\n")
         return 1

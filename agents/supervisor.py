@@ -55,8 +55,8 @@ class Contract(Protocol):
 
 
 def beyond(subscriptions: Collection[Subscription], read: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
-    """The subscriptions, by uid, that cannot be started, because the process would have more than `most` clients: one
-    for each topic. `read`: the topics that are read now. Pure."""
+    """Returns the subscriptions, by uid, that cannot be started, because the process would have more than `most`
+    clients: one for each topic. `read`: the topics that are read now. Pure."""
     served = [subscription for subscription in subscriptions if subscription.is_served]
     secrets = {subscription.secret for subscription in served} - {""}
     free = min(MOST, most - _CLIENTS_OF_SECRET * len(secrets)) - len(read)
@@ -124,12 +124,12 @@ class Supervisor:
         await asyncio.gather(*(clients.readers.stop() for clients in self._clients.values()))
 
     def statuses(self) -> dict[str, WorkerSubscription]:
-        """The status of each subscription in this process, by uid."""
+        """Returns the status of each subscription in this process, by uid."""
         uids = dict.fromkeys((*self._without, *self._stopped, *self._runners))
         return {uid: status for uid in uids if (status := self.status(uid)) is not None}
 
     def status(self, uid: str) -> WorkerSubscription | None:
-        """The status of one of them; None = there is nothing to say."""
+        """Returns the status of one of them; None = there is nothing to say."""
         runner, stopped = self._runners.get(uid), self._stopped.get(uid)
         if runner is not None:
             return runner.view.status()
@@ -138,7 +138,7 @@ class Supervisor:
         return self._without.get(uid)
 
     def poll_age_s(self) -> float:
-        """The largest poll age of all readers, in seconds; 0 without any."""
+        """Returns the largest poll age of all readers, in seconds; 0 without any."""
         return max((runner.view.poll_age_s for runner in self._runners.values()), default=0.0)
 
     @property
@@ -147,11 +147,11 @@ class Supervisor:
         return self._context.config.max_poll_interval_s
 
     def snapshots(self) -> list[SubscriptionSnapshot]:
-        """Current values for the metrics. May be called from any thread."""
+        """Returns current values for the metrics. May be called from any thread."""
         return [runner.view.snapshot() for runner in list(self._runners.values())]
 
     def stats(self, uids: Iterable[str] | None = None) -> dict[str, SubscriptionStats]:
-        """Statistics of each subscription for the status topic, by uid; `uids`: of these only."""
+        """Returns statistics of each subscription for the status topic, by uid; `uids`: of these only."""
         served = self._runners if uids is None else [uid for uid in uids if uid in self._runners]
         return {uid: self._runners[uid].view.stats() for uid in served}
 
@@ -218,7 +218,7 @@ class Supervisor:
                 self._context.changed(uid)
 
     def _clients_of(self, secret: str) -> _Clients | SecretProblem:
-        """The clients with these credentials, or why there are none."""
+        """Returns the clients with these credentials, or why there are none."""
         if not secret:
             return self._clients[""]
         if self._secrets is None:

@@ -84,7 +84,7 @@ async def with_reply(
     store: Store,
     dropped: Callable[[], None],
 ) -> Outcome:
-    """The outcome of the whole attempt; `outcome` is what the subscriber answered to the event with the headers
+    """Returns the outcome of the whole attempt; `outcome` is what the subscriber answered to the event with the headers
     `original`. Only this function decides where an
     event in its answer goes: a Trigger's into the broker's topic, a Subscription's to `reply`, and without one it is
     `dropped`."""

@@ -50,10 +50,10 @@ class RetryContext(Protocol):
     scheduler: Scheduler
 
     def wants(self, delivery: Delivery) -> bool:
-        """Whether the event still passes the filter, which may have changed since its first attempt."""
+        """Returns whether the event still passes the filter, which may have changed since its first attempt."""
 
     def pool(self, destination: Addressable) -> ConnectionPool:
-        """The pool for a destination."""
+        """Returns the pool for a destination."""
 
     def schedule_commit(self) -> None:
         """Request a commit."""

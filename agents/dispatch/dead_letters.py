@@ -25,7 +25,7 @@ def plain_headers(
     last_failure: float,
     reason: str,
 ) -> list[tuple[str, str]]:
-    """Penstock's own headers of a DLQ record, in addition to those of the event."""
+    """Returns Penstock's own headers of a DLQ record, in addition to those of the event."""
     return [
         ("penstock-subscription-uid", subscription.uid),
         ("penstock-subscription", subscription.label),
@@ -42,7 +42,7 @@ def plain_headers(
 def versions(
     delivery: Delivery, subscription: Subscription, outcome: Outcome, first_failure: float
 ) -> Sequence[HeaderList]:
-    """Headers for the DLQ topic in three sizes, the largest first, in case the broker rejects a record as too large.
+    """Returns headers for the DLQ topic in three sizes, the largest first: the broker may reject a record as too large.
 
     The second is without `knativeerrordata`, the third also without Penstock's own headers. The event is never cut.
     """
@@ -59,7 +59,7 @@ def versions(
 
 
 def unreadable_versions(delivery: Delivery, subscription: Subscription, reason: str, at: float) -> Sequence[HeaderList]:
-    """The same for a record that is not a valid CloudEvent: unchanged, with and without Penstock's own headers."""
+    """Returns the same for what is not a valid CloudEvent: unchanged, with and without Penstock's own headers."""
     own = {name for name, _ in plain_headers(delivery, subscription, 0, at, at, reason)}
     kept = [(name, value) for name, value in delivery.headers if name not in own]
     plain = [(name, value.encode()) for name, value in plain_headers(delivery, subscription, 0, at, at, reason)]

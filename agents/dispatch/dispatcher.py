@@ -162,17 +162,17 @@ class Dispatcher:
         self.scheduler.passes = None if compiled is None else self._passes
 
     def _renew_request(self) -> None:
-        """Bound here, and again when the addresses of the installation change."""
+        """Bind what makes requests, here and again when the addresses of the installation change."""
         subscription = self.subscription
         make = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
         self._to_request = self._hops.counted(make, subscription.subscriber)
 
     def _renew_prefix(self) -> None:
-        """Bound here, and again when a token changes."""
+        """Bind what requests begin with, here and again when a token changes."""
         self._prefix = self.pool(self.subscription.subscriber).prefix(self.subscription.namespace)
 
     def wants(self, delivery: Delivery) -> bool:
-        """Whether the event passes the filter. A record that is not a CloudEvent does: it becomes a dead letter."""
+        """Returns whether the event passes the filter. What is not a CloudEvent does: it becomes a dead letter."""
         matcher = self.matcher
         if matcher is None or delivery.judged is matcher:
             return True
@@ -197,7 +197,7 @@ class Dispatcher:
             self._context.changed(self.subscription.uid)
 
     def _passes(self, delivery: Delivery) -> bool:
-        """For the scheduler, which settles at once what does not pass."""
+        """Tells the scheduler, which settles at once what does not pass."""
         if self.wants(delivery):
             return True
         if self._hooks.filtered is not None:
@@ -230,7 +230,7 @@ class Dispatcher:
         return former
 
     def pool(self, destination: Addressable) -> ConnectionPool:
-        """The pool of this subscription for a destination."""
+        """Returns the pool of this subscription for a destination."""
         pool = self._pools.get(destination)
         if pool is None:
             loop = asyncio.get_running_loop()

@@ -42,7 +42,7 @@ class OwnAddresses(Followed):
         self._addresses = Addresses(channels)
 
     def has(self, destination: Addressable) -> bool:
-        """Whether an event that is sent there is stored in a channel or broker of the contract."""
+        """Returns whether an event that is sent there is stored in a channel or broker of the contract."""
         return self._addresses.channel_at(destination.uri) is not None
 
     def use(self, channels: Iterable[Channel]) -> None:
@@ -59,8 +59,8 @@ class Hops:
         self._addresses = addresses
 
     def counted(self, make: Make, destination: Addressable) -> Make:
-        """`make` for requests to `destination`. To an address of the installation they say how long the chain is, and
-        it raises TooManyHops if it is too long."""
+        """Returns `make` for requests to `destination`. To an address of the installation they say how long the chain
+        is, and it raises TooManyHops if it is too long."""
         if not self._addresses.has(destination):
             return make
         depth_max = self.depth_max

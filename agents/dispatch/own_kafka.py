@@ -23,8 +23,8 @@ class Secrets(Protocol):
     """The Secrets of Brokers."""
 
     def get(self, reference: str) -> OwnKafka | SecretProblem:
-        """What uses a Secret; always the same object, until the contract does not refer to it. Or why it cannot be
-        used, or cannot yet."""
+        """Returns what uses a Secret; always the same object, until the contract does not refer to it. Or why it cannot
+        be used, or cannot yet."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` when `get` may have another answer."""

@@ -18,14 +18,14 @@ _TRACE = (PARENT, STATE)
 
 
 def depth_of(headers: Headers) -> int:
-    """How many replies and deliveries to own addresses led to this event."""
+    """Returns how many replies and deliveries to own addresses led to this event."""
     text = next((content for name, content in headers if name == REPLY_DEPTH), None)
     return int(text) if text and text.isdigit() and len(text) < 10 else 0
 
 
 def headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]]:
-    """The headers to store a reply with: its own, one more reply in the chain, and the trace of the original event
-    unless it has a trace of its own."""
+    """Returns the headers to store a reply with: its own, one more reply in the chain, and the trace of the original
+    event unless it has a trace of its own."""
     headers = _without_depth(reply)
     if not any(name == PARENT for name, _ in headers):
         headers = [header for header in headers if header[0] not in _TRACE]
@@ -34,7 +34,7 @@ def headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]
 
 
 def posted_headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]]:
-    """The headers to post a reply with: its own, and what led to the original event."""
+    """Returns the headers to post a reply with: its own, and what led to the original event."""
     return [*_without_depth(reply), *(header for header in original if header[0] == REPLY_DEPTH)]
 
 
@@ -44,14 +44,14 @@ def _without_depth(reply: Reply) -> list[tuple[str, bytes | None]]:
 
 
 def too_deep(original: Headers, depth_max: int) -> FinalFailure | None:
-    """The verdict of an event whose reply would make the chain of replies too long; None = it may be stored."""
+    """Returns the verdict of an event whose reply would make the chain of replies too long; None = it may be stored."""
     if depth_of(original) < depth_max:
         return None
     return FinalFailure(508, f"more than {depth_max} replies led to this event: {REPLY_LOOP}")
 
 
 def verdict_of(failure: ProduceFailure | None) -> Verdict:
-    """What the answer of Kafka means for the delivery."""
+    """Returns what the answer of Kafka means for the delivery."""
     if failure is None:
         return DELIVERED
     reason = f"the reply was not stored: {failure.message}"

@@ -317,7 +317,7 @@ class RetryPath:
         return outcome
 
     async def _with_reply(self, delivery: Delivery, outcome: Outcome) -> Outcome:
-        """The outcome of the whole attempt, after the answer of the subscriber."""
+        """Returns the outcome of the whole attempt, after the answer of the subscriber."""
         outcome = await with_reply(
             outcome,
             delivery.headers,

@@ -25,7 +25,7 @@ class Caps:
 
 
 def wait_s(outcome: Outcome, spec: DeliverySpec, caps: Caps, jitter: float) -> float:
-    """Seconds from this failed attempt to the next one; `jitter` in [0, 1)."""
+    """Returns the seconds from this failed attempt to the next one; `jitter` in [0, 1)."""
     verdict = outcome.verdict
     assert isinstance(verdict, RetryableFailure)
     asked = retry_after_s(verdict.retry_after, outcome.at) if verdict.code in (429, 503) else None
@@ -33,7 +33,7 @@ def wait_s(outcome: Outcome, spec: DeliverySpec, caps: Caps, jitter: float) -> f
 
 
 def rest_s(due: float, now: float, spec: DeliverySpec, caps: Caps) -> float:
-    """Seconds left until `due`, at most the longest wait that the policy allows. `due` and `now` are Unix seconds.
+    """Returns the seconds until `due`, at most the longest wait of the policy. `due` and `now` are Unix seconds.
 
     Another owner wrote `due` by its own clock, so a wrong clock must not delay an attempt for longer than the policy.
     """

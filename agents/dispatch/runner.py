@@ -113,7 +113,7 @@ class SubscriptionRunner(Service):
             log.warning("agent did not stop in time", subscription=self.subscription.label)
 
     def _deliver(self, batches: list[Batch]) -> None:
-        """The body of the agent. It never raises: Faust would restart the agent and skip the batch."""
+        """Runs as the body of the agent. It never raises: Faust would restart the agent and skip the batch."""
         try:
             for partition, records, end in batches:
                 self.dispatcher.scheduler.enqueue(partition, records, end)
@@ -186,7 +186,7 @@ class SubscriptionRunner(Service):
 
 
 def _listeners(subscription: Subscription, context: DeliveryContext) -> Iterator[DeliveryListener]:
-    """Those that the configuration of the process asks for."""
+    """Yields those that the configuration of the process asks for."""
     yield (DebugDeliveryLog if context.config.log_deliveries else DeliveryLog)(subscription.label)
     yield MetricsListener(context.observe, subscription.label)
     if context.counters is not None:

@@ -39,7 +39,7 @@ class SubscriptionView:
         return self._member.poll_age_s
 
     def status(self) -> WorkerSubscription:
-        """The status of this subscription in this process, for the status topic."""
+        """Returns the status of this subscription in this process, for the status topic."""
         partitions = self._member.partitions
         failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
         if failures:  # outranks a wait for Kafka: it needs an operator, the wait ends by itself
@@ -53,7 +53,7 @@ class SubscriptionView:
         return WorkerSubscription(dispatcher.subscription.generation, owned, state, failures, dispatcher.filter_problem)
 
     def snapshot(self) -> SubscriptionSnapshot:
-        """Current values for the metrics. May be called from any thread."""
+        """Returns current values for the metrics. May be called from any thread."""
         partitions = self._member.partitions
         return SubscriptionSnapshot(
             subscription=self._dispatcher.subscription.label,
@@ -72,7 +72,7 @@ class SubscriptionView:
         )
 
     def stats(self) -> SubscriptionStats:
-        """Statistics for the status topic. The rate is over the calls of the last minute."""
+        """Returns statistics for the status topic. The rate is over the calls of the last minute."""
         partitions, failures = self._member.partitions, self._failures
         delivered = self._scheduler.settled - failures.not_delivered
         committed = self._member.confirmed
@@ -91,7 +91,7 @@ class SubscriptionView:
 
 
 def lag(partitions: Iterable[PartitionState]) -> int:
-    """Unsettled events up to the log end offsets; 0 for a partition whose log end offset is not known."""
+    """Returns the unsettled events up to the log end offsets; 0 for a partition whose log end offset is not known."""
     return sum(
         max(0, max(p.log_end_offset, p.tracker.fetched) - p.tracker.committable)
         for p in partitions
@@ -100,17 +100,17 @@ def lag(partitions: Iterable[PartitionState]) -> int:
 
 
 def lanes(partitions: Iterable[PartitionState]) -> int:
-    """Number of lanes that hold a delivery."""
+    """Returns the number of lanes that hold a delivery."""
     return sum(len(p.lanes) for p in partitions)
 
 
 def buffered_bytes(partitions: Iterable[PartitionState]) -> int:
-    """Size of the records in memory, in bytes."""
+    """Returns the size of the records in memory, in bytes."""
     return sum(p.held_bytes for p in partitions)
 
 
 def oldest(scheduler: Scheduler) -> float:
-    """Unix time at which the oldest event that is started or next was stored; 0 = there is none."""
+    """Returns the Unix time at which the oldest event that is started or next was stored; 0 = there is none."""
     waiting: Sequence[Delivery] = list(scheduler.started)
     stamps = [delivery.timestamp_ms for delivery in (*waiting, *islice(scheduler.ready.copy(), _READY_SEEN))]
     return min((stamp for stamp in stamps if stamp > 0), default=0) / 1000

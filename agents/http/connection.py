@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether the socket is closed or closing."""
+        """Returns whether the socket is closed or closing."""
         return self._transport.is_closing()
 
     # -- transport
@@ -324,5 +324,5 @@ class Connection(asyncio.Protocol):
 
 
 def _may_hold_event(status: int, headers: Pairs) -> bool:
-    """False when the body cannot change what the answer means."""
+    """Returns False when the body cannot change what the answer means."""
     return 200 <= status < 300 and status != 202 and may_claim_event(headers)

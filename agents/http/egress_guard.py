@@ -98,7 +98,7 @@ class EgressGuard:
         self._deny = _networks(*self._config.deny)
 
     def judge(self, address: str) -> str | None:
-        """Why events must not be sent to this IP address (text without a port); None when they may be."""
+        """Returns why events must not be sent to this IP address (text without a port); None when they may be."""
         try:
             parsed = ip_address(address)
         except ValueError:
@@ -129,7 +129,7 @@ def _within(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def _unwrapped(address: Address) -> Iterator[Address]:
-    """The IPv4 addresses that an IPv6 address may be translated to, then the address itself."""
+    """Yields the IPv4 addresses that an IPv6 address may be translated to, then the address itself."""
     if isinstance(address, IPv6Address):
         for embedded in _embedded(address):
             yield IPv4Address(embedded & 0xFFFF_FFFF)

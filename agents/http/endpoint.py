@@ -45,7 +45,7 @@ class Endpoint:
         return self.host.rstrip(".")
 
     def prefix(self, namespace: str, authorization: str = "") -> bytes:
-        """The head of a request, up to and without the line end before the event's own headers."""
+        """Returns the head of a request, up to and without the line end before the event's own headers."""
         if not _namespace(namespace):
             raise ValueError(f"namespace {namespace!r} cannot be a header value")
         return (
@@ -55,7 +55,7 @@ class Endpoint:
 
 
 def read_endpoint(uri: str) -> Endpoint:
-    """Raises BadEndpoint unless `uri` is an absolute http or https URI with a valid host and port."""
+    """Read a URI. Raises BadEndpoint unless `uri` is an absolute http or https URI with a valid host and port."""
     if _unfit(uri):
         raise BadEndpoint("the URI contains white space or control characters")  # `urlsplit` would silently drop some
     try:

@@ -23,7 +23,7 @@ class OwnIngress(Followed):
         self.authorization = ""  #: the value of the Authorization header; "" = none
 
     def has(self, endpoint: Endpoint) -> bool:
-        """Whether requests to `endpoint` go to this ingress."""
+        """Returns whether requests to `endpoint` go to this ingress."""
         return _origin(endpoint) == self._origin
 
     def use(self, token: str) -> None:

@@ -113,7 +113,7 @@ class ConnectionPool:
         return self._timer is not None
 
     def prefix(self, namespace: str) -> bytes:
-        """The request head for `kafka_binding.to_request`. Raises ValueError if it is not a valid namespace."""
+        """Returns the request head for `kafka_binding.to_request`. Raises ValueError if it is not a valid namespace."""
         own = self._own_ingress
         if own is not None and own.authorization != self._authorization:
             self._authorization = own.authorization

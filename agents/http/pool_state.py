@@ -114,7 +114,7 @@ class PoolState:
     # -- what follows
 
     def decide(self, now: float | None = None) -> tuple[Connections, Sends, list[Attempt], Failures]:
-        """What to close, send, open and fail. Only with `now` attempts are late, and connections idle for too long."""
+        """Returns what to close, send, open and fail. Only with `now` is an attempt late, or a connection too idle."""
         if now is not None:
             late = SendError(SendProblem.TIMEOUT, "no complete answer within the time limit")
             self.end(lambda holder: holder.deadline <= now, late, _LATE_MAX)
@@ -129,7 +129,7 @@ class PoolState:
         return actions
 
     def look_at(self, now: float) -> float:
-        """When time alone changes something; NEVER = nothing is under way, and no connection is idle."""
+        """Returns when time alone changes something; NEVER = nothing is under way, and no connection is idle."""
         first = min((holder.deadline for holder in self._under_way()), default=NEVER)
         look_at = now + min(max(first - now, MOMENT_S), SPARING_S) if first < NEVER else NEVER
         return min(look_at, self._idle_until() if self.idle else NEVER)

@@ -28,7 +28,7 @@ class Resolver:
         self._asked: asyncio.Future[Answer] | None = None
 
     async def addresses(self) -> list[str]:
-        """The host's addresses, each once. Raises OSError, UnicodeError."""
+        """Returns the host's addresses, each once. Raises OSError, UnicodeError."""
         if self._endpoint.address is not None:
             return [self._endpoint.address]
         if self._asked is None:

@@ -109,13 +109,13 @@ class Hooks:
 
 
 def _overridden(listeners: Sequence[DeliveryListener], name: str) -> list[Any]:
-    """The bound methods of this name, without those of the base class."""
+    """Returns the bound methods of this name, without those of the base class."""
     base = getattr(DeliveryListener, name)
     return [getattr(listener, name) for listener in listeners if getattr(type(listener), name) is not base]
 
 
 def _each(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """One callable that makes all these calls, in order."""
+    """Returns one callable that makes all these calls, in order."""
     if len(calls) == 1:
         return calls[0]
 

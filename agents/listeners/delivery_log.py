@@ -123,7 +123,7 @@ class DebugDeliveryLog(DeliveryLog):
 
 
 def _about(delivery: Delivery) -> dict[str, object]:
-    """Partition, offset, and the trace id if there is one."""
+    """Returns partition, offset, and the trace id if there is one."""
     fields: dict[str, object] = {"partition": delivery.partition.number, "offset": delivery.offset}
     trace = trace_id(delivery.headers)
     return fields | {"trace_id": trace} if trace else fields

@@ -67,7 +67,7 @@ class Failures(DeliveryListener):
         self._failing.pop(delivery, None)
 
     def failing(self, limit: int = FAILING_MAX) -> tuple[FailingDelivery, ...]:
-        """The deliveries with the most attempts, each with the time of its next one."""
+        """Returns the deliveries with the most attempts, each with the time of its next one."""
         most = heapq.nlargest(limit, self._failing.items(), key=lambda item: item[1][0])
         return tuple(
             FailingDelivery(r.partition.number, r.offset, attempts, due, describe(r.headers).get("id", ""))

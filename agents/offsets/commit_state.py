@@ -118,7 +118,7 @@ def _is_dirty(partition: PartitionState) -> bool:
 
 
 def changes(partitions: Iterable[PartitionState]) -> tuple[Change, ...]:
-    """What a commit has to say of each of these partitions that has uncommitted changes."""
+    """Returns what a commit has to say of each of these partitions that has uncommitted changes."""
     return tuple(
         Change(p, p.tracker.changes, p.tracker.committable, p.tracker.metadata()) for p in partitions if _is_dirty(p)
     )
@@ -185,7 +185,7 @@ class CommitMachine:
             self._schedule(now + self._interval_s)
 
     def owns(self, partition: PartitionState) -> bool:
-        """False: it was revoked or lost, even if the same partition came back since."""
+        """Returns False if it was revoked or lost, even if the same partition came back since."""
         return self._partitions.get(partition.number) is partition
 
     # -- when the next commit is due

@@ -57,7 +57,7 @@ _NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COM
 
 
 def offsets(partitions: Iterable[PartitionState]) -> list[TopicPartition]:
-    """Offset and metadata of each of these partitions that has uncommitted changes."""
+    """Returns offset and metadata of each of these partitions that has uncommitted changes."""
     return [_place(change) for change in changes(partitions)]
 
 
@@ -95,7 +95,7 @@ class _Barriers:
         return bool(self._barriers)
 
     def add(self, partition: PartitionState) -> asyncio.Future[None]:
-        """Done when the present changes of this partition are committed."""
+        """Returns a future that is done when the present changes of this partition are committed."""
         future = self._loop.create_future()
         self._barriers.append((partition, partition.tracker.changes, future))
         return future

@@ -46,8 +46,8 @@ class GroupOffsets:
         self._commits: set[asyncio.Task[None]] = set()
 
     async def read(self, topic: str, subscriptions: Collection[Subscription], numbers: Collection[int]) -> Starts:
-        """Group -> partition -> where it starts. A group without a committed offset starts at the beginning of the log.
-        Raises KafkaFailed."""
+        """Returns group -> partition -> where it starts. A group without a committed offset starts at the beginning of
+        the log. Raises KafkaFailed."""
         answers = await asyncio.gather(*(self.starts(subscription, numbers) for subscription in subscriptions))
         labels = {subscription.group: subscription.label for subscription in subscriptions}
         starts = dict(zip(labels, answers, strict=True))
@@ -62,7 +62,7 @@ class GroupOffsets:
         return starts
 
     async def starts(self, subscription: Subscription, numbers: Collection[int]) -> dict[int, Start]:
-        """Partition -> where it starts, without those of which nothing is committed. Raises KafkaFailed."""
+        """Returns partition -> where it starts, without those of which nothing is committed. Raises KafkaFailed."""
         committed = await self.committed(subscription.topic, subscription.group, numbers)
         reported = self._reported(subscription)
         starts = {number: start_at(offset, reported.get(number)) for number, offset in committed.items()}
@@ -79,7 +79,7 @@ class GroupOffsets:
         return starts
 
     async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:
-        """Partition -> what the group has committed, without those that have nothing. Raises KafkaFailed."""
+        """Returns partition -> what the group has committed, without those that have nothing. Raises KafkaFailed."""
         return await self._client.fetch(group, topic, numbers, _READ_LIMIT_S)
 
     async def _bounds(self, topic: str, numbers: Collection[int]) -> Mapping[int, tuple[int, int]]:
@@ -138,8 +138,8 @@ class GroupOffsets:
 
 
 def _log_start(label: str, number: int, low: int, high: int, observe: Observe) -> int:
-    """The start of the log, `low`, for a partition without a committed offset. Logs a warning if it ever had records,
-    and counts those that have expired."""
+    """Returns the start of the log, `low`, for a partition without a committed offset. Logs a warning if it ever had
+    records, and counts those that have expired."""
     assert high >= low
     if high > 0:
         log.warning(

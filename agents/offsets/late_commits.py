@@ -33,14 +33,14 @@ class Start:
 
 
 def start_at(committed: GroupOffset, reported: int | None) -> Start:
-    """Where to begin, if Kafka has `committed` and the last owner has `reported` that."""
+    """Returns where to begin, if Kafka has `committed` and the last owner has `reported` that."""
     if reported is not None and reported > committed.offset:
         return Start(reported, "", committed=False)
     return Start(committed.offset, committed.metadata)
 
 
 def is_older(committed: GroupOffset, tracker: OffsetTracker) -> bool:
-    """Whether Kafka has less than this tracker, all of which it has confirmed."""
+    """Returns whether Kafka has less than this tracker, all of which it has confirmed."""
     if committed.offset != tracker.committable:
         return committed.offset < tracker.committable
     metadata = read(committed.offset, committed.metadata)

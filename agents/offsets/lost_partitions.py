@@ -19,7 +19,7 @@ from agents.offsets.partition import PartitionState
 
 
 def resumed(committed: int, metadata: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:
-    """The tracker to continue with: merges the `committed` offset, its `metadata`, and the `kept` tracker.
+    """Returns the tracker to continue with: merges the `committed` offset, its `metadata`, and the `kept` tracker.
 
     `acknowledged`: our last commit that Kafka confirmed. An operator set a `committed` below it, which is respected.
     """
@@ -47,7 +47,7 @@ def resumed(committed: int, metadata: OffsetMetadata, kept: OffsetTracker, ackno
 
 
 def handed_over(lost: PartitionState, committed: int, metadata: str | None) -> OffsetTracker | None:
-    """What to commit for the next owner of a lost partition. None: another worker has committed since."""
+    """Returns what to commit for the next owner of a lost partition. None: another worker has committed since."""
     if committed not in (lost.acknowledged, lost.requested):  # our last confirmed or requested commit
         return None
     return resumed(committed, read(committed, metadata), lost.tracker, lost.acknowledged)
@@ -64,7 +64,7 @@ class LostPartitions:
         self._kept.update((partition.number, partition) for partition in partitions)
 
     def opened(self, topic: str, number: int, start: int, metadata: str | None) -> PartitionState:
-        """An assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
+        """Opens an assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
         decoded, kept = read(start, metadata), self._kept.pop(number, None)
         tracker = (
             OffsetTracker(start, decoded) if kept is None else resumed(start, decoded, kept.tracker, kept.acknowledged)

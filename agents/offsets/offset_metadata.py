@@ -41,7 +41,7 @@ NO_METADATA = OffsetMetadata()
 
 
 def write(base: int, settled: Set[int], attempts: Mapping[int, int], due: Mapping[int, float]) -> str:
-    """The metadata of a commit at offset `base`; all of `settled` is above it. "" when both collections are empty."""
+    """Returns the metadata of a commit at offset `base`; all of `settled` is above it. "" when both are empty."""
     if not settled and not attempts:
         return ""
     bits = bytearray((max(settled) - base) // 8 + 1) if settled else bytearray()
@@ -92,7 +92,7 @@ def read(offset: int, metadata: str | None) -> OffsetMetadata:
 
 
 def _unpack(offset: int, raw: bytes) -> OffsetMetadata:
-    """Raises ValueError or IndexError when `raw` is incomplete."""
+    """Unpack `raw`. Raises ValueError or IndexError when `raw` is incomplete."""
     size, at = _read_varint(raw, 0)
     bits = raw[at : at + size]
     if len(bits) != size:
@@ -116,7 +116,7 @@ def _unpack(offset: int, raw: bytes) -> OffsetMetadata:
 
 
 def _code(seconds: float) -> int:
-    """1 to _CODE_MAX; _CODE_MAX means three days or longer."""
+    """Returns 1 to _CODE_MAX; _CODE_MAX means three days or longer."""
     code = 1 + math.ceil(_STEPS * math.log2(1 + max(seconds, 0.0)))
     return min(code, _CODE_MAX)
 

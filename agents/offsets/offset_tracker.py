@@ -119,6 +119,6 @@ class OffsetTracker:
             self.inherited = offset <= self.inherited_max
 
     def metadata(self) -> str:
-        """The commit metadata: offsets settled above `committable`, and attempts of unsettled records; "" when there
-        are neither."""
+        """Returns the commit metadata: offsets settled above `committable`, and attempts of unsettled records; "" when
+        there are neither."""
         return write(self.committable, self.settled, self.attempts, self.due)

@@ -38,13 +38,13 @@ _LESS, _MORE = 0.8, 1.05  # limits of the change from one tick to the next
 
 
 def score(before: int, succeeded: bool) -> int:
-    """The score of a subscription after one more attempt."""
+    """Returns the score of a subscription after one more attempt."""
     return max(0, before - 1) if succeeded else min(before + 2, _SCORE_MAX)
 
 
 def adapted(starts: float, busy: float, late_s: float) -> float:
-    """The starts of the next tick: `starts` is the present number, `busy` the share of the time for which the loop's
-    thread used the CPU, `late_s` the delay of this tick."""
+    """Returns the starts of the next tick: `starts` is the present number, `busy` the share of the time for which the
+    loop's thread used the CPU, `late_s` the delay of this tick."""
     # CPU time alone is not enough: on a loaded machine the loop gets little of it and is late all the same.
     # A tick that is late by as much as it takes counts as busy too: other threads or processes have the CPU.
     load = max(busy / _BUSY, late_s / TICK_S)

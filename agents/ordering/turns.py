@@ -103,7 +103,7 @@ class Turns:
 
 
 def unlimited() -> Turns:
-    """Turns without a limit, for a scheduler that has the loop to itself."""
+    """Returns turns without a limit, for a scheduler that has the loop to itself."""
     turns = Turns(lambda _: None)
     turns.left = turns.throttle.left = math.inf
     return turns

@@ -45,10 +45,10 @@ class CatchUpPort(Protocol):
     """What it needs of the members. On the event loop."""
 
     def next_turn(self) -> tuple[int, int] | None:
-        """Partition and position of a member that is behind and may hold more; None if there is none."""
+        """Returns partition and position of a member that is behind and may hold more; None if there is none."""
 
     def take_missed(self, ranges: list[Range]) -> Taken:
-        """What was read. The answer is about the member whose turn it is."""
+        """Take what was read. The answer is about the member whose turn it is."""
 
     def skip(self, number: int, low: int) -> None:
         """The log begins at `low`."""
@@ -108,7 +108,7 @@ class CatchUp:
         }
 
     def _serve(self, consumer: Consumer, thread: LoopThread) -> None:
-        """Turns, until none is needed or the thread is stopped."""
+        """Take turns, until none is needed or the thread is stopped."""
         idle_since = time.monotonic()
         while not thread.stopping.is_set():
             turn = thread.call(self._owner.next_turn)
@@ -121,7 +121,7 @@ class CatchUp:
                 thread.stopping.wait(LATE_S)
 
     def _ended(self, thread: LoopThread) -> bool:
-        """On the event loop, so that no `wake` comes between the look and the end."""
+        """Runs on the event loop, so that no `wake` comes between the look and the end."""
         if self._owner.any_behind:
             return False
         if self._thread is thread:

@@ -80,14 +80,14 @@ class GroupConsumer(Consumer):
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, problem))
 
     def poll(self, timeout_s: float = -1) -> Any:
-        """As `Consumer.poll`; callbacks come within it, and within the next."""
+        """Does as `Consumer.poll`; callbacks come within it, and within the next."""
         message = super().poll(timeout_s)
         if self._expelled:
             self._report()
         return message
 
     def consume(self, most: int = 1, timeout_s: float = -1) -> Any:
-        """As `Consumer.consume`."""
+        """Does as `Consumer.consume`."""
         messages = super().consume(most, timeout_s)
         if self._expelled:
             self._report()
@@ -99,7 +99,7 @@ class GroupConsumer(Consumer):
             self._expelled = False
 
     def commit(self, *args: Any, **options: Any) -> Any:
-        """As `Consumer.commit`. When all partitions are lost, it raises KafkaException."""
+        """Does as `Consumer.commit`. When all partitions are lost, it raises KafkaException."""
         self._check_member()
         return super().commit(*args, **options)
 

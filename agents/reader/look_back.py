@@ -22,7 +22,7 @@ _APART_S = 2 * TICK_S  # between two members: 1,000 of them take 2 % of a core, 
 
 
 async def look_at_each(members: Sequence[Member], group_offsets: GroupOffsets) -> None:
-    """Until it is cancelled. `members`: a live list."""
+    """Look until it is cancelled. `members`: a live list."""
     while True:
         for member in list(members):
             await asyncio.sleep(max(_APART_S, SELDOM_S / max(1, len(members))))

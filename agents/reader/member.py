@@ -226,21 +226,21 @@ class Member:
         return count
 
     def behind(self, end: int, number: int) -> bool:
-        """Whether it has not taken all below `end`, and may hold more."""
+        """Returns whether it has not taken all below `end`, and may hold more."""
         state = self.states.get(number)
         if state is None or not state.open or state.failure or state.position >= end:
             return False
         return state.held_bytes < self._share() // 2 and state.held < RECORDS_MAX // 2
 
     def following(self, number: int, end: int) -> PartitionState | None:
-        """The partition, if it is served and the member has taken all below `end`. Any thread."""
+        """Returns the partition, if it is served and the member has taken all below `end`. Any thread."""
         state = self.states.get(number)
         if state is None or state.position < end or not state.open or state.failure:
             return None
         return state
 
     def takes_all(self, number: int) -> PartitionState | None:
-        """The partition, if the member wants all events of it. Any thread."""
+        """Returns the partition, if the member wants all events of it. Any thread."""
         return self.states.get(number) if self._listener.matcher is None else None
 
     def _is_full(self, state: PartitionState) -> bool:
@@ -252,7 +252,7 @@ class Member:
         )
 
     def _share(self) -> int:
-        """The bytes that one partition may hold."""
+        """Returns the bytes that one partition may hold."""
         return self._config.buffer_bytes_max // max(1, len(self.states))
 
     # -- for the reader: partitions

@@ -358,7 +358,7 @@ class Members:
         return members[0].takes_all(number) if len(members) == 1 else None
 
     def _followers(self, number: int, end: int) -> list[tuple[PartitionState, Member]]:
-        """Who has taken all below `end`, with what it has of the partition; first who holds the least. Any thread."""
+        """Returns who has taken all below `end` and what it has of the partition, the least held first. Any thread."""
         pairs = [(state, member) for member in tuple(self._members) if (state := member.following(number, end))]
         return sorted(pairs, key=lambda pair: pair[0].held_bytes)
 

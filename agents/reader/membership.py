@@ -32,9 +32,9 @@ def is_fatal(error: KafkaError) -> bool:
 
 
 def instance_id(client_name: str) -> str:
-    """A new name for a static member. A client that replaces a failed one keeps its name, and gets its assignment
-    without a rebalance. After a fatal error it needs a new one: Kafka may have taken partitions from the former member,
-    for others to get when that joins again. It never does, and nobody would own them."""
+    """Returns a new name for a static member. A client that replaces a failed one keeps its name, and gets its
+    assignment without a rebalance. After a fatal error it needs a new one: Kafka may have taken partitions from the
+    former member, for others to get when that joins again. It never does, and nobody would own them."""
     return f"{client_name}-{uuid.uuid4().hex[:12]}"
 
 
@@ -107,5 +107,5 @@ class JoinWatch:
         return self._client_since is None and not self._revoked and now >= self.handover_until
 
     def failed(self, now: float) -> bool:
-        """Whether a new client must replace it."""
+        """Returns whether a new client must replace it."""
         return self._watches and self._client_since is not None and now - self._client_since > self._limit_s

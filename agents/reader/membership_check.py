@@ -22,7 +22,7 @@ _TRIES = 3  # of a question whose answer is waited for
 
 
 def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
-    """Partition -> the offset that is read next."""
+    """Returns partition -> the offset that is read next."""
     return {head.number: head.tracker.fetched for head in heads}
 
 
@@ -60,7 +60,7 @@ class MembershipCheck:
             self._refused(problem.args[0])
 
     def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """The callback of the client."""
+        """Called by the client."""
         asked, self._asked = self._asked, 0.0
         problem = error or next((partition.error for partition in partitions if partition.error is not None), None)
         if problem is None:

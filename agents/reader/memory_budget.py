@@ -20,7 +20,7 @@ OVERHEAD_BYTES = 1_024  #: per record, in addition to its contents
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> int:
-    """Approximate size of a record in memory, in bytes."""
+    """Returns the approximate size of a record in memory, in bytes."""
     size = OVERHEAD_BYTES
     if value is not None:
         size += len(value)
@@ -49,11 +49,11 @@ class MemoryBudget:
         return self._held(partitions) + ahead_bytes >= self._allowed(partitions) > 0
 
     def surplus(self, partitions: Collection[PartitionState], ahead_bytes: int = 0) -> int:
-        """Bytes that the running partitions must settle: down to half the budget, so that a good batch fits again."""
+        """Returns the bytes that running partitions must settle: down to half the budget, for a good batch to fit."""
         return self._held(partitions) + ahead_bytes - self._allowed(partitions) // 2 + 1
 
     def to_pause(self, partitions: Collection[PartitionState], now: float, in_time: bool) -> list[PartitionState]:
-        """Partitions to pause now, added to `paused`. `in_time`: there was room again while the consumer waited."""
+        """Returns partitions to pause, added to `paused`. `in_time`: there was room again while the consumer waited."""
         share = self.bytes_max // max(1, len(partitions))
         half = self.bytes_max // 2 if len(partitions) > 1 else sys.maxsize
         chosen = [
@@ -65,7 +65,7 @@ class MemoryBudget:
         return chosen
 
     def to_resume(self, partitions: Collection[PartitionState]) -> list[PartitionState]:
-        """Partitions to resume now; they are removed from `paused`."""
+        """Returns partitions to resume now; they are removed from `paused`."""
         if not self.paused:
             return []
         # Well below the limits for pausing: a partition that flips at one limit would refetch its queue each time.
@@ -91,7 +91,7 @@ class MemoryBudget:
         return sum(p.held_bytes for p in partitions if p.number not in self.paused)
 
     def _allowed(self, partitions: Collection[PartitionState]) -> int:
-        """The budget of the running partitions; paused ones keep their shares."""
+        """Returns the budget of the running partitions; paused ones keep their shares."""
         running = sum(p.number not in self.paused for p in partitions)
         return self.bytes_max * running // max(1, len(partitions))
 

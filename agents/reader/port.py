@@ -25,7 +25,7 @@ class MembersPort(Protocol):
         """Drain them; others may own them already."""
 
     def take(self, ranges: list[Range]) -> None:
-        """What was read, in order."""
+        """Take what was read, in order."""
 
     def skip(self, number: int, low: int) -> None:
         """The log begins at `low`, beyond the reader's position."""
@@ -37,11 +37,11 @@ class MembersPort(Protocol):
         """At this time, of `tables.clock.now_s`, it was a member of its group, and owned its partitions."""
 
     def quickest(self, number: int) -> PartitionState | None:
-        """What that member has of this partition which follows the reader and holds the least of it; None when all
-        are behind. Any thread."""
+        """Returns what that member has of this partition which follows the reader and holds the least of it; None when
+        all are behind. Any thread."""
 
     def lone(self, number: int) -> PartitionState | None:
-        """What the only member has of this partition, if there is one member, and it wants all events. Any thread."""
+        """Returns what the only member has of this partition; None with several, or if it has a filter. Any thread."""
 
     def ends(self, heads: Collection[PartitionState]) -> None:
         """The log end offsets of these partitions may have changed."""

@@ -54,12 +54,12 @@ class Range(NamedTuple):
 
 
 def covers(start: int, end: int, position: int) -> bool:
-    """Whether a member at this position takes the range."""
+    """Returns whether a member at this position takes the range."""
     return start <= position < end
 
 
 def parts(range_: Range, most: int) -> Iterator[Range]:
-    """The range as ranges of at most so many records, one behind the other."""
+    """Returns the range as ranges of at most so many records, one behind the other."""
     if len(range_.records) <= most:
         yield range_
         return
@@ -73,7 +73,7 @@ def parts(range_: Range, most: int) -> Iterator[Range]:
 
 
 def first_offset(positions: Collection[int]) -> int:
-    """Where the reader begins to read a partition: at the hindmost of the members that are near the first.
+    """Returns where the reader begins to read a partition: at the hindmost of the members that are near the first.
     Those further behind catch up on their own, so that they hold nobody up."""
     front = max(positions)
     return min(position for position in positions if front - position <= NEAR)

@@ -40,7 +40,7 @@ class Readers:
         self._ending: set[asyncio.Task[None]] = set()
 
     def member(self, subscription: Subscription, owner: MemberListener) -> Member:
-        """The member of its topic for this Subscription or Trigger."""
+        """Returns the member of its topic for this Subscription or Trigger."""
         name = subscription.unique_name.replace(":", "_")
         client_name = f"{self._config.instance}-{subscription.namespace}-{name}"
         return Member(subscription, client_name, self._config, owner, self._join, self._group_offsets, self._observe)

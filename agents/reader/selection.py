@@ -21,8 +21,8 @@ def select(
     matcher: Matcher | None,
     filtered: Callable[[Headers], None] | None,
 ) -> tuple[list[Delivery], int]:
-    """The deliveries from `position` on, and their size in bytes. `filtered` gets what does not pass. The range covers
-    the position, and belongs to `state` alone or to everybody."""
+    """Returns the deliveries from `position` on, and their size in bytes. `filtered` gets what does not pass. The range
+    covers the position, and belongs to `state` alone or to everybody."""
     if range_.owner is not None:
         own = cast("list[Delivery]", range_.records)
         if position == range_.start:

@@ -9,7 +9,7 @@ from agents.reader.membership import CONNECT_MAX_S, HEARTBEAT_MAX_S, RECONNECT_M
 
 
 def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
-    """librdkafka's names and values. Those of the connection come last and win.
+    """Returns librdkafka's names and values. Those of the connection come last and win.
 
     `instance_id`: the static member name of this consumer and of those that replace it. With it, a member whose
     heartbeats were missing for a while gets its partitions back as soon as it rejoins. Without it, the group waits for

@@ -20,7 +20,7 @@ class Slices:
         self._work: deque[Iterator[None]] = deque()
 
     def __len__(self) -> int:
-        """Number of works that are not done."""
+        """Returns the number of works that are not done."""
         return len(self._work)
 
     def add(self, steps: Iterator[None]) -> None:

@@ -27,7 +27,7 @@ class StallDetector:
     def stalled(
         self, partitions: Collection[PartitionState], paused: Collection[int], now: float
     ) -> list[PartitionState]:
-        """Partitions without records for STALL_S; longer for those that were reported before. `now`: monotonic
+        """Returns partitions without records for STALL_S; longer for those that were reported before. `now`: monotonic
         seconds."""
         if now < self._check_at:
             return []

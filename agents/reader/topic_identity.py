@@ -35,7 +35,7 @@ class ReplacedTopics:
         self._mismatched: dict[str, str] = {}  # uid -> the unexpected id in the last answer
 
     def judge(self, subscriptions: Collection[Subscription], ids: Mapping[str, str]) -> dict[str, str]:
-        """uid -> reason, where this answer (topic -> id) shows the same mismatch as the one before."""
+        """Returns uid -> reason, where this answer (topic -> id) shows the same mismatch as the one before."""
         mismatched = {
             subscription.uid: id_
             for subscription in subscriptions
@@ -97,7 +97,7 @@ class TopicIdentity:
 
 
 async def _ids(admin: KafkaAdmin, topics: Collection[str]) -> dict[str, str]:
-    """The ids by topic. A topic for which Kafka does not answer is left out."""
+    """Returns the ids by topic. A topic for which Kafka does not answer is left out."""
     try:
         infos = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * ANSWER_S, "topic-identity")
     except TimeoutError:

@@ -100,7 +100,7 @@ class Listener:
         self._muted = True
 
     def last_lines(self, limit_s: float = 2.0) -> list[str]:
-        """The last lines of the JVM, once it has ended or `limit_s` has passed."""
+        """Returns the last lines of the JVM, once it has ended or `limit_s` has passed."""
         self._thread.join(limit_s)
         return list(self._lines)
 
@@ -128,7 +128,7 @@ class Sieve:
         self._lines: list[str] = []
 
     def pass_on(self, chunk: bytes) -> bytes:
-        """The part of the output that can be shown now."""
+        """Returns the part of the output that can be shown now."""
         parts = re.split(rb"(?<=[\r\n])", self._rest + chunk)
         self._rest = parts.pop()
         kept = []
@@ -139,24 +139,24 @@ class Sieve:
         return b"".join(kept)
 
     def end(self) -> bytes:
-        """The last line, if it has no line end."""
+        """Returns the last line, if it has no line end."""
         return self.pass_on(b"\n") if self._rest else b""
 
     def take_lines(self) -> list[str]:
-        """The lines since the last call, noise included."""
+        """Returns the lines since the last call, noise included."""
         lines, self._lines = self._lines, []
         return lines
 
 
 def is_broken(problem: BaseException) -> bool:
-    """Whether the connection to the JVM broke, because the JVM has ended or is about to."""
+    """Returns whether the connection to the JVM broke, because the JVM has ended or is about to."""
     from py4j.protocol import Py4JNetworkError
 
     return isinstance(problem, Py4JNetworkError | ConnectionError)
 
 
 def explain_run(problem: BaseException, lines: Sequence[str] | None, memory: str) -> PenstockError | None:
-    """Why a session ended early; None if the cause is not Spark.
+    """Returns why a session ended early; None if the cause is not Spark.
 
     `lines` are the JVM's last lines, None while it is alive. `memory` is the size of its heap.
     """
@@ -186,7 +186,7 @@ def last_cause(text: str) -> str:
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:
-    """Why a session did not start, from the exception and the JVM's last lines."""
+    """Returns why a session did not start, from the exception and the JVM's last lines."""
     text = "\n".join((*lines, str(problem)))
     for sign, what, hint in _MEANINGS:
         if sign.search(text):

@@ -32,13 +32,13 @@ _REQUEST_MS = 15_000  #: for one request to Kafka; the default of a minute is to
 
 
 def bootstrap(kafka: Mapping[str, Any]) -> str:
-    """The brokers' addresses in librdkafka's settings."""
+    """Returns the brokers' addresses in librdkafka's settings."""
     return str(kafka["bootstrap.servers"])
 
 
 def connection(kafka: Mapping[str, Any]) -> dict[str, str]:
-    """Options by which Spark's sources and sinks connect as librdkafka does with `kafka`. Certificates are read here,
-    because executors may run where these files are not. Raises UsageError for a mechanism that Spark cannot use."""
+    """Returns options by which Spark connects as librdkafka does with `kafka`. Certificates are read here, because
+    executors may run where these files are not. Raises UsageError for a mechanism that Spark cannot use."""
     protocol = str(kafka.get("security.protocol", "PLAINTEXT"))
     options = {"bootstrap.servers": bootstrap(kafka)}
     if protocol != "PLAINTEXT":
@@ -56,7 +56,7 @@ def connection(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
-    """Settings of the Java client."""
+    """Returns settings of the Java client."""
     mechanism = str(kafka["sasl.mechanism"])
     if mechanism == "OAUTHBEARER":  # the Java client takes tokens only from URLs in a property of its JVM
         raise UsageError(
@@ -70,12 +70,12 @@ def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """As a value in a JAAS configuration."""
+    """Returns it as a value in a JAAS configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def kafka_options(kafka: Mapping[str, Any], topics: Sequence[str]) -> dict[str, str]:
-    """The options of every read."""
+    """Returns the options of every read."""
     return {
         **connection(kafka),
         "subscribe": ",".join(topics),
@@ -95,7 +95,7 @@ def kafka_options(kafka: Mapping[str, Any], topics: Sequence[str]) -> dict[str, 
 def batch_options(
     kafka: Mapping[str, Any], topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
 ) -> dict[str, str]:
-    """Options for `spark.read`: Unix seconds, from `since_s` (inclusive) to `until_s` (exclusive); None = no bound."""
+    """Returns options for `spark.read`: Unix seconds, `since_s` (included) to `until_s` (excluded); None = no bound."""
     options = kafka_options(kafka, topics)
     if since_s is None:
         options["startingOffsets"] = "earliest"
@@ -115,7 +115,7 @@ def read_batch(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> DataFrame:
-    """The records of these topics between two times (Unix seconds; the module says how exact the bounds are)."""
+    """Returns the records of these topics between two times (Unix seconds; the module says how exact that is)."""
     options = batch_options(kafka, topics, since_s, until_s)
     return spark.read.format("kafka").options(**_options(options)).load()
 
@@ -123,7 +123,7 @@ def read_batch(
 def read_ranges(
     spark: SparkSession, kafka: Mapping[str, Any], ranges: Mapping[str, Mapping[int, tuple[int, int]]]
 ) -> DataFrame:
-    """The records at these offsets: topic -> partition -> first offset, and the one after the last."""
+    """Returns the records at these offsets: topic -> partition -> first offset, and the one after the last."""
     options = kafka_options(kafka, [])
     del options["subscribe"]
     options["assign"] = json.dumps({topic: list(places) for topic, places in ranges.items()})
@@ -134,7 +134,7 @@ def read_ranges(
 
 
 def header(name: str) -> Column:
-    """The value of a record header as text, the first one of that name; null where there is none."""
+    """Returns the value of a record header as text, the first one of that name; null where there is none."""
     from pyspark.sql import functions as f
 
     place = f.array_position("headers.key", name) - 1
@@ -142,14 +142,14 @@ def header(name: str) -> Column:
 
 
 def body_bytes() -> Column:
-    """The length of the record's value; 0 for a tombstone."""
+    """Returns the length of the record's value; 0 for a tombstone."""
     from pyspark.sql import functions as f
 
     return f.coalesce(f.length("value"), f.lit(0)).cast("long")
 
 
 def second() -> Column:
-    """The Unix second of the record's timestamp."""
+    """Returns the Unix second of the record's timestamp."""
     from pyspark.sql import functions as f
 
     return f.unix_seconds("timestamp")

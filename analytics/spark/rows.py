@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def frame_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
-    """One row for each tuple, which has the columns of `schema`; a map is a sequence of pairs."""
+    """Returns one row for each tuple, which has the columns of `schema`; a map is a sequence of pairs."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return frame_of_table(spark, pa.Table.from_arrays(arrays, schema=schema))
 
 
 def frame_of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """The rows of a table."""
+    """Returns the rows of a table."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     # Spark Connect does not take the columns from a table without rows.

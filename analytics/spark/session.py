@@ -72,7 +72,7 @@ class SparkOptions:
 
 @contextlib.contextmanager
 def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
-    """A session for one run; stops it at the end.
+    """Yields a session for one run; stops it at the end.
 
     Raises PenstockError with a hint when the session cannot start or its JVM ends. Ctrl-C at any moment raises one
     KeyboardInterrupt, after the JVM has ended.
@@ -104,9 +104,9 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _scratch(options: SparkOptions) -> Iterator[tuple[SparkOptions, str]]:
-    """A temporary folder, in which the JVM runs: Spark makes a folder `artifacts` where it is. A local session has all
-    its files in it: a JVM that ends with a full heap leaves gigabytes of them. SPARK_LOCAL_DIRS takes precedence.
-    """
+    """Yields a temporary folder, in which the JVM runs: Spark makes a folder `artifacts` where it is. A local session
+    has all its files in it: a JVM that ends with a full heap leaves gigabytes of them. SPARK_LOCAL_DIRS takes
+    precedence."""
     name = "spark.local.dir"
     with tempfile.TemporaryDirectory(prefix="penstock-spark-", ignore_cleanup_errors=True) as folder:
         if options.is_local and name not in options.settings:
@@ -123,7 +123,7 @@ class _Jvm:
         self.begun: subprocess.Popen[bytes] | None = None  #: the process that was still starting when Ctrl-C came
 
     def last_lines(self, why: BaseException) -> list[str] | None:
-        """The JVM's last lines before it ended; None while it is alive.
+        """Returns the JVM's last lines before it ended; None while it is alive.
 
         A broken connection means that the JVM is about to end, so then this waits for it.
         """
@@ -137,7 +137,7 @@ class _Jvm:
         return self.listener.last_lines()
 
     def is_known(self, frame: FrameType | None) -> bool:
-        """Whether Ctrl-C may interrupt PySpark's start here: PySpark already holds the JVM process in a variable.
+        """Returns whether Ctrl-C may interrupt PySpark's start here: it already holds the JVM process in a variable.
 
         An interrupted start must kill that process, or it never ends. PySpark deletes the folder of the file to which
         the JVM would write its address, so the JVM never reaches the point where it waits for the end of its input.
@@ -173,7 +173,7 @@ class _Jvm:
 
 
 def spark_home() -> str:
-    """The folder of the Spark that PySpark brings."""
+    """Returns the folder of the Spark that PySpark brings."""
     import pyspark
 
     return os.path.dirname(str(pyspark.__file__))
@@ -215,7 +215,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:
-    """The problem with these options, as (what, hint); None if none is found before the start."""
+    """Returns the problem with these options, as (what, hint); None if none is found before the start."""
     if options.master is not None and options.remote is not None:
         return "--master and --remote cannot be combined.", "Use one of them: a session runs in one place."
     if options.remote is not None and not options.remote.startswith("sc://"):
@@ -233,7 +233,7 @@ def options_problem(options: SparkOptions) -> tuple[str, str] | None:
 
 
 def spark_jars(places: Sequence[Path]) -> list[Path]:
-    """Every jar in these folders (or the file itself), the first of each name. Raises UsageError."""
+    """Returns every jar in these folders (or the file itself), the first of each name. Raises UsageError."""
     jars: dict[str, Path] = {}
     for place in places:
         if not place.exists():
@@ -244,18 +244,18 @@ def spark_jars(places: Sequence[Path]) -> list[Path]:
 
 
 def find_jar(places: Sequence[Path], beginning: str) -> Path | None:
-    """The first jar whose name starts with `beginning`, such as `graphframes-spark4_2.13-`; None if there is none."""
+    """Returns the first jar whose name starts with `beginning`, as `graphframes-spark4_2.13-`; None: there is none."""
     return next((jar for jar in spark_jars(places) if jar.name.startswith(beginning)), None)
 
 
 def missing_connector(places: Sequence[Path]) -> list[str]:
-    """Prefixes of the jars that Kafka needs and that these places lack."""
+    """Returns the prefixes of the jars that Kafka needs and that these places lack."""
     names = [jar.name for jar in spark_jars(places)]
     return [part for part in _CONNECTOR_PARTS if not any(name.startswith(part) for name in names)]
 
 
 def spark_settings(options: SparkOptions) -> dict[str, str]:
-    """All settings of a session at its start, by name."""
+    """Returns all settings of a session at its start, by name."""
     progress = sys.stderr.isatty() if options.progress is None else options.progress
     settings = {
         "spark.driver.host": options.driver_host,
@@ -290,12 +290,12 @@ _NEARLY_FULL_ENDS = ("-XX:+UseParallelGC", "-XX:GCTimeLimit=80", "-XX:GCHeapFree
 
 
 def _collector(options: SparkOptions) -> tuple[str, ...]:
-    """The garbage collector. Many rounds over one graph fill the heap slowly; else serial, which uses 90 MB less."""
+    """Returns the garbage collector. Many rounds over one graph fill the heap slowly; serial uses 90 MB less."""
     return _NEARLY_FULL_ENDS if options.rounds else ("-XX:+UseSerialGC",)
 
 
 def _java(options: SparkOptions) -> tuple[str, ...]:
-    """JVM flags for a job of seconds: compile quickly instead of well, which took half of the CPU time."""
+    """Returns JVM flags for a job of seconds: compile quickly instead of well, which took half of the CPU time."""
     return ("-XX:TieredStopAtLevel=1",) if options.small else ()
 
 
@@ -311,7 +311,7 @@ SMALL_SETTINGS = {
 
 
 def _shuffle_partitions(options: SparkOptions) -> int:
-    """The number of partitions of an exchange. Adaptive execution merges small partitions, but never splits them.
+    """Returns the number of partitions of an exchange. Adaptive execution merges small ones, but never splits any.
 
     The cores of a cluster are unknown until it has granted some, so there the number is Spark's own default.
     """
@@ -324,7 +324,7 @@ def _shuffle_partitions(options: SparkOptions) -> int:
 
 
 def sql_settings(options: SparkOptions) -> dict[str, str]:
-    """Settings that may also be set in a running session."""
+    """Returns settings that may also be set in a running session."""
     settings = {
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions or _shuffle_partitions(options)),
         "spark.sql.adaptive.enabled": "true",

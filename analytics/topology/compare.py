@@ -63,12 +63,12 @@ class Difference:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The difference as a value for JSON."""
+        """Returns the difference as a value for JSON."""
         return asdict(self)
 
 
 def compare(old: Topology, new: Topology) -> Difference:
-    """What is only in `new`, what is only in `old`, and what changed. All sorted by id.
+    """Returns what is only in `new`, what is only in `old`, and what changed. All sorted by id.
 
     What a part of a map does not have may be in the map, so then only what is in both runs is compared."""
     partial = old.partial or new.partial
@@ -151,7 +151,7 @@ def _health(health: Health) -> Health:
 
 
 def _much(what: str, old: float | None, new: float | None) -> bool:
-    """Half as much again, unless both are so little that it is noise: an event in ten seconds, a failure in a hundred,
-    10 ms."""
+    """Returns whether it is half as much again, unless both are so little that it is noise: an event in ten seconds, a
+    failure in a hundred, 10 ms."""
     least = 0.01 if what.startswith(("latency", "failures", "dead_letters")) else 0.1
     return old is not None and new is not None and max(old, new) >= least and max(old, new) > 1.5 * min(old, new)

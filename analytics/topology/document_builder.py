@@ -55,7 +55,7 @@ class DocumentBuilder:
         return tuple(sorted(self._vertices(), key=lambda vertex: vertex.id)), tuple(edges)
 
     def counted(self) -> tuple[Iterator[Vertex], Iterator[Edge]]:
-        """What totals count, one after the other: channels and subscriptions, and what these deliver."""
+        """Returns what totals count, one after the other: channels and subscriptions, and what these deliver."""
         consumers = self._facts.consumers
         vertices = chain(map(self._consumer, consumers), map(self._channel, self._facts.channels), self._lost())
         return vertices, chain.from_iterable(map(self._of_consumer, consumers))
@@ -180,7 +180,7 @@ class DocumentBuilder:
                 )
 
     def _lost(self) -> Iterator[Vertex]:
-        """Channels that subscriptions name and that are not in the contract."""
+        """Yields the channels that subscriptions name and that are not in the contract."""
         for id_ in sorted({consumer.channel for consumer in self._facts.consumers} - self._facts.channels.keys()):
             namespace, _, name = id_.partition(":")[2].partition("/")
             why = "this channel is not in the contract"
@@ -254,7 +254,7 @@ class DocumentBuilder:
         )
 
     def _destination(self, id_: str) -> Vertex:
-        """A URI, or the DLQ topic of a channel."""
+        """Returns the vertex of a URI, or of the DLQ topic of a channel."""
         edges = self._into[id_]
         events, size = sum(edge.events or 0 for edge in edges), sum(edge.bytes_rate or 0.0 for edge in edges)
         rate = self._rate(events)
@@ -291,7 +291,7 @@ class DocumentBuilder:
 
 
 def rate_of(count: int, seconds: float) -> float | None:
-    """Events or bytes per second; None without a window."""
+    """Returns events or bytes per second; None without a window."""
     return round(count / seconds, 6) if seconds > 0 else None
 
 

@@ -24,7 +24,7 @@ Readers = Mapping[str, Mapping[str, Filter]]  #: channel -> its subscriptions an
 
 
 def readers_of(topology: Topology) -> Readers:
-    """Those of each channel in a document."""
+    """Returns those of each channel in a document."""
     filters = {vertex.id: vertex.detail.get("filter") for vertex in topology.vertices}
     readers: dict[str, dict[str, Filter]] = defaultdict(dict)
     for edge in topology.edges:
@@ -35,7 +35,7 @@ def readers_of(topology: Topology) -> Readers:
 
 
 def senders_of(topology: Topology) -> Mapping[str, Sequence[str]]:
-    """The sources of each event type, the busiest first."""
+    """Returns the sources of each event type, the busiest first."""
     senders: dict[str, list[str]] = defaultdict(list)
     for edge in sorted(topology.edges, key=lambda edge: -(edge.events or 0)):
         if edge.kind is Flow.SENDS:
@@ -44,13 +44,13 @@ def senders_of(topology: Topology) -> Mapping[str, Sequence[str]]:
 
 
 def takers(readers: Readers, event_type: Vertex, channel: str) -> dict[str, bool]:
-    """Subscriptions of the channel that get events of this type. False: other attributes may decide otherwise."""
+    """Returns subscriptions of the channel that get this event type. False: other attributes may decide otherwise."""
     answers = {id_: _takes(filter_, event_type.name) for id_, filter_ in readers.get(channel, {}).items()}
     return {id_: answer is True for id_, answer in answers.items() if answer is not False}
 
 
 def types_of(topology: Topology) -> Mapping[str, Vertex]:
-    """The event types, by id."""
+    """Returns the event types, by id."""
     return {vertex.id: vertex for vertex in topology.vertices if vertex.kind is Kind.EVENT_TYPE}
 
 
@@ -61,7 +61,7 @@ def _takes(filter_: Filter, type_: str) -> bool | None:
 
 
 def about_types(facts: Facts) -> Iterator[Finding]:
-    """Types that no one takes, filters that nothing passed, and what is not as the EventTypes say."""
+    """Finds types that no one takes, filters that nothing passed, and what is not as the EventTypes say."""
     yield from _untaken(facts)
     yield from _nothing_passed(facts)
     yield from _undeclared(facts)
@@ -117,7 +117,7 @@ def _nothing_passed(facts: Facts) -> Iterator[Finding]:
 
 
 def _undeclared(facts: Facts) -> Iterator[Finding]:
-    """Only of channels for which somebody has declared types: elsewhere nobody says that the list is complete."""
+    """Asks only where somebody has declared types of a channel: elsewhere nobody says that the list is complete."""
 
     def is_undeclared(id_: str, channel: str) -> bool:
         declared = facts.declared.get(channel, frozenset())
@@ -137,8 +137,8 @@ def _undeclared(facts: Facts) -> Iterator[Finding]:
 def _of_types(
     facts: Facts, rule: str, holds: Callable[[str, str], bool], title: str, why: Callable[[str], str], cure: str
 ) -> Iterator[Finding]:
-    """One for each type, about our channels for which `holds(type, channel)`. `title` has `{where}` and `{type}`; `why`
-    says it of a channel."""
+    """Yields one for each type, about our channels for which `holds(type, channel)`. `title` has `{where}` and
+    `{type}`; `why` says it of a channel."""
     channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for id_, channel, events, _ in rows_of(facts.types):
         if channel in facts.own and holds(id_, channel):
@@ -162,7 +162,7 @@ def _declared(types: Collection[str]) -> str:
 
 
 def _unseen(facts: Facts) -> Iterator[Finding]:
-    """Not of a channel to which events came whose types are not known: in structured mode, or beyond the limit."""
+    """Passes over a channel to which events came whose types are not known: in structured mode, or beyond the limit."""
     if facts.types is None:
         return
     came: dict[str, set[str]] = defaultdict(set)

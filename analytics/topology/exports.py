@@ -46,13 +46,13 @@ _ARROWS = {Flow.REPLIES: "-. {} .->", Flow.DEAD_LETTERS: "-- {} --x"}
 
 
 def plain(text: str) -> str:
-    """One line without control characters, not too long."""
+    """Returns one line without control characters, not too long."""
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
     return text if len(text) <= LABEL_CHARS_MAX else f"{text[: LABEL_CHARS_MAX - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def mermaid(topology: Topology) -> str:
-    """A flowchart. Above MERMAID_EDGES_MAX edges it has the busiest ones, and a comment says so."""
+    """Returns a flowchart. Above MERMAID_EDGES_MAX edges it has the busiest ones, and a comment says so."""
     topology = without_types(topology)
     edges: Sequence[Edge] = topology.edges
     lines = ["flowchart LR", *([f"  %% {A_PART}"] if topology.partial else [])]
@@ -81,7 +81,7 @@ def _mermaid_text(text: str) -> str:
 
 
 def dot(topology: Topology) -> str:
-    """A graph for Graphviz."""
+    """Returns a graph for Graphviz."""
     topology = without_types(topology)
     lines = ["digraph topology {", *([f"  comment={_dot_text(A_PART)};"] if topology.partial else [])]
     lines += ["  rankdir=LR;", '  node [fontname="sans-serif"];']
@@ -116,7 +116,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def rows(topology: Topology, table: str) -> Iterable[list[Any]]:
-    """Rows of `vertices`, `edges`, `findings` or `totals`, in the order of COLUMNS: text, numbers and None."""
+    """Returns rows of `vertices`, `edges`, `findings` or `totals`, in the order of COLUMNS: text, numbers and None."""
     for row in getattr(topology, table):
         yield [_cell(getattr(row, name)) for name in COLUMNS[table]]
 
@@ -130,7 +130,7 @@ def _cell(value: object) -> object:
 
 
 def csv_text(topology: Topology, table: str) -> str:
-    """CSV with a heading; several ids in one cell are on lines of their own."""
+    """Returns CSV with a heading; several ids in one cell are on lines of their own."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS[table])

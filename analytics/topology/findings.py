@@ -46,7 +46,7 @@ CHANNELS_CUT_MIN = 3  #: channels that must depend on a vertex for it to be repo
 
 
 def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[tuple[Finding, ...], list[str]]:
-    """All findings, the worst first, and a sentence for each rule of which not all are in them."""
+    """Returns all findings, the worst first, and a sentence for each rule of which not all are in them."""
     every = itertools.chain(
         _loops(walks.loops, {consumer.id: consumer for consumer in facts.consumers}, inputs, facts),
         _chains(inputs, facts),
@@ -81,7 +81,7 @@ def _concerns(finding: Finding, namespace: str) -> bool:
 
 
 def path(ids: Iterable[str]) -> str:
-    """A path as text for people."""
+    """Returns a path as text for people."""
     return " → ".join(map(name, ids))
 
 
@@ -273,7 +273,7 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
 
 
 def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
-    """One for each destination: subscriptions of one channel, and of channels that get the same events."""
+    """Yields one for each destination: subscriptions of one channel, and of channels that get the same events."""
     lines: dict[str, list[str]] = defaultdict(list)
     involved: dict[str, dict[str, None]] = defaultdict(dict)
     for channel, target, ids in facts.joins.doubles:

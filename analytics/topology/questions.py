@@ -91,7 +91,7 @@ class Paths:
 
 
 def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
-    """The vertices that `wish` names, by the first of these that names any: id, KIND/NAMESPACE/NAME, label,
+    """Returns the vertices that `wish` names, by the first of these that names any: id, KIND/NAMESPACE/NAME, label,
     NAMESPACE/NAME, name. Event types come last: a channel often has the name of a type."""
     kind, _, rest = wish.partition("/")
     titled = f"{kind.lower().removeprefix('kafka')}/{rest}"
@@ -113,17 +113,17 @@ def vertices_named(topology: Topology, wish: str) -> tuple[Vertex, ...]:
 
 
 def title(vertex: Vertex) -> str:
-    """`channel/default/orders`, as other commands write it; the id if it has no namespace. No two have the same."""
+    """Returns `channel/default/orders`, as in other commands; the id if it has no namespace. No two have the same."""
     return vertex.id.replace(":", "/", 1) if vertex.namespace else vertex.id
 
 
 def short_name(vertex: Vertex) -> str:
-    """The name without its namespace. A DLQ topic is `orders.dlq`: its own name is that of its channel."""
+    """Returns the name without its namespace. A DLQ topic is `orders.dlq`: its own name is that of its channel."""
     return f"{vertex.name}.dlq" if vertex.kind is Kind.DLQ else vertex.name
 
 
 def impact(topology: Topology, vertex: Vertex) -> Impact:
-    """What is upstream and downstream of it."""
+    """Returns what is upstream and downstream of it."""
     leaving, entering = _by_end(topology.edges)
     certain: dict[str, bool] = {}
     if vertex.kind is Kind.EVENT_TYPE:
@@ -140,7 +140,7 @@ def impact(topology: Topology, vertex: Vertex) -> Impact:
 
 
 def _of_type(topology: Topology, vertex: Vertex, leaving: Edges) -> tuple[Edges, Edges, dict[str, bool]]:
-    """The edges to walk from an event type, those to walk back, and which subscriptions get all of its events."""
+    """Returns the edges to walk from an event type, those to walk back, and which subscriptions get all its events."""
     carries = [edge for edge in topology.edges if edge.kind is Flow.CARRIES and edge.source == vertex.id]
     readers, certain, onward = readers_of(topology), dict[str, bool](), dict(leaving)
     for edge in carries:
@@ -154,7 +154,7 @@ def _of_type(topology: Topology, vertex: Vertex, leaving: Edges) -> tuple[Edges,
 def paths(
     topology: Topology, source: str, target: str, paths_max: int = LISTED_MAX, steps_max: int = 1_000_000
 ) -> Paths:
-    """Paths between two ids that pass no vertex twice, the shortest first. From a vertex to itself: its loops.
+    """Returns paths between two ids that pass no vertex twice, the shortest first. From a vertex to itself: its loops.
 
     `steps_max` bounds the search: a map with many rings has more ways than can be tried. A step is an edge that is
     added to a way, or copied with it. If there is a path, the answer has one in any case.
@@ -173,7 +173,7 @@ Way = tuple[Edge, ...]
 def _search(
     source: str, target: str, leaving: Edges, left: Mapping[str, int], paths_max: int, steps_max: int
 ) -> tuple[list[Way], bool]:
-    """The first paths, and whether these are all."""
+    """Returns the first paths, and whether these are all."""
     # Length at least, then the nearest to the end first (or a map of many equal paths has no path within the limit).
     queue: list[tuple[int, int, int, Way]] = []
     steps = 0
@@ -198,7 +198,7 @@ def _search(
 
 
 def _shortest(source: str, target: str, leaving: Edges, left: Mapping[str, int]) -> Way:
-    """A way that comes nearer with each edge."""
+    """Returns a way that comes nearer with each edge."""
     way: list[Edge] = []
     end = source
     while not way or end != target:
@@ -209,7 +209,7 @@ def _shortest(source: str, target: str, leaving: Edges, left: Mapping[str, int])
 
 
 def _by_end(edges: Iterable[Edge]) -> tuple[Edges, Edges]:
-    """(by source, by target). Without event types, which would join what is not joined."""
+    """Returns (by source, by target). Without event types, which would join what is not joined."""
     leaving: dict[str, list[Edge]] = defaultdict(list)
     entering: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
@@ -220,7 +220,7 @@ def _by_end(edges: Iterable[Edge]) -> tuple[Edges, Edges]:
 
 
 def _walk(start: str, steps: Edges, end: Callable[[Edge], str]) -> dict[str, tuple[int, Edge]]:
-    """Id -> (hops, last edge) of everything that can be reached, the nearest first."""
+    """Returns id -> (hops, last edge) of everything that can be reached, the nearest first."""
     reached: dict[str, tuple[int, Edge]] = {}
     frontier, hops = [start], 0
     while frontier:
@@ -284,7 +284,7 @@ def _step(edge: Edge, leaving: Edges) -> Step:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """None if there is none, or one is not known."""
+    """Returns None if there is none, or one is not known."""
     parts = list(values)
     numbers = [value for value in parts if value is not None]
     return round(sum(numbers), 6) if numbers and len(numbers) == len(parts) else None

@@ -24,7 +24,7 @@ ARRIVALS_MAX = 20_000  #: edges of sources, of event types, and between these
 def part_of(
     facts: Facts, findings: Iterable[Finding], rankings: Iterable[Ranking], reach: Iterable[Reach]
 ) -> tuple[Facts, str]:
-    """The part, and a sentence that says what it is. Its joins are those of the whole map."""
+    """Returns the part, and a sentence that says what it is. Its joins are those of the whole map."""
     names = {id_ for finding in findings for id_ in finding.objects}
     names.update(rank.id for ranking in rankings for rank in ranking.rows)
     names.update(start.source for start in reach)
@@ -50,8 +50,8 @@ def part_of(
 
 
 def _consumers(facts: Facts, names: set[str]) -> Sequence[SubscriptionFacts]:
-    """Those that are named, the busiest, and for each other vertex that is named one that leads to it: without an edge
-    it would not exist."""
+    """Returns those that are named, the busiest, and for each other vertex that is named one that leads to it: without
+    an edge it would not exist."""
 
     def events(consumer: SubscriptionFacts) -> int:
         total = facts.settled.get(consumer.id)
@@ -74,7 +74,7 @@ def _ends(consumer: SubscriptionFacts) -> tuple[str, ...]:
 
 
 def _arrivals(published: Arrivals[str], names: set[str]) -> Arrivals[str]:
-    """The busiest into the channels that are shown, and the busiest of each source that is named."""
+    """Returns the busiest into the channels that are shown, and the busiest of each source that is named."""
     import numpy as np
 
     of_channels = np.array([id_ in names for id_ in published.channels], dtype=np.bool_)
@@ -92,7 +92,7 @@ def _starts(arrivals: Arrivals[str]) -> set[str]:
 
 
 def _sent(sent: Arrivals[str], sources: set[str], types: set[str]) -> Arrivals[str]:
-    """The busiest between vertices that are shown."""
+    """Returns the busiest between vertices that are shown."""
     import numpy as np
 
     of_sources = np.array([id_ in sources for id_ in sent.sources], dtype=np.bool_)

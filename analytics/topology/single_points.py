@@ -11,7 +11,7 @@ from analytics.topology.model.inputs import Inputs
 
 
 def alone(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
-    """What there is one of, where there could be more: with one broker or one worker on purpose, nothing is said."""
+    """Finds what there is one of, where there could be more. With one broker or worker on purpose, it says nothing."""
     own = sorted(facts.own)
     single = [id_ for id_ in own if inputs.replicas.get(facts.channels[id_].topic) == 1]
     if inputs.brokers > 1 and single:

@@ -66,11 +66,11 @@ class Commit:
     seen: Mapping[str, Any] = field(default_factory=dict)  #: `seen.Seen` as JSON
 
     def to_json(self) -> bytes:
-        """The content of its file."""
+        """Returns the content of its file."""
         return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
 
     def due(self, ages: Ages) -> list[str]:
-        """The days that have become too old for their windows, or for the tables."""
+        """Returns the days that have become too old for their windows, or for the tables."""
         return [
             day
             for day, names in self.days.items()
@@ -80,7 +80,7 @@ class Commit:
 
     @classmethod
     def from_json(cls, content: bytes) -> Commit:
-        """Inverse of `to_json`. Raises ValueError, TypeError, KeyError or AttributeError for anything else."""
+        """Reverses `to_json`. Raises ValueError, TypeError, KeyError or AttributeError for anything else."""
         row = json.loads(content)
         if row.pop("format") != FORMAT:
             raise ValueError("it was written by another version of Penstock")
@@ -100,11 +100,11 @@ class Ages:
 
     @classmethod
     def at(cls, now_s: float) -> Ages:
-        """Whole days only."""
+        """Takes whole days only."""
         return cls(*(int(now_s - keep_s) // DAY_S * DAY_S for keep_s in (KEEP_MINUTES_S, KEEP_HOURS_S, KEEP_S)))
 
     def resolution(self, day: str) -> int:
-        """The length of the windows of this day (2026-11-26); 0 = it is dropped."""
+        """Returns the length of the windows of this day (2026-11-26); 0 = it is dropped."""
         start = day_start(day)
         if start < self.kept:
             return 0
@@ -137,7 +137,7 @@ class Dataset:
             ) from problem
 
     def last(self) -> Commit | None:
-        """The newest commit; None = there is none. Raises BrokenTablesError if it is not valid."""
+        """Returns the newest commit; None = there is none. Raises BrokenTablesError if it is not valid."""
         names = sorted(path for path in self._list(COMMITS, pafs.FileType.File) if path.endswith(".json"))
         if not names:
             return None
@@ -152,20 +152,20 @@ class Dataset:
             raise BrokenTablesError(f"{names[-1]} cannot be read ({problem}).", reset_hint(self.folder)) from problem
 
     def paths(self, commit: Commit, since_s: float | None = None, until_s: float | None = None) -> list[str]:
-        """The files of the days in [since, until), in their order, for `fs`."""
+        """Returns the files of the days in [since, until), in their order, for `fs`."""
         days = [day for day in sorted(commit.days) if _overlaps(day, since_s, until_s)]
         return self.full(name for day in days for name in commit.days[day])
 
     def full(self, names: Iterable[str]) -> list[str]:
-        """The paths of files in `Commit.days`."""
+        """Returns the paths of files in `Commit.days`."""
         return [f"{self.root}/{WINDOWS}/{name}" for name in names]
 
     def uri_of(self, path: str) -> str:
-        """A path of `paths`, as Spark takes it."""
+        """Returns a path of `paths`, as Spark takes it."""
         return self.uri + path.removeprefix(self.root)
 
     def files_of(self, run: str) -> dict[str, tuple[str, ...]]:
-        """What an attempt of a run has written: `Commit.days`."""
+        """Returns what an attempt of a run has written: `Commit.days`."""
         days: dict[str, tuple[str, ...]] = {}
         beginning = f"{self.root}/{WINDOWS}/"
         for path in sorted(self._list(WINDOWS, pafs.FileType.File, recursive=True)):
@@ -216,7 +216,7 @@ class Dataset:
         return fresh and not self.is_local and entry.type is pafs.FileType.File
 
     def check(self, instance: str, cluster: str, is_span: bool = False) -> Commit:
-        """The commit to continue with; a time range (`is_span`) continues with none.
+        """Returns the commit to continue with; a time range (`is_span`) continues with none.
 
         Raises BrokenTablesError when the folder holds something else or is not readable, UsageError when the tables
         belong to another Kafka or instance or to a time range, PenstockError when the folder is not writable.
@@ -251,7 +251,7 @@ class Dataset:
         return last
 
     def continues(self) -> bool:
-        """Whether the tables may be of a job that continues where it ended. Those of the former format do not say."""
+        """Returns whether the tables may be of a job that continues where it ended. The former format does not say."""
         last = self.last()
         return f"{self.root}/{OLD_TABLES}" in self._list("") if last is None else not last.is_span
 
@@ -274,7 +274,7 @@ class Dataset:
             raise _not_writable(self.folder, problem) from problem
 
     def _others(self) -> list[str]:
-        """What is in the folder and is not of the tables."""
+        """Returns what is in the folder and is not of the tables."""
         names = {Path(path).name for path in self._list("")}
         former = "".join(f"|{name}" for name in (*OLD_QUERIES, OLD_TABLES)) if OLD_TABLES in names else ""
         ours = {
@@ -296,7 +296,7 @@ class Dataset:
             raise self.unreadable(problem) from problem
 
     def unreadable(self, problem: OSError) -> PenstockError:
-        """Of a store that does not answer or does not let this user read."""
+        """Returns the error for a store that does not answer or does not let this user read."""
         return PenstockError(
             f"The folder {self.folder} cannot be read ({os_reason(problem)[:SHOWN_CHARS]}).",
             "Check that its store answers, and that this user may read the folder.",
@@ -304,12 +304,12 @@ class Dataset:
 
 
 def day_name(start: int) -> str:
-    """The Unix second of midnight -> 2026-11-26."""
+    """Turns the Unix second of midnight into 2026-11-26."""
     return datetime.fromtimestamp(start, UTC).date().isoformat()
 
 
 def day_start(day: str) -> int:
-    """Inverse of `day_name`."""
+    """Reverses `day_name`."""
     return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
 
 
@@ -319,7 +319,7 @@ def _overlaps(day: str, since_s: float | None, until_s: float | None) -> bool:
 
 
 def reset_hint(folder: Folder) -> str:
-    """The hint for tables that the job cannot continue with."""
+    """Returns the hint for tables that the job cannot continue with."""
     return f"Count again from the records that Kafka still has: penstock job traffic --folder {folder} --reset."
 
 

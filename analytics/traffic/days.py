@@ -35,7 +35,7 @@ def write_days(
     size: int,
     events: Mapping[int, int],
 ) -> dict[str, tuple[str, ...]]:
-    """The files of all days after run `commit.run`, which adds `size` `new` windows to `commit.days`.
+    """Returns the files of all days after run `commit.run`, which adds `size` `new` windows to `commit.days`.
 
     `events`: the first second of each day that has new windows, and their events. Days that have become too old are
     left out.
@@ -70,7 +70,7 @@ def write_days(
 
 
 def read_files(spark: SparkSession, dataset: Dataset, paths: Sequence[str]) -> DataFrame:
-    """The windows in these files of the tables."""
+    """Returns the windows in these files of the tables."""
     return spark.read.schema(SPARK_SCHEMA).parquet(*map(dataset.uri_of, paths))
 
 
@@ -80,6 +80,6 @@ def _rows(dataset: Dataset, path: str) -> int:
 
 
 def _events(dataset: Dataset, paths: Sequence[str]) -> int:
-    """Of all kinds. Reads one column."""
+    """Counts events of all kinds. Reads one column."""
     tables = (pq.read_table(path, columns=["events"], filesystem=dataset.fs, partitioning=None) for path in paths)
     return sum(pc.sum(table["events"]).as_py() or 0 for table in tables)

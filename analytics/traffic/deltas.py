@@ -39,7 +39,7 @@ _RANGES = pa.schema([("r_by", pa.string()), ("r_first", pa.int64()), ("r_last", 
 
 
 def read_deltas(records: DataFrame) -> DataFrame:
-    """Fields of the records in the traffic topic; `readable` says whether it is a valid delta.
+    """Returns the fields of the records in the traffic topic; `readable` says whether it is a valid delta.
 
     Reads what `knative.traffic.delta.decode` reads: a test compares both. A VARIANT says of which type each value is.
     `from_json` would take the number 5 as the text "5".
@@ -101,7 +101,7 @@ def _is_delta() -> Column:
 
 
 def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> DataFrame:
-    """Each readable delta once, with its `copies`, and whether it was already `counted` (ranges).
+    """Returns each readable delta once, with its `copies`, and whether it was already `counted` (ranges).
 
     All records that are not readable are one row, without `by`: their number is `copies`, and `first` has the
     partition, the offset and the value of the first.
@@ -125,7 +125,7 @@ def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> 
 
 
 def delta_rows(fresh: DataFrame, topic: str, before: int | None) -> DataFrame:
-    """Windows of the new deltas, with what they say of the batch. `before`: the newest second of earlier batches."""
+    """Sums new deltas in windows, with what they say of the batch. `before`: the newest second of earlier batches."""
     from pyspark.sql import functions as f
 
     new = ~f.col("counted")
@@ -151,7 +151,7 @@ def delta_rows(fresh: DataFrame, topic: str, before: int | None) -> DataFrame:
 
 
 def delta_ranges(fresh: DataFrame) -> DataFrame:
-    """Columns by, first, last, at: the delta numbers in this batch, in as few ranges as possible."""
+    """Returns the columns by, first, last, at: the delta numbers in this batch, in as few ranges as possible."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

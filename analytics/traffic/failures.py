@@ -29,7 +29,7 @@ _LOST = re.compile(
 
 
 def explain_failure(problem: BaseException, folder: str, bootstrap: str) -> PenstockError:
-    """The sentence and the hint for an exception of a run."""
+    """Returns the sentence and the hint for an exception of a run."""
     if isinstance(problem, PenstockError):
         return problem
     text = f"{type(problem).__name__}: {problem}"

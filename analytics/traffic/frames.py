@@ -35,8 +35,8 @@ Owner = tuple[str, str]  #: namespace and name of a channel
 
 
 def record_rows(records: DataFrame, owners: Mapping[str, Owner], before: Mapping[str, int]) -> DataFrame:
-    """Windows of records in the topics of channels, with what they say of the batch. `before`: topic -> the newest
-    second of earlier batches."""
+    """Returns windows of records in the topics of channels, with what they say of the batch. `before`: topic -> the
+    newest second of earlier batches."""
     from pyspark.sql import functions as f
 
     when = f.least(second(), f.lit(AT_MAX))  # a producer may write any time
@@ -77,7 +77,7 @@ def record_rows(records: DataFrame, owners: Mapping[str, Owner], before: Mapping
 
 
 def late(start: Column, before: Column, events: Column) -> Column:
-    """The events of a window that should have ended LATENESS_S before the newest record of its topic in earlier
+    """Returns the events of a window that should have ended LATENESS_S before the newest record of its topic in earlier
     batches."""
     from pyspark.sql import functions as f
 
@@ -85,8 +85,8 @@ def late(start: Column, before: Column, events: Column) -> Column:
 
 
 def summed(rows: DataFrame, keys: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> DataFrame:
-    """One row for each of these keys: counts added, sketches added bucket by bucket, and `more` (column -> sum, min or
-    max).
+    """Returns one row for each of these keys: counts added, sketches added bucket by bucket, and `more` (column -> sum,
+    min or max).
 
     In one query: each row becomes one row for each of its buckets, and the first of these has its counts. A sketch is
     an array throughout, so the sums are those of plain columns, which spill to disk.
@@ -107,7 +107,7 @@ def summed(rows: DataFrame, keys: Sequence[str], more: Mapping[str, str] = Mappi
 
 
 def days_of(rows: DataFrame, ages: Ages, run: str) -> DataFrame:
-    """Windows as they are written: each day in the length of its age, with the columns that name its folder.
+    """Returns windows as they are written: each day in the length of its age, with the columns that name its folder.
 
     One file for each day, sorted, so that readers skip what they do not need.
     """

@@ -172,7 +172,7 @@ class TrafficJob:
             self._plan = replace(self._plan, owners=owners, traffic_topic=traffic_topic)
 
     def _topics(self, last: Commit) -> list[str]:
-        """Those that were read before, too. Without them, a topic that comes back would be counted from its start."""
+        """Adds those that were read before. Without them, a topic that comes back would be counted from its start."""
         plan = self._plan
         channels = {**last.owners, **plan.owners} if plan.owners else {}
         return sorted([*channels, *([plan.traffic_topic] if plan.traffic_topic else [])])
@@ -186,7 +186,7 @@ class TrafficJob:
     # ------------------------------------------------------------------------------------------------ what is read
 
     def _new(self, ranges: Ranges) -> tuple[DataFrame | None, DataFrame | None]:
-        """The records of channels, and those of the traffic topic; None: there are none."""
+        """Returns the records of channels, and those of the traffic topic; None: there are none."""
         deltas = {topic: places for topic, places in ranges.items() if topic == self._plan.traffic_topic}
         records = {topic: places for topic, places in ranges.items() if topic not in deltas}
         kafka = self._plan.kafka
@@ -206,7 +206,7 @@ class TrafficJob:
         return records
 
     def _deltas_within(self, fresh: DataFrame) -> DataFrame:
-        """Those of the channels and of the time range, by their own times, and the row of what is not readable.
+        """Returns those of the channels and of the time range, by their own times, and the row of what is not readable.
 
         Of `fresh_deltas`: conditions on `readable` would be part of each expression, and take Spark minutes to plan.
         """
@@ -274,7 +274,7 @@ class TrafficJob:
         return after
 
     def _read_of(self, fresh: DataFrame) -> dict[str, int]:
-        """How many records there were; names the first that is not readable."""
+        """Returns how many records there were; names the first that is not readable."""
         from pyspark.sql import functions as f
 
         bad = f.col("by").isNull()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def migrate(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic: str, now_s: float) -> Commit:
-    """The commit to continue with: `last`, or that of the migrated tables. The old tables are deleted after it."""
+    """Returns the commit to continue with: `last`, or that of the migrated tables. Then the old tables are deleted."""
     folder = Path(dataset.root)
     if not dataset.is_local or not (folder / OLD_TABLES).is_file():
         return last
@@ -75,7 +75,7 @@ def _by_day(rows: DataFrame) -> dict[int, int]:
 
 
 def _committed(query: Path) -> tuple[list[Path], dict[str, Any], dict[str, dict[int, int]]]:
-    """The files, the facts and the offsets of the batches that Spark had committed. A batch after them counts again."""
+    """Returns files, facts and offsets of the batches that Spark had committed. A batch after them counts again."""
     numbers = [int(path.name) for path in (query / "checkpoint" / "commits").glob("[0-9]*")]
     if not numbers:
         return [], {}, {}

@@ -33,7 +33,7 @@ class Rate:
 
 
 def difference(first: Offsets, second: Offsets, ends: Offsets) -> int:
-    """Offsets between two snapshots, summed over all partitions.
+    """Returns the offsets between two snapshots, summed over all partitions.
 
     A partition without an offset in a snapshot (no record at or after that time, no commit) counts as being at its end.
     One that went back (a replaced topic, a reset of the offsets) counts as 0.

@@ -40,7 +40,7 @@ T = TypeVar("T")
 def read_windows(
     folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
 ) -> list[Window]:
-    """Windows of `size` seconds (60, 3600 or 86400) that begin in [since, until), sorted by start and names.
+    """Returns windows of `size` seconds (60, 3600 or 86400) that begin in [since, until), sorted by start and names.
 
     Days that are kept in hours are only in hours. Raises PenstockError when there are no tables.
     """
@@ -50,7 +50,7 @@ def read_windows(
 def read_table(
     folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
 ) -> pa.Table:
-    """The same as an Arrow table of `windows.SCHEMA`."""
+    """Returns the same as an Arrow table of `windows.SCHEMA`."""
     return _read(folder, lambda days: pa.concat_tables([SCHEMA.empty_table(), *days]), size, since, until)
 
 
@@ -61,8 +61,8 @@ def read_sums(
     until: float | None = None,
     over: Sequence[str] = ("start", "size"),
 ) -> tuple[list[Window], tuple[int, int] | None]:
-    """All that came or was settled, once, summed over these keys; and the first and last second of its windows, None =
-    there are none. Days that are in longer windows than `size` are read in those.
+    """Returns all that came or was settled, once, summed over these keys; and the first and last second of its windows,
+    None = there are none. Days that are in longer windows than `size` are read in those.
 
     Takes the memory of one day, and of the sums.
     """
@@ -79,13 +79,13 @@ def read_sums(
 
 
 def count_rows(folder: Folder, since: float | None = None, until: float | None = None) -> int:
-    """Rows of the days in the span. Reads the ends of files only."""
+    """Counts the rows of the days in the span. Reads the ends of files only."""
     dataset = Dataset(folder)
     return with_window_files(folder, lambda files: _dataset(dataset, files).count_rows() if files else 0, since, until)
 
 
 def window_files(folder: Folder, since: float | None = None, until: float | None = None) -> list[str]:
-    """The Parquet files that are valid now, of the days in the span, as paths in `Dataset(folder).fs`."""
+    """Returns the Parquet files that are valid now, of the days in the span, as paths in `Dataset(folder).fs`."""
     dataset = Dataset(folder)
     last = dataset.last()
     return [] if last is None else dataset.paths(last, since, until)
@@ -94,8 +94,8 @@ def window_files(folder: Folder, since: float | None = None, until: float | None
 def with_window_files(
     folder: Folder, read: Callable[[list[str]], T], since: float | None = None, until: float | None = None
 ) -> T:
-    """What `read` makes of the files that are valid now. It is called again, a few times, if it fails and some of them
-    are gone, because the job has replaced them."""
+    """Returns what `read` makes of the files that are valid now. It is called again, a few times, if it fails and some
+    of them are gone, because the job has replaced them."""
     for _ in range(4):
         files = window_files(folder, since, until)
         try:
@@ -114,7 +114,7 @@ def _read(
     until: float | None,
     whole: bool = False,
 ) -> T:
-    """What `take` makes of the windows, which come day by day; with `whole` see `read_sums`."""
+    """Returns what `take` makes of the windows, which come day by day; with `whole` see `read_sums`."""
     if size not in (MINUTE_S, HOUR_S, DAY_S):
         raise UsageError(f"There are windows of {MINUTE_S}, {HOUR_S} and {DAY_S} seconds, but not of {size}.")
     dataset = Dataset(folder)
@@ -148,7 +148,7 @@ def _days(
 
 
 def _within(size: int, since: float | None, until: float | None) -> pc.Expression:
-    """The rows of windows of `size` that begin in [since, until), or that since is in."""
+    """Returns the rows of windows of `size` that begin in [since, until), or that since is in."""
     condition = pc.scalar(True)
     if since is not None:
         condition &= ds.field("start") >= int(since) // size * size

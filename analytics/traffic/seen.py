@@ -36,16 +36,16 @@ class Seen:
             del self.ranges[by], self.heard[by]
 
     def rows(self) -> list[tuple[str, int, int]]:
-        """(process, first, last), for a join."""
+        """Returns (process, first, last), for a join."""
         return [(by, first, last) for by in sorted(self.ranges) for first, last in self.ranges[by]]
 
     def to_json(self) -> dict[str, list[Any]]:
-        """Plain lists and numbers."""
+        """Returns plain lists and numbers."""
         return {by: [self.heard[by], *map(list, self.ranges[by])] for by in sorted(self.ranges)}
 
     @classmethod
     def from_json(cls, rows: Mapping[str, Sequence[Any]]) -> Seen:
-        """Inverse of `to_json`. Raises ValueError, TypeError or IndexError for anything else."""
+        """Reverses `to_json`. Raises ValueError, TypeError or IndexError for anything else."""
         seen = cls()
         for by, row in rows.items():
             seen.heard[by] = int(row[0])
@@ -54,7 +54,7 @@ class Seen:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """Sorted and disjoint ranges; adjacent ranges are joined."""
+    """Returns sorted and disjoint ranges; adjacent ranges are joined."""
     joined: list[Range] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1] + 1:

@@ -61,7 +61,7 @@ def judge(ids: Mapping[str, str], done: Offsets, now: Mapping[str, TopicNow]) ->
 
 
 def up_to(first: Mapping[str, TopicNow], now: Mapping[str, TopicNow]) -> dict[str, TopicNow]:
-    """The topics `now` without what they did not have at the `first` look: a system that runs always has more."""
+    """Returns the topics `now` without what they did not have at the `first` look: a busy system always has more."""
     return {
         topic: replace(
             now[topic],
@@ -77,7 +77,7 @@ def up_to(first: Mapping[str, TopicNow], now: Mapping[str, TopicNow]) -> dict[st
 
 
 def to_read(now: Mapping[str, TopicNow], done: Offsets, most: int) -> Ranges:
-    """What is not read yet: at most about `most` records, of each partition the same share; {} = nothing."""
+    """Returns what is not read yet: at most about `most` records, of each partition the same share; {} = nothing."""
     ranges = {
         (topic, number): (max(done.get(topic, {}).get(number, first), first), end)
         for topic, state in now.items()
@@ -93,18 +93,18 @@ def to_read(now: Mapping[str, TopicNow], done: Offsets, most: int) -> Ranges:
 
 
 def count(ranges: Ranges) -> int:
-    """The number of offsets in the ranges."""
+    """Returns the number of offsets in the ranges."""
     return sum(end - start for places in ranges.values() for start, end in places.values())
 
 
 def positions(done: Offsets, ranges: Ranges) -> Offsets:
-    """The next offsets to read after these ranges."""
+    """Returns the next offsets to read after these ranges."""
     ends = {topic: {number: end for number, (_, end) in places.items()} for topic, places in ranges.items()}
     return {topic: {**done.get(topic, {}), **ends.get(topic, {})} for topic in {**done, **ends}}
 
 
 def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[str]:
-    """The topics whose id differs from the expected one; topics without an id, then or now, are left out."""
+    """Returns the topics whose id differs from the expected one; topics without an id, then or now, are left out."""
     return [
         topic
         for topic, topic_now in sorted(now.items())
@@ -113,7 +113,7 @@ def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[st
 
 
 def _cut(read: Mapping[int, int], state: TopicNow) -> bool:
-    """Whether a partition ends before an offset that was already read, or no longer exists."""
+    """Returns whether a partition ends before an offset that was already read, or no longer exists."""
     if not state.bounds:
         return False
     return any(offset > state.bounds.get(number, (0, 0))[1] for number, offset in read.items())

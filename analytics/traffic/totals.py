@@ -19,12 +19,12 @@ _LINE = KEYS[2:6]
 
 
 def not_empty(rows: pa.Table) -> pa.Table:
-    """The rows with a count; those of deltas that were counted before have none."""
+    """Returns the rows with a count; those of deltas that were counted before have none."""
     return rows.filter(pc.greater(pc.max_element_wise(*(rows[name] for name in COUNTS)), 0))
 
 
 def by_topic(rows: pa.Table) -> list[dict[str, Any]]:
-    """Sums of events, late, folded and repeats by topic and kind, and the newest second."""
+    """Returns the sums of events, late, folded and repeats by topic and kind, and the newest second."""
     sums = ("events", "late", "folded", "repeats")
     table = rows.group_by(["topic", "kind"]).aggregate([*((name, "sum") for name in sums), ("newest", "max")])
     names = {**{f"{name}_sum": name for name in sums}, "newest_max": "newest"}
@@ -33,7 +33,7 @@ def by_topic(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def by_day(rows: pa.Table) -> dict[int, int]:
-    """The first second of each day that has windows, and the events of all kinds in it."""
+    """Returns the first second of each day that has windows, and the events of all kinds in it."""
     some = not_empty(rows)
     day = pc.multiply(pc.divide(some["start"], DAY_S), DAY_S)
     table = pa.table({"day": day, "events": some["events"]}).group_by("day").aggregate([("events", "sum")])

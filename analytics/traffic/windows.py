@@ -83,18 +83,18 @@ class Window:
         return TIERS.get(self.kind, "unknown")
 
     def latency_s(self, share: float) -> float | None:
-        """The seconds that this share (0..1) of the delivered events did not exceed; None if none was delivered."""
+        """Returns the seconds that this share (0..1) of the delivered events did not exceed; None if there are none."""
         return quantile(self.latency, share)
 
 
 def size_for(since_s: float, until_s: float) -> int:
-    """The length of the windows by which this range is read: longer ones are read in hours."""
+    """Returns the length of the windows by which this range is read: longer ones are read in hours."""
     return MINUTE_S if until_s - since_s <= _MINUTES_MAX_S else HOUR_S
 
 
 def counted_once(table: pa.Table, before: pa.Table | None = None) -> pa.Table:
-    """The rows without those `accepted` that are `stored` as well, of the same channel and start. `before`: the last
-    windows before them.
+    """Returns the rows without those `accepted` that are `stored` as well, of the same channel and start. `before`: the
+    last windows before them.
 
     An event that is stored at the end of a window may be accepted in the next one. If nothing is stored in that, what
     is accepted there was stored before, unless it is more than had not been accepted until then. (A process that is
@@ -120,8 +120,8 @@ def counted_once(table: pa.Table, before: pa.Table | None = None) -> pa.Table:
 
 
 def _unaccepted(places: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many stored events of a channel are not accepted at the end of each window; never below 0. `more`: by how
-    much they became more in it."""
+    """Returns how many stored events of a channel are not accepted at the end of each window; never below 0. `more`: by
+    how much they became more in it."""
     left = np.empty_like(more)
     for part in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places >> _MINUTE_BITS)) + 1):
         sums = np.cumsum(more[part])
@@ -130,7 +130,7 @@ def _unaccepted(places: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[n
 
 
 def table_of(windows: Sequence[Window]) -> pa.Table:
-    """The windows as a table of `SCHEMA`."""
+    """Returns the windows as a table of `SCHEMA`."""
     columns = {name: [getattr(window, name) for window in windows] for name in (*KEYS, "late")}
     columns.update((column(name), [getattr(window.counts, name) for window in windows]) for name in NAMES)
     columns["latency"] = [
@@ -140,7 +140,7 @@ def table_of(windows: Sequence[Window]) -> pa.Table:
 
 
 def windows_of(table: pa.Table) -> list[Window]:
-    """Inverse of `table_of`, in the order of the rows."""
+    """Reverses `table_of`, in the order of the rows."""
     rows = table.select([*KEYS, *COUNTS]).to_pylist()
     sketches = table["latency"].to_pylist()
     return [
@@ -155,7 +155,7 @@ def windows_of(table: pa.Table) -> list[Window]:
 
 
 def coarsen(table: pa.Table, size_s: int) -> pa.Table:
-    """The same rows in windows of `size_s`; rows of that size or more do not change. Does not merge."""
+    """Returns the same rows in windows of `size_s`; rows of that size or more do not change. Does not merge."""
     finer = pc.less(table["size"], size_s)
     begin = pc.multiply(pc.divide(table["start"], size_s), size_s)
     start = pc.if_else(finer, begin, table["start"])
@@ -164,7 +164,7 @@ def coarsen(table: pa.Table, size_s: int) -> pa.Table:
 
 
 def merge(table: pa.Table) -> pa.Table:
-    """One row for each key, sorted by key: counts added, sketches added bucket by bucket."""
+    """Returns one row for each key, sorted by key: counts added, sketches added bucket by bucket."""
     if not table.num_rows:
         return table
     numbered = table.select([*KEYS, *COUNTS]).append_column("row", pa.array(np.arange(table.num_rows)))
@@ -192,7 +192,7 @@ def merge(table: pa.Table) -> pa.Table:
 
 
 def sum_over(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
-    """The rows summed over these keys, which become 0 and ""."""
+    """Returns the rows summed over these keys, which become 0 and ""."""
     whole = pa.concat_tables(tables)
     for name in names:
         place = SCHEMA.get_field_index(name)

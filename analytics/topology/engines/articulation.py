@@ -13,7 +13,7 @@ from analytics.topology.engines.port import Graph, Ints
 
 
 def cut_vertices(graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
-    """Vertex -> (vertices, sum of values) outside the largest piece that remains without the vertex."""
+    """Returns vertex -> (vertices, sum of values) outside the largest piece that remains without the vertex."""
     starts, ends = _neighbours(graph)
     size = graph.size
     order, low = [-1] * size, [0] * size
@@ -48,7 +48,7 @@ def _walk(
     worth: list[int],
     pieces: dict[int, list[tuple[int, int]]],
 ) -> list[int]:
-    """Depth-first walk from `root`, with an explicit stack: a chain of channels can exceed Python's recursion limit.
+    """Walks depth-first from `root`, with an explicit stack: a chain of channels can exceed Python's recursion limit.
 
     Fills `order`, `low`, the sums of subtrees (`below`, `worth`), and `pieces`. Returns the vertices that it saw.
     """
@@ -86,7 +86,7 @@ def _walk(
 
 
 def _neighbours(graph: Graph) -> tuple[list[int], list[int]]:
-    """The distinct neighbours of each vertex, without itself: those of v are ends[starts[v]:starts[v + 1]]."""
+    """Returns the distinct neighbours of each vertex, without itself: those of v are ends[starts[v]:starts[v + 1]]."""
     apart = graph.heads != graph.tails
     heads, tails = graph.heads[apart], graph.tails[apart]
     both = np.unique(np.concatenate([heads * graph.size + tails, tails * graph.size + heads]))

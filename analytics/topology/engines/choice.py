@@ -20,7 +20,7 @@ class EngineChoice(StrEnum):
 
 
 def choose(wish: EngineChoice, edges: int, why_not: str) -> tuple[EngineChoice, str]:
-    """The engine, and why ("" = the user chose it). `why_not`: why GraphFrames cannot run, "" = it can."""
+    """Returns the engine, and why ("" = the user chose it). `why_not`: why GraphFrames cannot run, "" = it can."""
     if wish is not EngineChoice.AUTO:
         return wish, ""
     if edges <= LOCAL_EDGES_MAX:

@@ -17,7 +17,7 @@ Step = tuple[str, str]
 
 
 def cycles(members: Sequence[str], ways: Mapping[str, Iterable[str]], starts: Iterable[str]) -> list[tuple[str, ...]]:
-    """The shortest cycle through each of `starts`, the shortest first; each begins at its smallest id."""
+    """Returns the shortest cycle through each of `starts`, the shortest first; each begins at its smallest id."""
     inside = frozenset(members)
     return _distinct(_way(start, start, ways, inside) for start in sorted(starts)[:_STARTS_MAX])
 
@@ -25,7 +25,7 @@ def cycles(members: Sequence[str], ways: Mapping[str, Iterable[str]], starts: It
 def cycles_through(
     members: Sequence[str], ways: Mapping[str, Iterable[str]], steps: Iterable[Step]
 ) -> list[tuple[str, ...]]:
-    """The shortest cycle over each of these edges, in the same form."""
+    """Returns the shortest cycle over each of these edges, in the same form."""
     inside = frozenset(members)
     return _distinct(_way(end, start, ways, inside) for start, end in sorted(steps)[:_STARTS_MAX])
 
@@ -41,7 +41,7 @@ def _distinct(ways: Iterable[list[str]]) -> list[tuple[str, ...]]:
 
 
 def _way(start: str, end: str, ways: Mapping[str, Iterable[str]], inside: frozenset[str]) -> list[str]:
-    """The vertices of the shortest path from `start` to `end`; at least one edge long if they are the same vertex.
+    """Returns the vertices of the shortest path from `start` to `end`; at least one edge if they are the same vertex.
 
     Of several paths, the one with the smallest ids. A cycle does not repeat its start at the end. Empty if there is no
     path.

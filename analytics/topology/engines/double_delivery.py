@@ -108,7 +108,7 @@ def _above(engine: Engine, pairs: Iterable[tuple[str, str]], channels: Iterable[
 
 
 def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Ints]]:
-    """The hops of an engine, until they exceed STEPS_MAX in total."""
+    """Returns the hops of an engine, until they exceed STEPS_MAX in total."""
     kept = []
     steps = 0
     for hop in hops:
@@ -120,14 +120,14 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Int
 
 
 def limit(checked: int, starts: int) -> list[str]:
-    """A sentence if not every start was searched."""
+    """Returns a sentence if not every start was searched."""
     if checked == starts:
         return []
     return [f"Double delivery over several channels was checked from {checked} of {starts}."]
 
 
 def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
-    """Each pair with the nearest channel where both paths begin."""
+    """Returns each pair with the nearest channel where both paths begin."""
     # The channels differ, so without a channel above one of them, no two paths begin in the same channel.
     if not any(way.channel in above for way in some):
         return []
@@ -153,7 +153,7 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
 def _child(
     target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int], checked: set[tuple[str, str]]
 ) -> list[DoubleDelivery]:
-    """Pairs where the first subscription's channel leads to the second's."""
+    """Returns pairs where the first subscription's channel leads to the second's."""
     of_channel: dict[str, list[Way]] = defaultdict(list)
     for way in some:
         of_channel[way.channel].append(way)

@@ -48,20 +48,20 @@ class GraphIndex:
     weights: Floats
 
     def link(self, edge: int) -> Link:
-        """Edge i of `graph`, in ids."""
+        """Returns edge i of `graph`, in ids."""
         ends = self.ids[self.graph.heads[edge]], self.ids[self.graph.tails[edge]]
         return (*ends, FLOWS[self.kinds[edge]])
 
     def of_kind(self, *flows: Flow) -> NDArray[np.bool_]:
-        """Which edges of `graph` are of these kinds."""
+        """Returns which edges of `graph` are of these kinds."""
         return np.isin(self.kinds, [PLACE[flow] for flow in flows])
 
     def whole(self) -> Graph:
-        """All edges of the map."""
+        """Returns all edges of the map."""
         return self.graph.with_edges(self.source, self.channel, self.weights)
 
     def joined(self) -> tuple[Graph, Ints, Ints]:
-        """A graph with the islands of the map, but without its sources; the sources, and a channel of each.
+        """Returns a graph with the islands of the map, but without its sources; the sources, and a channel of each.
 
         A source joins its channels to each other: each to the next, which many sources have in common.
         """
@@ -73,13 +73,13 @@ class GraphIndex:
         return joined, self.source[first], self.channel[first]
 
     def fed(self) -> Graph:
-        """A graph with the influence of the map: what all sources send to a channel comes from one of them."""
+        """Returns a graph with the influence of the map: what all sources send to a channel comes from one of them."""
         came = np.bincount(self.channel, weights=self.weights, minlength=len(self.ids))
         tails = np.flatnonzero(came)
         return self.graph.with_edges(np.full(len(tails), self.source[:1]), tails, cast(Floats, came[tails]))
 
     def sent_by(self, starts: Iterable[int]) -> Graph:
-        """A graph in which these sources reach what they reach in the map."""
+        """Returns a graph in which these sources reach what they reach in the map."""
         kept = np.isin(self.source, list(starts))
         return self.graph.with_edges(self.source[kept], self.channel[kept], self.weights[kept])
 
@@ -109,7 +109,7 @@ def number(facts: Facts, counted: bool) -> GraphIndex:
 
 
 def _weights(facts: Facts, count: int) -> Floats:
-    """In the order of the edges of consumers."""
+    """Returns them in the order of the edges of consumers."""
     weights = np.fromiter(
         (weight for consumer in facts.consumers for weight in _of_consumer(facts, consumer)), np.float64
     )

@@ -47,13 +47,13 @@ class NoGraphFramesError(PenstockError):
 
 
 def missing_jars(places: Sequence[Path]) -> str:
-    """The names of the jars that these folders lack, known before Spark starts; "" = none."""
+    """Returns the names of the jars that these folders lack, known before Spark starts; "" = none."""
     jars = [find_jar(places, coordinate.split(":")[1] + "-") for coordinate in COORDINATES]
     return _problem([jar.name if jar is not None else None for jar in jars])
 
 
 def missing(spark: SparkSession) -> str:
-    """Why this session cannot run GraphFrames, as a sentence with a hint; "" = it can."""
+    """Returns why this session cannot run GraphFrames, as a sentence with a hint; "" = it can."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         return "The graphframes engine does not work with Spark Connect: remove --remote."
@@ -61,7 +61,7 @@ def missing(spark: SparkSession) -> str:
 
 
 def _jar_of(jvm: Any, name: str) -> str | None:
-    """The file that a class comes from; None: there is no such class."""
+    """Returns the file that a class comes from; None: there is no such class."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -165,7 +165,7 @@ class GraphFramesEngine:
 
 
 def _column(frame: DataFrame, name: str, size: int) -> NDArray[Any]:
-    """The values of a column by vertex."""
+    """Returns the values of a column by vertex."""
     table = frame.select("id", name).toArrow()
     assert table.num_rows == size, "an answer for every vertex"
     values: NDArray[Any] = table[name].to_numpy()

@@ -63,8 +63,8 @@ def _islands(graph: Graph) -> Ints:
 
 
 def _loops(graph: Graph) -> Ints:
-    """Tarjan's low points in a depth-first walk without recursion. The last vertex of a loop that the walk leaves is
-    the first one that it saw of it: no edge from the loop leads further back."""
+    """Finds Tarjan's low points in a depth-first walk without recursion. The last vertex of a loop that the walk leaves
+    is the first one that it saw of it: no edge from the loop leads further back."""
     by_head = np.argsort(graph.heads, kind="stable")
     first: list[int] = np.searchsorted(graph.heads[by_head], np.arange(graph.size + 1)).tolist()
     ends: list[int] = graph.tails[by_head].tolist()
@@ -97,7 +97,7 @@ def _loops(graph: Graph) -> Ints:
 
 
 def _reach(start: int, number: int, first: Ints, ends: Ints, seen: Ints) -> tuple[Ints, Ints]:
-    """Level by level. `seen` holds `number` for visited vertices, so it need not be cleared between starts."""
+    """Walks level by level. `seen` holds `number` for visited vertices, so it need not be cleared between starts."""
     seen[start] = number
     level = np.array([start], dtype=np.int64)
     levels: list[Ints] = []

@@ -30,13 +30,13 @@ class Graph:
 
     @classmethod
     def of(cls, size: int, pairs: Sequence[tuple[int, int]], weights: Sequence[float] | None = None) -> Graph:
-        """From pairs (from, to); each weight is 1 by default."""
+        """Build it from pairs (from, to); each weight is 1 by default."""
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         given = np.ones(len(both)) if weights is None else np.array(weights, dtype=np.float64)
         return cls(size, both[:, 0].copy(), both[:, 1].copy(), given)
 
     def with_edges(self, heads: Ints, tails: Ints, weights: Floats) -> Graph:
-        """The same vertices with more edges."""
+        """Returns the same vertices with more edges."""
         return Graph(
             self.size,
             np.concatenate([self.heads, heads]),
@@ -45,7 +45,7 @@ class Graph:
         )
 
     def only(self, kept: NDArray[np.bool_]) -> Graph:
-        """The same vertices with only these edges."""
+        """Returns the same vertices with only these edges."""
         return Graph(self.size, self.heads[kept], self.tails[kept], self.weights[kept])
 
 
@@ -57,26 +57,26 @@ class Engine(Protocol):
         """`local` or `graphframes`."""
 
     def islands(self, graph: Graph) -> Ints:
-        """For each vertex its weakly connected component."""
+        """Returns for each vertex its weakly connected component."""
 
     def loops(self, graph: Graph) -> Ints:
-        """For each vertex its strongly connected component. A single vertex is a component too."""
+        """Returns for each vertex its strongly connected component. A single vertex is a component too."""
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """For each start: (start, other vertices that it reaches, fewest edges to each), by edges, then number."""
+        """Yields (start, other vertices that it reaches, fewest edges to each), by edges, then number."""
 
     def influence(self, graph: Graph, base: Floats) -> Floats:
-        """base + DAMPING * what follows, ROUNDS deep: a vertex gets a share of its successors' value, by weight."""
+        """Returns base + DAMPING * what follows, ROUNDS deep: a vertex gets a share, by weight, of what follows it."""
 
     def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
-        """Vertices without which their island falls apart -> (vertices, sum of values) outside the largest piece."""
+        """Returns vertices that hold their island together -> (vertices, sum of values) outside the largest piece."""
 
     def close(self) -> None:
         """Release everything that the engine holds."""
 
 
 def shares(graph: Graph) -> Floats:
-    """Each edge's share of the weight that comes into its target; equal shares if all weights are 0."""
+    """Returns each edge's share of the weight that comes into its target; equal shares if all weights are 0."""
     into = np.bincount(graph.tails, weights=graph.weights, minlength=graph.size)
     count = np.bincount(graph.tails, minlength=graph.size)
     total, edges = into[graph.tails], count[graph.tails]
@@ -86,6 +86,6 @@ def shares(graph: Graph) -> Floats:
 
 
 def smallest_label(labels: Ints) -> Ints:
-    """Any labels of parts -> the smallest number of a vertex in each part."""
+    """Turns any labels of parts into the smallest number of a vertex in each part."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return cast(Ints, first[inverse].astype(np.int64))

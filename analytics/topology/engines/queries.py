@@ -81,7 +81,7 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
 
 
 def _limits(islands: int, kept: int, no_cuts: bool) -> list[str]:
-    """Sentences on what was left out."""
+    """Returns sentences on what was left out."""
     notes = [f"{islands} islands, of which the {kept} largest are shown."] if islands > kept else []
     if no_cuts:
         notes.append(f"Single points were not searched for: the limit is {CUT_EDGES_MAX} edges; see --namespace.")
@@ -89,7 +89,7 @@ def _limits(islands: int, kept: int, no_cuts: bool) -> list[str]:
 
 
 def _labels(numbered: GraphIndex, labels: Ints) -> dict[str, int]:
-    """Component of each vertex that is in a component of two or more."""
+    """Returns the component of each vertex that is in a component of two or more."""
     _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
     places = np.flatnonzero(counts[inverse] > 1)
     return {numbered.ids[place]: int(labels[place]) for place in places.tolist()}
@@ -103,7 +103,7 @@ def _members(numbered: GraphIndex, labels: Ints) -> dict[int, list[str]]:
 
 
 def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, list[Link]]:
-    """Edges inside one component, by component."""
+    """Returns edges inside one component, by component."""
     graph = numbered.graph
     inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
     links: dict[int, list[Link]] = defaultdict(list)
@@ -142,7 +142,7 @@ def _dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
 
 
 def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
-    """Loops with dead letters. Only dead letter edges into channels can close one, and most maps have none."""
+    """Finds loops with dead letters. Only dead letter edges into channels can close one, and most maps have none."""
     dead = numbered.of_kind(Flow.DEAD_LETTERS)
     ends = np.unique(numbered.graph.tails[dead]).tolist()
     if not any(numbered.ids[end].startswith(CHANNELS) for end in ends):
@@ -209,7 +209,7 @@ def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: flo
 
 
 def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
-    """None if there are too many edges."""
+    """Returns None if there are too many edges."""
     if len(numbered.kinds) + len(numbered.source) > CUT_EDGES_MAX:
         return None
     values = np.fromiter((id_ in facts.channels for id_ in numbered.ids), np.int64, numbered.graph.size)
@@ -217,5 +217,5 @@ def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple
 
 
 def listed(ids: Sequence[str], most: int = 10) -> str:
-    """Ids for people: without their kind, and only the first."""
+    """Returns ids for people: without their kind, and only the first."""
     return ", ".join(map(name, ids[:most])) + (f" and {len(ids) - most} more" if len(ids) > most else "")

@@ -27,7 +27,7 @@ _CLOUD_EVENT = {
 
 
 def asyncapi(topology: Topology) -> str:
-    """One JSON object."""
+    """Returns one JSON object."""
     vertices = {vertex.id: vertex for vertex in topology.vertices}
     channels = [vertex for vertex in topology.vertices if vertex.kind in _CHANNELS]
     receiving = {
@@ -69,8 +69,8 @@ def asyncapi(topology: Topology) -> str:
 
 
 def _key(vertex: Vertex) -> str:
-    """`channel.default.orders`, which needs no escaping in a reference. Namespaces have no dots, and names have no `_`,
-    so no two vertices have the same."""
+    """Returns `channel.default.orders`, which needs no escaping in a reference. Namespaces have no dots, and names have
+    no `_`, so no two vertices have the same."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", vertex.id.replace(":", ".", 1).replace("/", ".", 1))
 
 
@@ -91,7 +91,7 @@ def _channel(vertex: Vertex) -> dict[str, Any]:
 
 
 def _operation(vertices: Mapping[str, Vertex], edge: Edge, leaving: Mapping[Flow, Edge]) -> dict[str, Any]:
-    """Of a subscription or trigger; `leaving`: its edges, one of each kind."""
+    """Describes a subscription or trigger; `leaving`: its edges, one of each kind."""
     ends = {flow: vertices[other.target] for flow, other in leaving.items()}
     operation: dict[str, Any] = {
         "action": "send",

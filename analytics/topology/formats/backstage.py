@@ -23,7 +23,7 @@ _OUTSIDE = "default"  # namespace of entities without one
 
 
 def backstage(topology: Topology) -> str:
-    """YAML documents, one entity each."""
+    """Returns YAML documents, one entity each."""
     return yaml.safe_dump_all(_entities(topology), sort_keys=False, allow_unicode=True, width=120)
 
 
@@ -79,13 +79,13 @@ def _ref(vertex: Vertex) -> str:
 
 
 def _entity_name(vertex: Vertex) -> str:
-    """From the id: the DLQ topics of a channel and of a broker may have one name."""
+    """Returns a name made from the id: the DLQ topics of a channel and of a broker may have one name."""
     return _name(f"{vertex.kind}-{vertex.id.partition('/')[2] if vertex.namespace else vertex.name}")
 
 
 def _name(text: str, chars_max: int = 63) -> str:
-    """A name that Backstage takes. Unless it is the text itself, a checksum keeps it apart from the names of similar
-    texts; Backstage does not tell upper and lower case apart."""
+    """Returns a name that Backstage takes. Unless it is the text itself, a checksum keeps it apart from the names of
+    similar texts; Backstage does not tell upper and lower case apart."""
     slug = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
     if slug == text and len(text) <= chars_max:
         return text

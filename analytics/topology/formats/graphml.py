@@ -25,7 +25,7 @@ _PARTIAL = '<key id="graph-partial" for="graph" attr.name="partial" attr.type="s
 
 
 def graphml(topology: Topology) -> str:
-    """One directed graph. Vertices are `n0`, `n1`, ...; their ids are data, because XML allows few letters in an id."""
+    """Writes one directed graph. Vertices are `n0`, `n1`, ...; their ids are data: XML allows few letters in an id."""
     return (
         "\n".join([*_HEAD, *_keys("node", Vertex), *_keys("edge", Edge), _PARTIAL, *_graph(topology), "</graphml>"])
         + "\n"
@@ -38,7 +38,7 @@ def _keys(of: str, kind: type[Vertex] | type[Edge]) -> Iterator[str]:
 
 
 def _fields(kind: type[Vertex] | type[Edge]) -> Iterable[str]:
-    """Without the ends of an edge, which are attributes."""
+    """Leaves out the ends of an edge, which are attributes."""
     return (name for name in kind.__dataclass_fields__ if name not in ("source", "target"))
 
 
@@ -61,7 +61,7 @@ def _data(of: str, item: Vertex | Edge) -> str:
 
 
 def _text(value: object) -> str:
-    """ "" for what is not known, or empty."""
+    """Returns "" for what is not known, or empty."""
     if value is None:
         return ""
     if isinstance(value, Mapping):

@@ -65,12 +65,12 @@ def _job_type(vertex: Vertex) -> dict[str, str]:
 
 
 def _datasets(vertices: Iterable[Vertex], kafka: str) -> list[dict[str, str]]:
-    """Each once: a subscriber and a dead letter sink may be the same URL."""
+    """Returns each once: a subscriber and a dead letter sink may be the same URL."""
     return [_dataset(vertex, kafka) for vertex in {vertex.id: vertex for vertex in vertices}.values()]
 
 
 def _dataset(vertex: Vertex, kafka: str) -> dict[str, str]:
-    """Named as OpenLineage names those of Kafka. An HTTP destination: scheme and host, then the path."""
+    """Names a dataset as OpenLineage names those of Kafka. An HTTP destination: scheme and host, then the path."""
     if vertex.namespace:
         return {"namespace": f"kafka://{kafka}", "name": str(vertex.detail.get("topic") or visible(vertex.label))}
     scheme, rest = vertex.name.split("://", 1) if "://" in vertex.name else ("http", vertex.name)

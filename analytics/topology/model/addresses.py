@@ -11,5 +11,5 @@ def is_broker(channel: Channel) -> bool:
 
 
 def channel_id(channel: Channel) -> str:
-    """The vertex id of a channel or broker."""
+    """Returns the vertex id of a channel or broker."""
     return f"{'broker' if is_broker(channel) else 'channel'}:{channel.namespace}/{channel.name}"

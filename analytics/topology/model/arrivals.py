@@ -41,28 +41,28 @@ class Arrivals(Generic[Channel]):
         return len(self.source)
 
     def rows(self) -> Iterator[tuple[str, Channel, int, int]]:
-        """(source, channel, events, bytes) of each pair."""
+        """Yields (source, channel, events, bytes) of each pair."""
         columns = (self.source.tolist(), self.channel.tolist(), self.events.tolist(), self.bytes.tolist())
         for source, channel, events, size in zip(*columns, strict=True):
             yield self.sources[source], self.channels[channel], events, size
 
     def only(self, rows: NDArray[np.bool_] | Ints) -> Arrivals[Channel]:
-        """Some of the rows, by mask or by ascending numbers; the names stay."""
+        """Returns some of the rows, by mask or by ascending numbers; the names stay."""
         columns = (self.source[rows], self.channel[rows], self.events[rows], self.bytes[rows])
         return Arrivals(self.sources, self.channels, *columns)
 
     def of_sources(self) -> tuple[Ints, Ints]:
-        """The events and bytes of each of `sources`."""
+        """Returns the events and bytes of each of `sources`."""
         return _sums(self.source, len(self.sources), self.events), _sums(self.source, len(self.sources), self.bytes)
 
     def of_channels(self) -> tuple[Ints, Ints]:
-        """The events and bytes of each of `channels`."""
+        """Returns the events and bytes of each of `channels`."""
         size = len(self.channels)
         return _sums(self.channel, size, self.events), _sums(self.channel, size, self.bytes)
 
 
 def added_up(source: Numbers, channel: Numbers, events: Ints, size: Ints) -> Columns:
-    """The same columns with one row for each pair, in the order of source and channel."""
+    """Returns the same columns with one row for each pair, in the order of source and channel."""
     key = source.astype(np.int64) << 32 | channel
     if (key[1:] > key[:-1]).all():
         return source, channel, events, size
@@ -92,7 +92,7 @@ class Came:
 
 
 def came_into(arrivals: Arrivals[Stream], ids: Mapping[tuple[str, str], str]) -> Came:
-    """What came into the channels of `ids` (namespace and unique name -> vertex)."""
+    """Returns what came into the channels of `ids` (namespace and unique name -> vertex)."""
     channels, to_channel = _numbered([ids.get(stream[:2]) for stream in arrivals.channels])
     types, to_type = _numbered([stream[2] for stream in arrivals.channels])
     came = arrivals.only((to_channel[arrivals.channel] >= 0) & (arrivals.events > 0))
@@ -111,7 +111,7 @@ def came_into(arrivals: Arrivals[Stream], ids: Mapping[tuple[str, str], str]) ->
 
 
 def _numbered(names: Sequence[str | None]) -> tuple[list[str], Numbers]:
-    """The different names in their order, and the place of each one among them, -1 of None."""
+    """Returns the different names in their order, and the place of each one among them, -1 of None."""
     different = sorted({name for name in names if name is not None})
     places: dict[str | None, int] = {name: place for place, name in enumerate(different)}
     return different, np.array([places.get(name, -1) for name in names], dtype=np.int32)
@@ -120,7 +120,7 @@ def _numbered(names: Sequence[str | None]) -> tuple[list[str], Numbers]:
 def _named(
     prefix: str, names: Sequence[str], numbers: Numbers, events: Ints, most: int
 ) -> tuple[list[str], Numbers, int]:
-    """Ids of the names with the most events, the place of each name among them, and how many are left out."""
+    """Returns ids of the names with the most events, the place of each name among them, and how many are left out."""
     totals = _sums(numbers, len(names), events)
     busiest = np.argsort(-totals, kind="stable")  # of equal ones, the first by name
     named = [number for number in busiest.tolist() if totals[number] and names[number]]
@@ -134,7 +134,7 @@ def _named(
 
 
 def _sums(numbers: Numbers, size: int, values: Ints) -> Ints:
-    """The sum for each number; exact, as bincount with weights is not."""
+    """Returns the sum for each number; exact, as bincount with weights is not."""
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, numbers, values)
     return sums

@@ -243,24 +243,24 @@ class UnreadableTopology(PenstockError):
 
 
 def without_types(topology: Topology) -> Topology:
-    """The same without event types, for pictures and lineage, which show what is joined."""
+    """Returns the same without event types, for pictures and lineage, which show what is joined."""
     vertices = tuple(vertex for vertex in topology.vertices if vertex.kind is not Kind.EVENT_TYPE)
     edges = tuple(edge for edge in topology.edges if edge.kind not in OF_TYPES)
     return replace(topology, vertices=vertices, edges=edges)
 
 
 def edge_id(kind: Flow, source: str, target: str) -> str:
-    """The id of an edge: two vertices have at most one edge of a kind."""
+    """Returns the id of an edge: two vertices have at most one edge of a kind."""
     return f"{source} {kind} {target}"
 
 
 def to_json(topology: Topology) -> bytes:
-    """The content of `topology.json`: one object, UTF-8, with the fields of the dataclasses."""
+    """Returns the content of `topology.json`: one object, UTF-8, with the fields of the dataclasses."""
     return orjson.dumps(topology)
 
 
 def from_json(data: bytes) -> Topology:
-    """Inverse of `to_json`. Ignores unknown fields (of a later version). Raises UnreadableTopology."""
+    """Reverses `to_json`. Ignores unknown fields (of a later version). Raises UnreadableTopology."""
     try:
         row = orjson.loads(data)
     except ValueError as problem:

@@ -120,12 +120,12 @@ class Facts:
     declared: Mapping[str, frozenset[str]] = field(default_factory=dict)  #: by channel, the types that it should get
 
     def links_count(self) -> int:
-        """The number of edges that walks pass."""
+        """Returns the number of edges that walks pass."""
         pairs = 0 if self.published is None else len(self.published)
         return pairs + sum(2 + bool(consumer.reply) + bool(consumer.dead) for consumer in self.consumers)
 
     def edges_count(self) -> int:
-        """The number of edges with those of event types."""
+        """Returns the number of edges with those of event types."""
         return self.links_count() + sum(len(part) for part in (self.types, self.sent) if part is not None)
 
 
@@ -135,7 +135,7 @@ def rows_of(arrivals: Arrivals[str] | None) -> Iterator[tuple[str, str, int, int
 
 
 def facts_of(inputs: Inputs) -> Facts:
-    """Facts from inputs."""
+    """Draws facts from inputs."""
     channels, own, consumers = structure_of(inputs)
     names = {(channel.namespace, channel.unique_name): id_ for id_, channel in channels.items()}
     accepted = _accepted(inputs, names)
@@ -159,7 +159,7 @@ def facts_of(inputs: Inputs) -> Facts:
 
 
 def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[SubscriptionFacts]]:
-    """(channels by id, ids of the selected ones, consumers), with the namespace filter applied."""
+    """Returns (channels by id, ids of the selected ones, consumers), with the namespace filter applied."""
     addresses = Addresses(inputs.channels)
     by_uid = {channel.uid: channel_id(channel) for channel in inputs.channels}
     channels = {channel_id(channel): channel for channel in inputs.channels}
@@ -181,7 +181,7 @@ def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], li
 
 
 def destinations(addresses: Addresses) -> Callable[[str], str]:
-    """URI -> id of its vertex."""
+    """Returns a function: URI -> id of its vertex."""
     ids: dict[str, str] = {"": ""}
 
     def resolve(uri: str) -> str:
@@ -195,8 +195,8 @@ def destinations(addresses: Addresses) -> Callable[[str], str]:
 
 
 def outside(uri: str) -> str:
-    """Id of the vertex of a URI that is not a channel's: the URI as it is shown. If something is left out, a short
-    checksum of the whole URI tells apart what differs in it only."""
+    """Returns the id of the vertex of a URI that is not a channel's: the URI as it is shown. If something is left out,
+    a short checksum of the whole URI tells apart what differs in it only."""
     url = shown_url(uri)
     return f"uri:{url}" if url == uri else f"uri:{url}#{sha256(uri.encode()).hexdigest()[:CHECKSUM_CHARS]}"
 
@@ -231,7 +231,7 @@ def _consumer(
 
 
 def _accepted(inputs: Inputs, names: Mapping[tuple[str, str], str]) -> dict[str, tuple[int, int]]:
-    """Events and bytes that came into each channel."""
+    """Returns events and bytes that came into each channel."""
     came = (
         (names.get((traffic.namespace, traffic.channel)), traffic.counts)
         for traffic in inputs.traffic
@@ -258,7 +258,7 @@ def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str
 def _unsent(
     inputs: Inputs, own: frozenset[str], consumers: Iterable[SubscriptionFacts], accepted: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """Channels to which nothing was sent. Empty without counts, because then the senders are unknown."""
+    """Returns channels to which nothing was sent. Empty without counts, because then the senders are unknown."""
     if not inputs.counted:
         return ()
     fed = {id_ for consumer in consumers for id_ in (consumer.target, consumer.reply, consumer.dead)}
@@ -310,11 +310,11 @@ def _imbalances(
 
 
 def slack(events: int, window_s: float) -> float:
-    """How much accepted and settled may differ; `events`: the greater of them."""
+    """Returns how much accepted and settled may differ; `events`: the greater of them."""
     return SLACK_EVENTS + events * (SLACK_SHARE + SLACK_S / window_s)
 
 
 def off_balance(accepted: int, settled: int, lag: int, room: float) -> bool:
-    """Whether events went missing (fewer were settled than came and do not wait), or more were settled than came.
-    `room`: the slack."""
+    """Returns whether events went missing (fewer were settled than came and do not wait), or more were settled than
+    came. `room`: the slack."""
     return accepted - settled - lag > room or settled - accepted > room

@@ -27,7 +27,7 @@ FIGURES: Mapping[str, str] = {
 
 
 def figure(name: str, value: str | float | None) -> str:
-    """The value of one of FIGURES with its unit."""
+    """Returns the value of one of FIGURES with its unit."""
     if value is None or isinstance(value, str):
         return value or UNKNOWN
     if name.startswith("latency"):

@@ -13,18 +13,18 @@ _WITH_PORT = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*:\d+(?:[/?#]|$)", re.IGNORE
 
 
 def name(id_: str) -> str:
-    """An id without its kind."""
+    """Returns an id without its kind."""
     return id_.partition(":")[2]
 
 
 def namespace_of(id_: str) -> str:
-    """That of a channel, a broker, a subscription or a trigger, by its id."""
+    """Returns that of a channel, a broker, a subscription or a trigger, by its id."""
     return name(id_).partition("/")[0]
 
 
 def delivered_by(topology: Topology) -> Mapping[str, str]:
-    """Id -> name, of each destination with a port in its URL: the first subscription or trigger that delivers, replies
-    or sends dead letters there, and how many others do."""
+    """Returns id -> name, of each destination with a port in its URL: the first subscription or trigger that delivers,
+    replies or sends dead letters there, and how many others do."""
     names = {vertex.id: vertex.name for vertex in topology.vertices if vertex.namespace}
     ends = {vertex.id for vertex in topology.vertices if not vertex.namespace and _WITH_PORT.match(vertex.name)}
     callers: dict[str, set[str]] = defaultdict(set)

@@ -111,7 +111,7 @@ class Summing:
             )
 
     def sums(self) -> Sums:
-        """The sums of channels and subscriptions in the order of their keys, and who sent what came."""
+        """Returns the sums of channels and subscriptions in the order of their keys, and who sent what came."""
         self._flush()
         source, stream, events, size = self._came_in
         sources, to_source = _sorted(self._sources)
@@ -170,7 +170,7 @@ def _numbers(numbers: dict[Name, int], names: Sequence[Name]) -> Numbers:
 
 
 def _sorted(numbers: dict[Name, int]) -> tuple[list[Name], Numbers]:
-    """The names in their order, and the place of each number in it."""
+    """Returns the names in their order, and the place of each number in it."""
     names = sorted(numbers)
     places = np.empty(len(names), dtype=np.int32)
     places[[numbers[name] for name in names]] = np.arange(len(names))

@@ -15,7 +15,7 @@ N = TypeVar("N", int, float)
 
 
 def sums(vertices: Iterable[Vertex], edges: Iterable[Edge], seconds: float) -> tuple[Totals, ...]:
-    """The whole map, then each namespace, the busiest first. `seconds`: the length of the window.
+    """Returns the whole map, then each namespace, the busiest first. `seconds`: the length of the window.
 
     Keeps figures only, so a map of any size can pass by.
     """
@@ -89,6 +89,6 @@ def _share(part: float | None, events: float | None) -> float | None:
 
 
 def total(values: Iterable[N | None]) -> N | None:
-    """The sum of the known values, to a millionth; None if there are none."""
+    """Returns the sum of the known values, to a millionth; None if there are none."""
     numbers = [value for value in values if value is not None]
     return round(sum(numbers), 6) if numbers else None

@@ -88,7 +88,7 @@ class Fact:
 
 
 def render(topology: Topology, difference: Difference | None = None) -> str:
-    """The page of a topology, as the text of one HTML file (UTF-8). `difference`: to an earlier run."""
+    """Returns the page of a topology, as the text of one HTML file (UTF-8). `difference`: to an earlier run."""
     graph = gather(topology)
     findings = _cards(topology, graph)
     return (
@@ -116,13 +116,13 @@ def render(topology: Topology, difference: Difference | None = None) -> str:
 
 
 def legend(graph: PageGraph) -> list[tuple[str, str]]:
-    """The icon and the word of each kind that is in the graph."""
+    """Returns the icon and the word of each kind that is in the graph."""
     return [(ICONS[kind], words.KINDS[kind]) for kind in Kind if any(item.kind == kind for item in graph.items)]
 
 
 @cache
 def assets() -> Assets:
-    """The page's scripts and styles, the vendored scripts, and their hashes."""
+    """Returns the page's scripts and styles, the vendored scripts, and their hashes."""
     style = _escaped(
         "\n".join(path.read_text("utf-8") for path in (BASE, _ASSETS / "page.css", STYLE, _ASSETS / "parts.css"))
     )
@@ -165,7 +165,7 @@ def _environment() -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """The text escaped, with parts between backticks as code."""
+    """Returns the text escaped, with parts between backticks as code."""
     parts = words.visible(text, words.SENTENCE_MAX).split("`")
     if len(parts) % 2 == 0:  # an odd number of backticks: not code
         return escape("`".join(parts))
@@ -174,7 +174,7 @@ def _code(text: str) -> Markup:
 
 
 def _cards(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
-    """The findings that get a card, the worst first (the order of the topology)."""
+    """Returns the findings that get a card, the worst first (the order of the topology)."""
     return [_finding(place, finding, graph) for place, finding in enumerate(topology.findings[:ROWS_MAX])]
 
 
@@ -200,7 +200,7 @@ def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
 
 
 def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFinding], Sequence[ShownFinding]]]:
-    """Findings grouped by severity and rule: (shown, folded)."""
+    """Returns findings grouped by severity and rule: (shown, folded)."""
     rules: dict[tuple[str, str], list[ShownFinding]] = {}
     for finding in findings:
         rules.setdefault((finding.severity, finding.rule), []).append(finding)
@@ -208,7 +208,7 @@ def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFindi
 
 
 def _severities(topology: Topology) -> list[tuple[str, str, int]]:
-    """(severity, word for the count, count), if the count is not 0."""
+    """Returns (severity, word for the count, count), if the count is not 0."""
     counts = Counter(finding.severity for finding in topology.findings)
     return [
         (severity.value, words.tally(severity.value, counts[severity]), counts[severity])

@@ -21,12 +21,12 @@ _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"
 
 
 def page_data(graph: PageGraph, findings: Sequence[Finding]) -> str:
-    """The text of the block. `findings`: those with a card in the page, in the page's order."""
+    """Returns the text of the block. `findings`: those with a card in the page, in the page's order."""
     return as_text(page_values(graph, findings))
 
 
 def page_values(graph: PageGraph, findings: Sequence[Finding]) -> dict[str, Any]:
-    """What the scripts of the map get."""
+    """Returns what the scripts of the map get."""
     return {
         "groups": [{"label": group.label, "shared": group.shared, "size": group.size} for group in graph.groups],
         "vertices": [_vertex(item, len(findings)) for item in graph.items],
@@ -50,7 +50,7 @@ def page_values(graph: PageGraph, findings: Sequence[Finding]) -> dict[str, Any]
 
 
 def as_text(values: Mapping[str, Any]) -> str:
-    """JSON without `<`."""
+    """Returns JSON without `<`."""
     return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 

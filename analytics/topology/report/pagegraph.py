@@ -105,17 +105,17 @@ class PageGraph:
 
 
 def worst(healths: Iterable[Health]) -> Health:
-    """The health to show for several."""
+    """Returns the health to show for several."""
     return min(healths, key=_WORST.__getitem__, default=Health.UNKNOWN)
 
 
 def anchor(vertex_id: str) -> str:
-    """The fragment of a vertex: short, safe, stable."""
+    """Returns the fragment of a vertex: short, safe, stable."""
     return f"v-{hashlib.sha256(vertex_id.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINES_MAX) -> PageGraph:
-    """The page's graph, with at most this many vertices and edges as themselves. Event types are a table instead."""
+    """Builds the page's graph, with at most this many vertices and edges as themselves. Event types are a table."""
     topology = without_types(topology)
     homes = _homes(topology)
     sizes = Counter(homes.values())
@@ -144,7 +144,7 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
 
 
 def _homes(topology: Topology) -> dict[str, str]:
-    """Vertex id -> its namespace, or the key of a shared group. Walks the edges only once: there may be a million."""
+    """Returns vertex id -> its namespace, or the key of a shared group. Walks the edges, maybe a million, only once."""
     homes = {vertex.id: vertex.namespace for vertex in topology.vertices}
     near: dict[str, str] = {}
     for edge in topology.edges:
@@ -172,7 +172,7 @@ def _findings_by_object(topology: Topology) -> dict[str, list[int]]:
 
 
 def _importance(vertex: Vertex, topology: Topology, index: Mapping[str, Sequence[int]]) -> tuple[int, int, float, str]:
-    """Sort key for what to show if there is not room for all: findings, then bad health, then traffic."""
+    """Returns a sort key for what to show if there is not room for all: findings, then bad health, then traffic."""
     places = index.get(vertex.id)
     severity = SEVERITIES.index(topology.findings[places[0]].severity) if places else len(SEVERITIES)
     return severity, min(_WORST[vertex.health], 2), -(vertex.rate or 0.0), vertex.id
@@ -235,7 +235,7 @@ def _rest(group: int, of: Group, members: Sequence[Vertex]) -> Item:
 def _lines(
     topology: Topology, places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
 ) -> tuple[tuple[Line, ...], int]:
-    """The edges between items, with those to and from a rest summed; and the number of edges in no line."""
+    """Returns the edges between items, with those to and from a rest summed; and the number of edges in no line."""
     loops = _on_loops(topology)
     own: list[Edge] = []
     sums: dict[tuple[int, int, str], Line] = {}
@@ -263,7 +263,7 @@ def _lines(
 
 
 def _added(line: Line | None, key: tuple[int, int, str], edge: Edge) -> Line:
-    """A sum with one more edge. Quantiles cannot be summed, so a sum has none; and it is never part of a loop."""
+    """Adds one more edge to a sum. Quantiles cannot be summed, so a sum has none; and it is never part of a loop."""
     if line is None:
         return Line(*key, edge.health, edge.rate, edge.bytes_rate, edge.events, None, edge.failures)
     return Line(
@@ -283,7 +283,7 @@ def _plus(left: N | None, right: N | None) -> N | None:
 
 
 def _on_loops(topology: Topology) -> frozenset[str]:
-    """Ids of the edges of critical loops."""
+    """Returns the ids of the edges of critical loops."""
     loops = (
         finding for finding in topology.findings if finding.severity is Severity.CRITICAL and finding.rule in LOOP_RULES
     )

@@ -75,7 +75,7 @@ class Table:
 
 
 def tables(topology: Topology, graph: PageGraph, difference: Difference | None = None) -> list[Table]:
-    """All tables, in the order of the page. `difference`: to an earlier run."""
+    """Returns all tables, in the order of the page. `difference`: to an earlier run."""
     labels = {
         vertex_id: (graph.items[place].label, graph.items[place].anchor) for vertex_id, place in graph.places.items()
     }
@@ -92,7 +92,7 @@ def tables(topology: Topology, graph: PageGraph, difference: Difference | None =
 
 
 def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> Table:
-    """What is new, what is gone, and what changed much; then the totals of the whole map."""
+    """Returns what is new, what is gone, and what changed much; then the totals of the whole map."""
     columns = _columns("Where …", "What", "Before #", "After #")
     nothing = Cell(""), Cell("")
     findings = ("new", difference.findings_new), ("gone", difference.findings_gone)
@@ -127,7 +127,7 @@ def _value(what: str, value: str | float | None) -> Cell:
 
 
 def _totals(parts: Sequence[Totals]) -> list[Table]:
-    """None without a namespace: the head of the page says that there is nothing."""
+    """Returns none without a namespace: the head of the page says that there is nothing."""
     if len(parts) < 2:
         return []
     names = [name for name in Totals.__dataclass_fields__ if name != "namespace"]

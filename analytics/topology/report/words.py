@@ -45,7 +45,7 @@ __all__ = [
 
 
 def tally(severity: str, number: int) -> str:
-    """The word after a number of findings: `critical`, `warnings`, `info`."""
+    """Returns the word after a number of findings: `critical`, `warnings`, `info`."""
     word = SEVERITIES[severity].lower()
     return f"{word}s" if severity == "warning" and number != 1 else word
 

@@ -16,9 +16,8 @@ SLICE_ROWS = 500_000  #: rows of source, type and channel that are fetched at on
 
 
 def fetch(sums: DataFrame, window: Callable[[Window | None], Window]) -> tuple[Sums, Window]:
-    """The rows of `traffic.sums_of`, added up. `window`: the span of the rows (None: there are none) -> the window of
-    the report; may raise an error before the rows are fetched.
-    """
+    """Returns the rows of `traffic.sums_of`, added up. `window`: the span of the rows (None: there are none) -> the
+    window of the report; may raise an error before the rows are fetched."""
     from pyspark.sql import functions as f
 
     sums = sums.cache()

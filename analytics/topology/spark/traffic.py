@@ -22,7 +22,7 @@ _KEYS = ("accepted", "namespace", "channel", "subscription", "type", "source")
 
 
 def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
-    """The sums of the window: one row for each of _KEYS with the counts, `latency` by bucket, `first` and `last`."""
+    """Returns the sums of the window: a row for each of _KEYS with the counts, `latency` by bucket, `first`, `last`."""
     from pyspark.sql import functions as f
 
     rows = read_deltas(records).where(f.col("readable") & (f.col("at") >= since) & (f.col("at") < until))
@@ -45,7 +45,7 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
-    """The same from rows of the tables."""
+    """Returns the same from rows of the tables."""
     from pyspark.sql import functions as f
 
     size = f.greatest("size", f.lit(size_for(since, until)))  # a day is in the length of its age, or longer
@@ -58,7 +58,7 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def _again(rows: DataFrame) -> DataFrame:
-    """Where what was accepted is stored as well: see `counted_once`, which says the same of an Arrow table."""
+    """Marks where what was accepted is stored as well: see `counted_once`, which says the same of an Arrow table."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -77,7 +77,7 @@ def _again(rows: DataFrame) -> DataFrame:
 
 
 def sums_of(rows: DataFrame) -> DataFrame:
-    """Rows of windows or deltas by _KEYS: the subscription of what was settled, the type and source of what came."""
+    """Sums rows of windows or deltas by _KEYS: the subscription of what was settled, type and source of what came."""
     from pyspark.sql import functions as f
 
     came = f.col("kind") != "settled"

@@ -168,19 +168,19 @@ class Acts(Protocol):
         """The address of this worker's ingress, as its machine sees it; None: it has none."""
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
-        """The last events, and those that have come since; None: Kafka has not answered yet."""
+        """Returns the last events, and those that have come since; None: Kafka has not answered yet."""
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:
-        """Events from a time or from PARTITION/OFFSET on."""
+        """Returns events from a time or from PARTITION/OFFSET on."""
 
     async def event(self, topic: str, partition: int, offset: int) -> StoredEvent | None:
         """Reads one event; None if the topic does not have it."""
 
     async def passages(self, event: StoredEvent, channel: Channel) -> Sequence[Passage]:
-        """What became of an event of the channel, for each of its subscriptions."""
+        """Returns what became of an event of the channel, for each of its subscriptions."""
 
     async def with_id(self, topic: str, id_: str) -> Events:
-        """The events that have this id."""
+        """Returns the events that have this id."""
 
     async def send(self, channel: Channel, attributes: Mapping[str, str], data: str, who: str) -> Sent:
         """Send an event to a channel or broker by HTTP."""
@@ -198,13 +198,13 @@ class Acts(Protocol):
         """Start to deliver a letter again, with these attributes (JSON) and this data."""
 
     async def moves(self, subscription: Subscription, to: str) -> Sequence[Move]:
-        """What a seek would move now."""
+        """Returns what a seek would move now."""
 
     async def seek(self, subscription: Subscription, to: str, who: str) -> None:
         """Start to move the offsets."""
 
     async def deeds(self) -> Sequence[Deed]:
-        """The newest acts of people, the newest first."""
+        """Returns the newest acts of people, the newest first."""
 
     def tasks(self) -> Sequence[Task]:
         """Returns what was started here, the newest first."""

@@ -50,6 +50,6 @@ def digest() -> str:
 
 
 def asset_path(name: str) -> str:
-    """Where a page finds the file of this name. Raises KeyError if there is none."""
+    """Returns where a page finds the file of this name. Raises KeyError if there is none."""
     assert assets()[name]
     return f"/assets/{digest()}/{name}"

@@ -31,7 +31,7 @@ class Body:
 
 
 def body_of(data: bytes | None) -> Body:
-    """What a page shows of the data."""
+    """Returns what a page shows of the data."""
     if not data:
         return Body("no data", "", 0, True)
     head = data[: _LIMITS.data_bytes_max]
@@ -54,7 +54,7 @@ def _visible(text: str) -> str:
 
 
 def indented(text: str) -> str | None:
-    """JSON, one member a line; numbers and strings stay as they are written. None: it is not JSON."""
+    """Returns JSON, one member a line; numbers and strings stay as they are written. None: it is not JSON."""
     try:
         if not isinstance(json.loads(text), (dict, list)):
             return None
@@ -79,7 +79,7 @@ def indented(text: str) -> str | None:
 
 
 def hexdump(data: bytes) -> str:
-    """Offset, sixteen bytes in hex, and the same as ASCII."""
+    """Returns offset, sixteen bytes in hex, and the same as ASCII."""
     rows = (data[start : start + 16] for start in range(0, len(data), 16))
     return "\n".join(
         f"{number * 16:06x}  {row.hex(' '):47}  {''.join(chr(byte) if 32 <= byte < 127 else '.' for byte in row)}"
@@ -88,7 +88,7 @@ def hexdump(data: bytes) -> str:
 
 
 def curl(event: StoredEvent, url: str) -> str | None:
-    """The command that sends the same event again, as one line that is safe to paste; None: its data is too large."""
+    """Returns the command that sends the same event again, as a safe line to paste; None: its data is too large."""
     if event.size > _LIMITS.data_bytes_max:
         return None
     headers = []

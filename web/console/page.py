@@ -51,7 +51,7 @@ class Choices:
 
 
 def choices(names: Mapping[str, str], most: int) -> Choices:
-    """In the order of what people read. `names`: what is sent -> what people read."""
+    """Sorts them in the order of what people read. `names`: what is sent -> what people read."""
     return Choices(sorted(names.items(), key=lambda name: (name[1], name[0]))[:most], len(names))
 
 

@@ -48,27 +48,27 @@ def environment() -> Environment:
 
 
 def render(template: str, values: Mapping[str, object], *, live: bool = False) -> str:
-    """The page as HTML, or its live part. Takes some milliseconds: call it in a thread."""
+    """Returns the page as HTML, or its live part. Takes some milliseconds: call it in a thread."""
     return environment().get_template(template).render(values, frame=LIVE if live else WHOLE)
 
 
 def ago(age_s: float) -> str:
-    """How long ago something was: `now`, `12 s ago`, `3.5 min ago`."""
+    """Returns how long ago something was: `now`, `12 s ago`, `3.5 min ago`."""
     return "now" if age_s < 1 else f"{shown.seconds(round(age_s))} ago"
 
 
 def uncut(text: str) -> Verbatim:
-    """Text as all other text, however long: half a command is another command."""
+    """Returns text as all other text, however long: half a command is another command."""
     return Verbatim(shown.visible(text, len(text)))
 
 
 def lines(text: str) -> Verbatim:
-    """Text of several lines, each of them as all other text."""
+    """Returns text of several lines, each of them as all other text."""
     return Verbatim("\n".join(shown.visible(line, shown.SENTENCE_MAX) for line in text.split("\n")))
 
 
 def code(text: str) -> Markup:
-    """Our own text, with parts between backticks as code."""
+    """Returns our own text, with parts between backticks as code."""
     parts = enumerate(text.split("`"))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in parts

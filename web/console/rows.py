@@ -86,12 +86,12 @@ class Row:
 
 
 def path_of(kind: str, namespace: str, name: str) -> str:
-    """The page of a resource."""
+    """Returns the path of the page of a resource."""
     return f"/{PATHS[kind]}/{quote(namespace, '')}/{quote(name, '')}"
 
 
 def row_of(status: ResourceStatus, letters: Mapping[str, int] | None, readers: int = 0) -> Row:
-    """The row of a resource, without its flow. `letters`: by label of the subscription."""
+    """Returns the row of a resource, without its flow. `letters`: by label of the subscription."""
     subscription, details = status.subscription, status.details
     counted = None if letters is None or subscription is None else letters.get(subscription.label, 0)
     retrying = 0 if details is None else details.retrying
@@ -121,7 +121,7 @@ def row_of(status: ResourceStatus, letters: Mapping[str, int] | None, readers: i
 
 
 def level_of(status: ResourceStatus, retrying: int = 0, letters: int = 0) -> tuple[Level, str]:
-    """How bad a resource is, and the word for it."""
+    """Returns how bad a resource is, and the word for it."""
     ready = status.ready
     if ready.reason == NOT_OUR_CLASS:
         return Level.IDLE, "Left alone"
@@ -137,7 +137,7 @@ def level_of(status: ResourceStatus, retrying: int = 0, letters: int = 0) -> tup
 
 
 def condition_rows(status: ResourceStatus) -> list[Mapping[str, object]]:
-    """What its `Ready` is made of. What `Ready` itself says is not repeated."""
+    """Returns what its `Ready` is made of. What `Ready` itself says is not repeated."""
     ready = status.ready
     return [
         {
@@ -152,7 +152,7 @@ def condition_rows(status: ResourceStatus) -> list[Mapping[str, object]]:
 
 
 def with_flows(rows: Iterable[Row], traffic: HeldRows | None) -> list[Row]:
-    """The rows with what flows now and has flowed in a quarter of an hour."""
+    """Returns the rows with what flows now and has flowed in a quarter of an hour."""
     listed = list(rows)
     if traffic is None:
         return [replace(row, flow=UNKNOWN_FLOW) for row in listed]
@@ -161,5 +161,5 @@ def with_flows(rows: Iterable[Row], traffic: HeldRows | None) -> list[Row]:
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """Sorted; the same rows are always in the same order."""
+    """Sorts them; the same rows are always in the same order."""
     return sorted(rows, key=lambda row: row.badness)

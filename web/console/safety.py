@@ -44,19 +44,19 @@ PAGE_HEADERS: Mapping[str, str] = {**HEADERS, "Cache-Control": "no-store", "Vary
 
 
 def mode_of(wish: str, bind: str, has_tokens: bool) -> Mode:
-    """What PENSTOCK_CONSOLE means. `auto`: read, but off where others can reach the port and no token is asked for."""
+    """Returns what PENSTOCK_CONSOLE means. `auto`: read, but off where others reach the port and need no token."""
     if wish != AUTO:
         return Mode(wish)
     return Mode.READ if has_tokens or is_loopback(bind) else Mode.OFF
 
 
 def is_open_to_others(wish: str, bind: str, has_tokens: bool) -> bool:
-    """Whether everybody who reaches the port could use it. No setting may ask for that."""
+    """Returns whether everybody who reaches the port could use it. No setting may ask for that."""
     return wish in (Mode.READ, Mode.WRITE) and not has_tokens and not is_loopback(bind)
 
 
 def host_problem(host: str | None, has_tokens: bool) -> str | None:
-    """Why a request with this Host gets no page; None = it gets one.
+    """Returns why a request with this Host gets no page; None = it gets one.
 
     Without a login, any page that a person here opens could name itself so that it leads to this port. With one, such a
     name has no session: a browser sends a cookie only to the host that has set it.
@@ -73,7 +73,7 @@ def host_problem(host: str | None, has_tokens: bool) -> str | None:
 
 
 def origin_problem(origin: str | None, fetch_site: str | None, scheme: str, host: str) -> str | None:
-    """Why a form must not count, by the headers Origin and Sec-Fetch-Site; None = it may.
+    """Returns why a form must not count, by the headers Origin and Sec-Fetch-Site; None = it may.
 
     `scheme`, `host`: where it was sent to.
     """
@@ -89,13 +89,13 @@ def origin_problem(origin: str | None, fetch_site: str | None, scheme: str, host
 
 
 def path_after_login(text: str) -> str:
-    """The page that a person wanted before the login. Anything but a path of this console is the overview."""
+    """Returns the path that a person wanted before the login. Anything but a path of this console is the overview."""
     is_path = text.startswith("/") and not text.startswith("//") and "\\" not in text and text.isprintable()
     return text if is_path else "/"
 
 
 def _hostname(host: str | None) -> str | None:
-    """The name or the address in a Host header."""
+    """Returns the name or the address in a Host header."""
     if not host or any(character in host for character in "/\\?#@ \t,"):
         return None
     try:

@@ -289,7 +289,7 @@ class Console:
             return
 
     async def _live_part(self, request: http.Request, page: Page, session: Session, sent: _Live | None) -> _Live:
-        """The same for tabs that show the same. `sent`: the last one of this tab."""
+        """Returns the same for tabs that show the same. `sent`: the last one of this tab."""
         ask = await self._ask(request, session, is_live=True)
         if self._rendered_of != self._snapshots.number:
             self._rendered.clear()
@@ -369,7 +369,7 @@ def _status_of(problem: PenstockError) -> HTTPStatus:
 
 
 async def _values(page: Page, ask: Ask) -> Values:
-    """What its template shows. `outage`: the state while Kafka does not answer; None = it does."""
+    """Returns what its template shows. `outage`: the state while Kafka does not answer; None = it does."""
     return {**await page.build(ask), "outage": ask.state if ask.state.kafka_away else None}
 
 
@@ -380,7 +380,7 @@ def _render(template: str, values: Values, *, live: bool = False) -> str:
 
 
 async def _fields(request: http.Request) -> dict[str, str]:
-    """The first value of each field of a form."""
+    """Returns the first value of each field of a form."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The request is not a form of the console.")
     if (request.charset or "utf-8").lower() != "utf-8":  # others do not exist, or have text that UTF-8 cannot hold
@@ -395,6 +395,6 @@ async def _fields(request: http.Request) -> dict[str, str]:
 
 
 def _event(template: str, values: Values) -> bytes:
-    """A live part as a server-sent event."""
+    """Returns a live part as a server-sent event."""
     lines = _render(template, values, live=True).split("\n")
     return "".join(f"data: {line}\n" for line in lines).encode() + b"\n"

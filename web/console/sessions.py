@@ -34,7 +34,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
 
     def log_in(self, token: str, now_s: float) -> str | None:
-        """The id of a new session; None: there is no such token."""
+        """Returns the id of a new session; None: there is no such token."""
         token_sum = hashlib.sha256(token.strip().encode()).digest()
         name = self.names.get(token_sum)
         if name is None:
@@ -48,7 +48,7 @@ class Sessions:
         return id_
 
     def find(self, id_: str | None, now_s: float) -> Session | None:
-        """The session of a cookie; None: there is none, or it has ended."""
+        """Returns the session of a cookie; None: there is none, or it has ended."""
         session = self._sessions.get(id_ or "")
         if session is None or session.until_s <= now_s or session.token_sum not in self.names:
             return None
@@ -60,5 +60,5 @@ class Sessions:
 
 
 def is_form_of(session: Session, form_token: str) -> bool:
-    """Whether a form comes from a page of this session."""
+    """Returns whether a form comes from a page of this session."""
     return hmac.compare_digest(session.form_token.encode(), form_token.encode())

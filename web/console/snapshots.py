@@ -10,8 +10,8 @@ from web.console.state import Reads, State
 
 
 def is_old(age_s: float, every_s: float) -> bool:
-    """Whether it is time for a new value. Who asks at every interval asks a moment earlier than one after the last
-    value was taken."""
+    """Returns whether it is time for a new value. Who asks at every interval asks a moment earlier than one after the
+    last value was taken."""
     return age_s >= 0.75 * every_s
 
 
@@ -27,7 +27,7 @@ class Snapshots:
         self._rest: asyncio.TimerHandle | None = None
 
     async def get(self) -> State:
-        """A state that is at most `every_s` old."""
+        """Returns a state that is at most `every_s` old."""
         if self._rest is not None:
             self._rest.cancel()
         self._rest = asyncio.get_running_loop().call_later(10 * self._every_s, self.forget)

@@ -96,13 +96,13 @@ class Reads(Protocol):
     """What pages may ask for. Event loop only. No call takes longer than a second, also when Kafka is away."""
 
     async def state(self) -> State:
-        """The installation now."""
+        """Returns the installation now."""
 
     async def lag(self, subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
-        """The last lag of each partition that Kafka has answered; None: it has not answered yet."""
+        """Returns the last lag of each partition that Kafka has answered; None: it has not answered yet."""
 
     async def map(self, state: State) -> MapView:
-        """The topology of a state."""
+        """Returns the topology of a state."""
 
     def rest(self) -> None:
         """No page is open: stop what costs anything."""

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 
 def sparkline(series: Sequence[float]) -> Markup:
-    """The course of a rate, as an area: a step to the right for each value, in hundredths of the height. Its sides are
-    beyond the edges, where no line is seen. Screen readers skip it."""
+    """Draws the course of a rate, as an area: a step to the right for each value, in hundredths of the height. Its
+    sides are beyond the edges, where no line is seen. Screen readers skip it."""
     most = max(series, default=0.0)
     if most <= 0:
         return _chart(1, "M-1 98h3")

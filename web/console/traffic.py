@@ -42,7 +42,7 @@ UNKNOWN_FLOW = Flow(None)
 
 
 def flows(traffic: HeldRows, names: Collection[Name]) -> dict[Name, Flow]:
-    """The flow of each of these that has one."""
+    """Returns the flow of each of these that has one."""
     series: dict[Name, list[float]] = defaultdict(lambda: [0.0] * (WINDOWS - 1))
     for place, (_, rows) in enumerate([*traffic.rows(SHORT_S, WINDOWS)][:-1]):
         for name in rows.keys() & names:
@@ -51,7 +51,7 @@ def flows(traffic: HeldRows, names: Collection[Name]) -> dict[Name, Flow]:
 
 
 def rates(traffic: HeldRows | None) -> dict[Name, float] | None:
-    """Events per second in the last minute, of everything; None = traffic is not counted."""
+    """Returns events per second in the last minute, of everything; None = traffic is not counted."""
     if traffic is None:
         return None
     per_s: dict[Name, float] = defaultdict(float)
@@ -62,7 +62,7 @@ def rates(traffic: HeldRows | None) -> dict[Name, float] | None:
 
 
 def delivery_times(traffic: HeldRows | None, name: Name) -> tuple[float | None, float | None]:
-    """p50 and p99 of a subscription in the last quarter of an hour, in seconds; None = nothing was delivered."""
+    """Returns p50 and p99 of a subscription in the last quarter of an hour, in seconds; None: without deliveries."""
     if traffic is None:
         return None, None
     *full, current = (rows.get(name) for _, rows in traffic.rows(SHORT_S, WINDOWS))

@@ -21,7 +21,7 @@ class HealthView(View):
     words: tuple[str, str]
 
     async def get(self, request: Any) -> Any:
-        """200 or 503, with the fields as JSON."""
+        """Answers 200 or 503, with the fields as JSON."""
         good, fields = type(self).check()
         return self.json({"status": self.words[not good], **fields}, status=200 if good else 503)
 

@@ -13,7 +13,7 @@ from tables.subscriber_details import SubscriberDetails
 
 
 def to_wide_row(details: SubscriberDetails) -> dict[str, Any]:
-    """The fields that `?wide` adds to the row of a subscription."""
+    """Returns the fields that `?wide` adds to the row of a subscription."""
     subscription = details.subscription
     return {
         "namespace": subscription.namespace,

@@ -49,7 +49,7 @@ class SubscribersPage:
     details: Details
 
     def answer(self, namespace: str, channel: str, *, wide: bool) -> Answer:
-        """200 with the rows, 404 for a channel that is not in the contract, 503 before the contract was read."""
+        """Answers 200 with the rows, 404 for a channel that is not in the contract, 503 before the contract is read."""
         if not self.contract.loaded:
             return Answer(503, {"error": "the list of channels has not been read yet"}, _RETRY_AFTER)
         subscribers = self.details(namespace, channel)
@@ -60,7 +60,7 @@ class SubscribersPage:
 
 
 def to_row(status: SubscriberStatus) -> dict[str, Any]:
-    """The JSON of one row."""
+    """Returns the JSON of one row."""
     return {
         "uid": status.uid,
         "observedGeneration": status.observed_generation,
@@ -75,7 +75,7 @@ class SubscribersView(View):
     page: SubscribersPage
 
     async def get(self, request: Any, namespace: str, channel: str) -> Any:
-        """The answer of the page, without statistics."""
+        """Returns the answer of the page, without statistics."""
         if "wide" in request.query:
             return self.json({"error": ELSEWHERE}, status=404)
         status, body, headers = self.page.answer(namespace, channel, wide=False)

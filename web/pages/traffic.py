@@ -38,7 +38,7 @@ class Rows(Protocol):
     keep_s: dict[int, int]
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
-        """The last windows by channel and subscription."""
+        """Returns the last windows by channel and subscription."""
 
 
 class BadQuery(ValueError):
@@ -46,7 +46,7 @@ class BadQuery(ValueError):
 
 
 def parse_query(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[str, int, str, str]:
-    """-> (window, last, namespace, channel). Raises BadQuery."""
+    """Returns (window, last, namespace, channel). Raises BadQuery."""
     unknown = sorted(set(query) - set(_PARAMETERS))
     if unknown:
         raise BadQuery(f"{unknown[0]!r} is not a known parameter; use {', '.join(_PARAMETERS)}")
@@ -62,12 +62,12 @@ def parse_query(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[st
 
 
 def names_of(channel: str) -> tuple[str, ...]:
-    """The unique names that a channel of the query may have; none for ""."""
+    """Returns the unique names that a channel of the query may have; none for ""."""
     return (channel, unique_name(BROKER, channel)) if channel else ()
 
 
 def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[str, Any]:
-    """The JSON of the answer: channels, each with its own windows and those of its subscriptions."""
+    """Returns the JSON of the answer: channels, each with its own windows and those of its subscriptions."""
     size = SIZES[window]
     end = start_of(int(now), size) + size
     channels: dict[tuple[str, str], dict[str, Any]] = {}
@@ -116,7 +116,7 @@ class TrafficView(View):
     retry_after_s: int
 
     async def get(self, request: Any) -> Any:
-        """200 with the windows; 400 for an invalid parameter, 404 without windows, 503 before they were read."""
+        """Answers 200 with the windows; 400 for an invalid parameter, 404 without windows, 503 before they are read."""
         rows = self.rows
         if rows is None:
             return self.json({"error": self.why_not}, status=404)

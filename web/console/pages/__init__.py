@@ -24,7 +24,7 @@ from web.console.page import Page
 
 
 def all_pages() -> list[Page]:
-    """The pages of all modules, in the order of the navigation."""
+    """Returns the pages of all modules, in the order of the navigation."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     pages: list[Page] = [page for name in names for page in import_module(f"{__name__}.{name}").PAGES]
     return sorted(pages, key=lambda page: page.place)

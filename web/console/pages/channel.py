@@ -16,7 +16,7 @@ from web.console.state import State
 
 
 def page_of(kind: str) -> Page:
-    """The page of channels, or that of brokers."""
+    """Returns the page of channels, or that of brokers."""
 
     async def build(ask: Ask) -> Values:
         status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
@@ -26,7 +26,7 @@ def page_of(kind: str) -> Page:
 
 
 def values_of(state: State, status: ResourceStatus, rows_max: int) -> Values:
-    """What the page shows."""
+    """Returns what the page shows."""
     channel = status.channel
     mine = list(_readers(state.resources, channel))
     (row,) = with_flows([row_of(status, state.letters, len(mine))], state.traffic)
@@ -50,7 +50,7 @@ def _readers(resources: Iterable[ResourceStatus], channel: Channel | None) -> It
 
 
 def send_command(channel: Channel) -> str:
-    """The command that sends an event to it."""
+    """Returns the command that sends an event to it."""
     option = "--broker" if channel.kind == BROKER else "--channel"
     return f"penstock send {option} {quote(f'{channel.namespace}/{channel.name}')}"
 

@@ -71,7 +71,7 @@ def channels_of(state: State) -> list[Channel]:
 
 
 def channel_choices(ask: Ask) -> Choices:
-    """For a form."""
+    """Returns them for a form."""
     names = {
         each.title: f"{each.namespace}/{each.name}{' (broker)' if each.kind == BROKER else ''}"
         for each in channels_of(ask.state)
@@ -80,7 +80,7 @@ def channel_choices(ask: Ask) -> Choices:
 
 
 def channel_of(state: State, title: str) -> Channel:
-    """KIND/NAMESPACE/NAME; "" = the first. Raises NotThere."""
+    """Reads KIND/NAMESPACE/NAME; "" = the first. Raises NotThere."""
     channels = channels_of(state)
     for channel in channels:
         if title in ("", channel.title):
@@ -90,14 +90,14 @@ def channel_of(state: State, title: str) -> Channel:
 
 
 def _busiest(state: State) -> Channel:
-    """What is shown where nobody has chosen. Raises NotThere."""
+    """Returns what is shown where nobody has chosen. Raises NotThere."""
     per_s = rates(state.traffic) or {}
     channels = channels_of(state) or [channel_of(state, "")]
     return max(channels, key=lambda channel: per_s.get((channel.namespace, channel.unique_name, ""), 0.0))
 
 
 def look_of(state: State, query: Mapping[str, str]) -> Look:
-    """Raises NotThere."""
+    """Reads the query. Raises NotThere."""
     return Look(
         channel_of(state, query["of"]) if query.get("of") else _busiest(state),
         query.get("what") == "letters",
@@ -108,7 +108,7 @@ def look_of(state: State, query: Mapping[str, str]) -> Look:
 
 
 def event_rows(events: Iterable[StoredEvent], look: Look) -> list[Values]:
-    """Events with the address of each."""
+    """Returns events with the address of each."""
     what = {"what": "letters"} if look.letters else {}
     return [
         {
@@ -193,17 +193,17 @@ async def _whole(ask: Ask) -> Values:
 
 
 def _data(event: StoredEvent, url: str) -> Values:
-    """What a page shows of the data. Takes some milliseconds: call it in a thread."""
+    """Returns what a page shows of the data. Takes some milliseconds: call it in a thread."""
     return {"body": body_of(event.data), "curl": curl(event, url)}
 
 
 def is_number(text: str) -> bool:
-    """Whether it may be a partition or an offset."""
+    """Returns whether it may be a partition or an offset."""
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def passage_row(passage: Passage) -> Values:
-    """What became of the event for one subscription."""
+    """Returns what became of the event for one subscription."""
     subscription = passage.subscription
     return {
         "name": f"{subscription.namespace}/{subscription.name}",

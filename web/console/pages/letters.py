@@ -29,7 +29,7 @@ class Named:
 
 
 def named(label: str) -> Named:
-    """A label as people read it."""
+    """Returns a label as people read it."""
     kind, name = kind_and_name(label, SUBSCRIPTION)
     namespace, _, last = name.partition("/")
     if not last:
@@ -38,30 +38,30 @@ def named(label: str) -> Named:
 
 
 def choice_of(query: Mapping[str, str]) -> LetterChoice:
-    """What the address of the page asks for."""
+    """Returns what the address of the page asks for."""
     return LetterChoice(query.get("subscription") or None, query.get("reason") or None, query.get("since") or None)
 
 
 def picked(form: Mapping[str, str]) -> tuple[str, ...]:
-    """The letters whose boxes are checked."""
+    """Returns the letters whose boxes are checked."""
     return tuple(dict.fromkeys(value for name, value in sorted(form.items()) if name.startswith(_PICK)))
 
 
 def address(choice: LetterChoice) -> str:
-    """The page that shows these letters."""
+    """Returns the address of the page that shows these letters."""
     query = {"subscription": choice.subscription, "reason": choice.reason, "since": choice.since}
     given = {name: value for name, value in query.items() if value}
     return f"/letters?{urlencode(given)}" if given else "/letters"
 
 
 def command(choice: LetterChoice) -> str:
-    """The command that lists them."""
+    """Returns the command that lists them."""
     options = {"--subscription": choice.subscription, "--reason": choice.reason, "--since": choice.since}
     return " ".join(["penstock dlq list", *(f"{name} {quote(value)}" for name, value in options.items() if value)])
 
 
 def group_rows(groups: Iterable[LetterGroup], choice: LetterChoice) -> list[Values]:
-    """Groups with the address of each."""
+    """Returns groups with the address of each."""
     return [
         {
             "of": named(group.subscription),
@@ -74,12 +74,12 @@ def group_rows(groups: Iterable[LetterGroup], choice: LetterChoice) -> list[Valu
 
 
 def letter_path(ref: str) -> str:
-    """The page of one letter."""
+    """Returns the path of the page of one letter."""
     return "/letter?" + urlencode({"ref": ref})
 
 
 def letter_rows(rows: Sequence[LetterRow]) -> list[Values]:
-    """Letters with the address of each."""
+    """Returns letters with the address of each."""
     return [{"of": named(row.subscription), "letter": row, "path": letter_path(row.ref)} for row in rows]
 
 
@@ -115,7 +115,7 @@ async def _list(ask: Ask) -> Values:
 
 
 async def _act(ask: Ask) -> Values | Seen:
-    """A dry run, or the redrive itself."""
+    """Does a dry run, or the redrive itself."""
     form, choice = ask.form, choice_of(ask.query)
     if form.get("scope") != "all":
         choice = LetterChoice(refs=picked(form))

@@ -20,7 +20,7 @@ def subscriptions_of(state: State) -> list[Subscription]:
 
 
 def move_rows(moves: Sequence[Move]) -> list[Values]:
-    """What each partition repeats or skips. Without a committed offset, delivery begins where the log does."""
+    """Returns what each partition repeats or skips. Without a committed offset, delivery begins where the log does."""
     return [
         {
             "partition": move.partition,

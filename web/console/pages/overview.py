@@ -22,7 +22,7 @@ async def _build(ask: Ask) -> Values:
 
 
 def overview(ask: Ask) -> Values:
-    """What the page shows of the resources that the query asks for."""
+    """Returns what the page shows of the resources that the query asks for."""
     state = ask.state
     resources = [status for status in state.resources if status.kind in PATHS]
     readers = Counter(status.subscription.channel_uid for status in resources if status.subscription is not None)
@@ -73,7 +73,7 @@ def _searched(status: ResourceStatus) -> str:
 
 
 def totals(below: Sequence[Row], above: Sequence[Row], per_s: Mapping[Name, float] | None) -> Values:
-    """The sums over all rows, also those that are left out. `below`: of what reads; `above`: of what is read."""
+    """Sums over all rows, also those that are left out. `below`: of what reads; `above`: of what is read."""
     counted = [row.letters for row in below if row.letters is not None]
     return {
         "in": None if per_s is None else sum(per_s.get(row.name_in_traffic, 0.0) for row in above),

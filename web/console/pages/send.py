@@ -46,7 +46,7 @@ async def _send(ask: Ask) -> Values:
 
 
 def attributes_of(form: Mapping[str, str]) -> dict[str, str]:
-    """The attributes that the form has. Raises UsageError."""
+    """Returns the attributes that the form has. Raises UsageError."""
     attributes = {
         "type": form.get("type", ""),
         "source": form.get("source", ""),

@@ -43,7 +43,7 @@ class Partition:
 
 
 def page_of(kind: str) -> Page:
-    """The page of subscriptions, or that of triggers."""
+    """Returns the page of subscriptions, or that of triggers."""
 
     async def build(ask: Ask) -> Values:
         status = find(ask.state, kind, ask.path["namespace"], ask.path["name"])
@@ -77,8 +77,8 @@ async def _newest(ask: Ask, subscription: Subscription) -> Sequence[StoredEvent]
 
 
 async def _picked(ask: Ask, subscription: Subscription, place: str) -> str | None:
-    """An event of its topic as a person would write it, without its data: filters look at attributes. None: it is not
-    there."""
+    """Returns an event of its topic as a person would write it, without its data: filters look at attributes. None: it
+    is not there."""
     partition, _, offset = place.partition("/")
     if not (is_number(partition) and is_number(offset)):
         return None
@@ -87,7 +87,7 @@ async def _picked(ask: Ask, subscription: Subscription, place: str) -> str | Non
 
 
 def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:
-    """The resource of this name. Raises NotThere."""
+    """Returns the resource of this name. Raises NotThere."""
     for status in state.resources:
         if (status.kind, status.namespace, status.name) == (kind, namespace, name):
             return status
@@ -95,7 +95,7 @@ def find(state: State, kind: str, namespace: str, name: str) -> ResourceStatus:
 
 
 def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[PartitionLag]] | None) -> Values:
-    """What the page shows."""
+    """Returns what the page shows."""
     subscription, details = status.subscription, status.details
     error = None if details is None else details.last_error
     (row,) = with_flows([row_of(status, state.letters)], state.traffic)
@@ -131,7 +131,7 @@ def partitions_of(
 
 
 def settings_of(subscription: Subscription) -> list[DeliverySetting]:
-    """What its `delivery` does not have, in the same form."""
+    """Returns what its `delivery` does not have, in the same form."""
     exhausted = subscription.exhausted
     rows = [
         ("subscriber", subscription.subscriber.shown, "own"),
@@ -157,14 +157,14 @@ def _annotated(subscription: Subscription, name: str) -> str:
 
 
 def filter_of(subscription: Subscription) -> str | None:
-    """The filter as it is written; None = every event matches."""
+    """Returns the filter as it is written; None = every event matches."""
     if subscription.filter == filters.ALL_EVENTS:
         return None
     return json.dumps(filters.to_json(subscription.filter), indent=2, ensure_ascii=False)
 
 
 def explained(status: ResourceStatus, event: str) -> Values:
-    """What the filter says of an event that a person has written."""
+    """Returns what the filter says of an event that a person has written."""
     subscription = status.subscription
     if subscription is None:
         raise NotThere(f"{status.kind} {status.label} was never served, so its filter is not known.")

@@ -74,7 +74,7 @@ def _positive(text: str) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     names = "\n".join(f"  {measure.name:24} {measure.about}" for measure in MEASURES)
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -119,7 +119,7 @@ def conclude(output: Path, names: Sequence[str], sides: Sequence[Sequence[Figure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line."""
     given = command_line().parse_args(arguments)
     console = wide_console()
     measures = [measure for measure in MEASURES if not given.only or measure.name in given.only]

@@ -38,7 +38,7 @@ _MONTHS = ("jan", "feb", "mar", "apr")
 
 
 def _timed(folder: Path, *arguments: str) -> tuple[float, float]:
-    """A census command to its end: wall seconds, CPU seconds of all its processes as last seen."""
+    """Runs a census command to its end; returns wall seconds, CPU seconds of all its processes as last seen."""
     command = [sys.executable, "-m", "examples.census", *arguments]
     began, seen = time.monotonic(), dict[int, float]()
     with (folder / "said").open("w+") as said:
@@ -67,7 +67,7 @@ def _kafka(folder: Path, running: str) -> Iterator[str]:
 
 
 def measure(folder: Path, lines: int, master: str, running: str = "") -> dict[str, Any]:
-    """All of it; seconds, and whether the totals are equal."""
+    """Measures all of it: seconds, and whether the totals are equal."""
     paths = [write(folder, _YEAR, month, lines // len(_MONTHS), 0.0003) for month in _MONTHS]
     wall, cpu = time.monotonic(), time.process_time()
     plain = plain_count([(_YEAR, path) for path in paths])
@@ -89,7 +89,7 @@ def measure(folder: Path, lines: int, master: str, running: str = "") -> dict[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the last line is JSON."""
+    """Runs the command line; the last line is JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_census", description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000, help="in all")
     parser.add_argument("--master", default="local[2]", help="where Spark runs")

@@ -33,7 +33,7 @@ _OPEN = """(() => {
 
 
 def measure(browser: Chromium, folder: Path, vertices: int, rounds: int) -> dict[str, Any]:
-    """One size."""
+    """Measures one size."""
     topology = topologies.large(vertices)
     began = time.perf_counter()
     text = render(topology)
@@ -65,7 +65,7 @@ def measure(browser: Chromium, folder: Path, vertices: int, rounds: int) -> dict
 
 
 def main() -> None:
-    """Each size, in one browser."""
+    """Measures each size, in one browser."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_report", description=__doc__)
     parser.add_argument("--vertices", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--rounds", type=int, default=5)

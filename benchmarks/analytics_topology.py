@@ -50,7 +50,7 @@ _BATCH = 1_000_000  #: pairs
 
 
 def inputs_of(edges: int, seed: int = 1) -> Inputs:
-    """A system of about so many edges: chains of channels by replies, some loops, shared subscribers, all kinds."""
+    """Builds a system of about so many edges: chains of channels by replies, loops, shared subscribers, all kinds."""
     chance = random.Random(seed)
     count = int(edges / (_PER_SUBSCRIPTION + 2.0 / _SUBSCRIPTIONS_PER_CHANNEL))
     channels = [_channel(number) for number in range(max(2, count // _SUBSCRIPTIONS_PER_CHANNEL))]
@@ -133,7 +133,7 @@ def _settled(subscriptions: list[Subscription], sent: dict[str, int]) -> Iterato
 
 
 def fleet_of(pairs: int, contract: Inputs, spark: SparkSession | None) -> Inputs:
-    """So many pairs of a source and a channel of the contract."""
+    """Builds so many pairs of a source and a channel of the contract."""
     sums = _by_spark(spark, pairs, contract) if spark is not None else _by_tables(pairs, contract)
     settled = [traffic for traffic in contract.traffic if not traffic.accepted]
     return replace(contract, traffic=[*sums[0], *settled], arrivals=sums[1])
@@ -183,7 +183,7 @@ def _by_spark(spark: SparkSession, pairs: int, contract: Inputs) -> Sums:
 
 
 def measure(edges: int, fleet: bool, spark: SparkSession | None, engine: Engine) -> dict[str, object]:
-    """One size, in this process."""
+    """Measures one size, in this process."""
     from analytics.topology.build import build
     from analytics.topology.model.document import to_json
     from analytics.topology.model.facts import facts_of
@@ -222,7 +222,7 @@ def measure(edges: int, fleet: bool, spark: SparkSession | None, engine: Engine)
 
 
 def measure_on_spark(edges: int, fleet: bool, memory: str, master: str) -> dict[str, object]:
-    """The same with GraphFrames, and the memory and CPU time of Spark's process."""
+    """Measures the same with GraphFrames, and the memory and CPU time of Spark's process."""
     from analytics.topology.engines.graphframes import GraphFramesEngine
 
     options = SparkOptions("bench", master, jars=tuple(jar_places()), driver_memory=memory, rounds=True)
@@ -244,7 +244,7 @@ def _peak_mib() -> int:
 
 
 def main() -> None:
-    """Each size in a fresh process."""
+    """Measures each size in a fresh process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_topology", description=__doc__)
     parser.add_argument("--edges", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--fleet", action="store_true")

@@ -40,7 +40,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def fill(bootstrap: str, records: int, partitions: int, topic: str = TOPIC) -> None:
-    """The topic with records of the last half hour."""
+    """Fills the topic with records of the last half hour."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # whose name keeps it alive until the answer has come
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
     producer = Producer(
@@ -72,7 +72,7 @@ def fill(bootstrap: str, records: int, partitions: int, topic: str = TOPIC) -> N
 def plain(
     bootstrap: str, records: int, partitions: int
 ) -> tuple[collections.Counter[tuple[int, str, str]], float, float]:
-    """(groups, records/s, CPU us per record) of one consumer in one thread."""
+    """Returns (groups, records/s, CPU us per record) of one consumer in one thread."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "plain", "queued.max.messages.kbytes": 16384, "check.crcs": False}
     )
@@ -91,7 +91,7 @@ def plain(
 
 
 def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPIC) -> None:
-    """The child: one run, its figures as one JSON line."""
+    """Runs in the child: one run, its figures as one JSON line."""
     from analytics.spark.session import SparkOptions, spark_session
     from analytics.traffic.job import TrafficJob, TrafficPlan
     from app.operations.spark_jars import jar_places
@@ -133,7 +133,7 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
 
 
 def _bare(spark: Any, client: Mapping[str, Any], topic: str, batches: list[int], pids: list[int]) -> float | None:
-    """CPU us per record of reading as many records as the batches after the first had, in as many reads."""
+    """Returns CPU us per record of reading as many records as the batches after the first had, in as many reads."""
     from pyspark.sql import functions as f
 
     from analytics.spark.kafka_source import body_bytes, read_ranges
@@ -156,13 +156,13 @@ def _bare(spark: Any, client: Mapping[str, Any], topic: str, batches: list[int],
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time so far."""
+    """Returns user and system time so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def rss_mb(pid: int) -> int:
-    """Resident memory."""
+    """Returns resident memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 

@@ -26,7 +26,7 @@ class Behaviour:
 
     @classmethod
     def parse(cls, text: str) -> Behaviour:
-        """`delay_s=0.01,fail_chance=0.1`; "" = answers at once. Raises ValueError on an unknown name or value."""
+        """Reads `delay_s=0.01,fail_chance=0.1`; "" = answers at once. Raises ValueError on an unknown name or value."""
         types = {field.name: field.type for field in fields(cls)}
         given: dict[str, float | int] = {}
         for part in filter(None, text.split(",")):
@@ -47,7 +47,7 @@ class Answers:
         self._refused: set[str] = set()
 
     def next(self, event_id: str, attempt: int) -> int:
-        """The status for this request, `attempt` from 1; HANG = leave it unanswered."""
+        """Returns the status for this request, `attempt` from 1; HANG = leave it unanswered."""
         behaviour = self.behaviour
         if behaviour.hang_every and next(self._requests) % behaviour.hang_every == 0:
             return HANG

@@ -14,17 +14,17 @@ from collections.abc import Mapping
 
 
 def added(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
-    """Events of each partition between two looks at its end; a partition that was not seen before began at 0."""
+    """Counts events of each partition between two looks at its end; a partition that was not seen before began at 0."""
     return {partition: end - before.get(partition, 0) for partition, end in after.items()}
 
 
 def ordered_s(events: Mapping[int, int], service_s: float) -> float:
-    """The least seconds that an ordered subscription needs: those of its busiest partition."""
+    """Returns the least seconds that an ordered subscription needs: those of its busiest partition."""
     return max(events.values(), default=0) * service_s
 
 
 def share_of_ceiling(events: Mapping[int, int], service_s: float, seconds: float) -> float:
-    """Percentage of the greatest rate that was reached. `seconds` > 0, from the first request to the last answer."""
+    """Returns how many percent of the greatest rate were reached. `seconds` > 0: from first request to last answer."""
     if seconds <= 0:
         raise ValueError(f"{seconds} s is not a valid duration")
     return 100 * ordered_s(events, service_s) / seconds

@@ -59,7 +59,7 @@ SCENES = (
 
 
 def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, size: Size) -> dict[str, Any]:
-    """One run."""
+    """Measures one run."""
     penstock = PenstockInCluster(kube, bootstrap, folder)
     env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_SUBSCRIPTIONS": "own"}
     names = [f"n{number:04}" for number in range(size.objects)]
@@ -112,7 +112,7 @@ def _create(penstock: PenstockInCluster, scene: Scene, name: str) -> None:
 
 
 def _done(penstock: PenstockInCluster, scene: Scene) -> int:
-    """How many are done, by one list."""
+    """Returns how many are done, by one list."""
     items = penstock.kube.admin.get(penstock.path(scene.kind)).must()["items"]
     conditions = [
         {condition["type"]: condition["status"] for condition in item.get("status", {}).get("conditions", ())}
@@ -154,7 +154,7 @@ def _changes(
 
 
 def _requests(kube: KubeCluster, penstock: PenstockInCluster) -> list[Request]:
-    """Of the controller, without those that it makes in any case: its Lease."""
+    """Returns those of the controller, without those that it makes in any case: its Lease."""
     user = service_account(penstock.namespace, "controller")
     return [request for request in kube.requests() if request.user == user and request.resource != "leases"]
 
@@ -174,7 +174,7 @@ def _wait(what: str, holds: Callable[[], bool]) -> None:
 
 
 def main() -> None:
-    """The command line; prints one JSON object for each run."""
+    """Runs the command line; prints one JSON object for each run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objects", type=int, default=1000, help="so many of each kind")
     parser.add_argument("--changes", type=int, default=20, help="so many of them are changed")

@@ -24,7 +24,7 @@ from tests.unit.controller.worlds import broker, kafka_with_ingress, serving, tr
 
 
 def measure(count: int) -> dict[str, Any]:
-    """One number of Triggers."""
+    """Measures one number of Triggers."""
     kafka = kafka_with_ingress()
     objects: list[AnyObject] = [broker(), *(trigger(f"n{number:05}") for number in range(count))]
     kafka.settle(*objects)
@@ -60,7 +60,7 @@ def _ms(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--triggers", default="2000,10000", help="how many, by commas")
     for count in map(int, parser.parse_args().triggers.split(",")):

@@ -33,7 +33,7 @@ _MB = 1_000_000
 
 
 def state(worker: Worker) -> dict[str, float]:
-    """Memory, threads, open files and asyncio tasks of a worker now."""
+    """Returns memory, threads, open files and asyncio tasks of a worker now."""
     _, tasks = get(worker.admin_port, "/debug/tasks")
     return {
         "rss_mb": round(worker.rss_bytes() / _MB, 1),
@@ -44,7 +44,7 @@ def state(worker: Worker) -> dict[str, float]:
 
 
 def _watched(worker: Worker, work: Callable[[], bool], every_s: float = 1.0) -> float:
-    """The largest RSS in MB until `work` says that it is done."""
+    """Returns the largest RSS in MB until `work` says that it is done."""
     most = 0
     until = time.monotonic() + _LIMIT_S
     while not work() and time.monotonic() < until:
@@ -54,7 +54,7 @@ def _watched(worker: Worker, work: Callable[[], bool], every_s: float = 1.0) -> 
 
 
 def overload(installation: Installation, seconds: float) -> dict[str, Any]:
-    """640 connections, each sending its next event at once, where 128 may wait for Kafka."""
+    """Opens 640 connections, each sending its next event at once, where 128 may wait for Kafka."""
     installation.write([])
     installation.env.update(PENSTOCK_INGRESS_INFLIGHT_MAX=str(_WAITING_MAX), PENSTOCK_DEBUG="true")
     folder = installation.folder
@@ -81,7 +81,7 @@ def overload(installation: Installation, seconds: float) -> dict[str, Any]:
 
 
 def hostile(installation: Installation, seconds: float) -> dict[str, Any]:
-    """Four subscriptions of one channel; `good` works, the others never do."""
+    """Serves four subscriptions of one channel; `good` works, the others never do."""
     installation.env["PENSTOCK_DEBUG"] = "true"
     flood = raw(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % _HUGE_BYTES + b"x" * (64 * _MB))
     with ScriptedSubscriber() as bad, Subscribers(installation.folder) as sink:
@@ -150,7 +150,7 @@ def _add(installation: Installation, worker: Worker, sink: Subscribers, names: S
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.endurance", description=__doc__.partition("\n")[0])
     parser.add_argument("scenes", nargs="*", default=["overload", "hostile", "many"])
     parser.add_argument("--seconds", type=float, default=60.0, help="of overload")

@@ -72,7 +72,7 @@ class Events:
         self._lines = b"".join(b"%b: %b\r\n" % pair for pair in self._fixed)
 
     def make(self, key_number: int) -> Event:
-        """The next event of this key (ignored when there are no keys)."""
+        """Returns the next event of this key (ignored when there are no keys)."""
         number, self._next = self._next, self._next + 1
         seq = self._seqs[key_number]
         self._seqs[key_number] = seq + 1
@@ -92,7 +92,7 @@ class Events:
         return Event(event_id, key, seq, request, *hashes, type_)
 
     def headers(self, event: Event) -> Iterator[tuple[str, bytes]]:
-        """The record headers the event has in Kafka, for filling a topic without an ingress."""
+        """Returns the record headers the event has in Kafka, for filling a topic without an ingress."""
         for name, value in [*self._fixed, (b"ce-id", event.id.encode()), (b"ce-type", event.type.encode())]:
             yield name.decode().replace("ce-", "ce_"), value
         if event.key is not None:

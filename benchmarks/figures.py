@@ -61,11 +61,11 @@ class Figure:
         return self.median <= self.row.target if self.row.better == LOWER else self.median >= self.row.target
 
     def ratio(self, other: Figure) -> float | None:
-        """Our median by the other's; None when either is missing or the other's is 0."""
+        """Returns our median by the other's; None when either is missing or the other's is 0."""
         return _divide(self.median, other.median)
 
     def best_ratio(self, other: Figure) -> float | None:
-        """The same of the best rounds: what a busy machine disturbs least."""
+        """Returns the same of the best rounds: what a busy machine disturbs least."""
         if self.row.better == LOWER:
             return _divide(self.min, other.min)
         return _divide(self.max, other.max)
@@ -76,12 +76,12 @@ def _divide(ours: float | None, theirs: float | None) -> float | None:
 
 
 def spread(text: Sequence[float | None], digits: int) -> str:
-    """`min / median / max` for people; "-" for what is missing."""
+    """Returns `min / median / max` for people; "-" for what is missing."""
     return " / ".join("-" if value is None else f"{value:,.{digits}f}" for value in text)
 
 
 def as_json(ours: Sequence[Figure], others: Sequence[Figure] | None = None) -> list[dict[str, Any]]:
-    """One object for each row; `error` only where there is one, `beside` only when another implementation ran,
+    """Returns an object for each row; `error` only where there is one, `beside` only when another implementation ran,
     `busy_cores` where it is known."""
     rows = []
     for number, figure in enumerate(ours):

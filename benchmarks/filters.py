@@ -32,7 +32,7 @@ _EXPRESSION = "type = 'order.created' AND subject LIKE 'customer-%' AND INT(prio
 
 
 def _record(number: int) -> Headers:
-    """The headers of a record; what is even passes both filters."""
+    """Returns the headers of a record; what is even passes both filters."""
     values = {
         "id": f"event-{number}",
         "source": "/shop/eu",
@@ -47,7 +47,7 @@ def _record(number: int) -> Headers:
 
 
 def _us(call: Callable[[object], object], arguments: Sequence[object], events: int) -> float:
-    """CPU microseconds for each call."""
+    """Returns CPU microseconds for each call."""
     rounds = max(1, events // len(arguments))
     began_s = time.process_time()
     for _ in range(rounds):
@@ -61,7 +61,7 @@ def _expression(number: int) -> str:
 
 
 def measure(events: int, triggers: int) -> dict[str, float]:
-    """The figures; raises if a filter does not judge as it should."""
+    """Returns the figures; raises if a filter does not judge as it should."""
     records = [_record(number) for number in range(_KINDS)]
     mappings = [attributes_of(record, None) for record in records]
     exact, expression = compile_filter(_EXACT), compile_filter(Cesql(_EXPRESSION))
@@ -84,7 +84,7 @@ def measure(events: int, triggers: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--triggers", type=int, default=10_000)

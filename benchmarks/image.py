@@ -46,7 +46,7 @@ def measure(folder: Path) -> list[Figure]:
 
 
 def _worker(image: Image, bootstrap: str, folder: Path, resources: Path) -> tuple[float, float]:
-    """CPU seconds until it is ready, and MB after some seconds without events."""
+    """Returns CPU seconds until it is ready, and MB after some seconds without events."""
     port = free_port()
     env = {
         "PORT": str(port),
@@ -65,7 +65,7 @@ def _worker(image: Image, bootstrap: str, folder: Path, resources: Path) -> tupl
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.image", description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, metavar="FILE", default=RESULTS, help="JSON file for the figures")
     given = parser.parse_args(arguments)

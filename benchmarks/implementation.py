@@ -48,7 +48,7 @@ class Tls:
 
 
 def make_tls(folder: Path) -> Tls:
-    """A certificate for loopback, below `folder`."""
+    """Makes a certificate for loopback, below `folder`."""
     authority = Authority(folder / "authority")
     signed = authority.sign("receiver")
     return Tls(signed.certificate, signed.key, authority.certificate)
@@ -84,7 +84,7 @@ class Assignment:
     tls: Tls | None = None  #: of its receivers
 
     def environment(self) -> dict[str, str]:
-        """As variables; the subscriptions are in a file."""
+        """Returns it as variables; the subscriptions are in a file."""
         file = self.folder / "subscriptions.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps([asdict(subscription) for subscription in self.subscriptions], indent=1))
@@ -119,7 +119,7 @@ class Process(Child):
         return f"{scheme}://127.0.0.1:{self.port}{self._assignment.path}"
 
     def resident_mb(self) -> float:
-        """What it holds in memory now."""
+        """Returns what it holds in memory now."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -132,7 +132,7 @@ class Process(Child):
             raise Failed(f"{self.name} ended with {code}\n{self.tail()}")
 
     def end(self) -> None:
-        """SIGTERM, which may also be what ends it; raises Failed when something else does."""
+        """Sends SIGTERM, which may also be what ends it; raises Failed when something else does."""
         code = self.terminate()
         if code not in (0, -signal.SIGTERM):
             raise Failed(f"{self.name} ended with {code} after SIGTERM\n{self.tail()}")

@@ -196,7 +196,7 @@ def _way_out() -> Mapping[str, Callable[[], object]]:
 
 @asynccontextmanager
 async def cases() -> AsyncIterator[Mapping[str, Callable[[], object]]]:
-    """What is counted, by name. Each call does the work of sixteen events."""
+    """Yields what is counted, by name. Each call does the work of sixteen events."""
     metrics = Metrics()
     producer = _Producer(ProducerConfig({}, "bench"), metrics)
     await producer.start()
@@ -211,7 +211,7 @@ def _ignore(*_: object) -> None:
 
 
 async def _measured(folder: Path) -> None:
-    """In the process that valgrind runs: one dump of the counts for each case, and first for no work at all."""
+    """Runs in the process of valgrind: one dump of the counts for each case, and first for no work at all."""
     async with cases() as counted:
         for case in counted.values():
             for _ in range(_WARM_UP_TURNS):
@@ -231,7 +231,7 @@ def _control(what: str) -> None:
 
 
 def measure(folder: Path) -> dict[str, int]:
-    """The instructions for each event by the name of the case. Raises CalledProcessError. `folder` takes files."""
+    """Counts instructions for each event by the name of the case. Raises CalledProcessError. `folder` takes files."""
     command = [
         "valgrind",
         "--tool=callgrind",
@@ -254,7 +254,7 @@ def measure(folder: Path) -> dict[str, int]:
 
 
 def lines(counts: dict[str, int], before: dict[str, int]) -> list[str]:
-    """The table: each count, and how it differs from the one before."""
+    """Returns the table: each count, and how it differs from the one before."""
     rows = []
     for name, count in counts.items():
         former = before.get(name)
@@ -264,7 +264,7 @@ def lines(counts: dict[str, int], before: dict[str, int]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.instructions", description="Instructions of an event.")
     parser.add_argument("--write", action="store_true", help=f"replace the figures of {RESULTS.name}")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)

@@ -48,7 +48,7 @@ class Sick(Child):
         self._port = int(json.loads(self.output())["port"])
 
     def url(self, kind: str) -> str:
-        """The URL of one kind."""
+        """Returns the URL of one kind."""
         return f"http://127.0.0.1:{self._port}/{kind}"
 
 
@@ -57,14 +57,14 @@ def _lines(worker: Worker) -> int:
 
 
 def _failed_attempts(worker: Worker) -> float:
-    """So far, of all subscriptions."""
+    """Counts them so far, of all subscriptions."""
     lines = get(worker.admin_port, "/metrics")[1].decode().splitlines()
     rows = [line for line in lines if line.startswith("penstock_attempts_total{") and 'code="2' not in line]
     return sum(float(row.rpartition(" ")[2]) for row in rows)
 
 
 def _flow(installation: Installation, worker: Worker, bad: Sick, sink: Subscribers, seconds: float) -> dict[str, Any]:
-    """40 events a second for so long: what each healthy subscription got of them, and how old it was."""
+    """Sends 40 events a second for so long; returns what each healthy subscription got of them, and how old it was."""
     for name in _HEALTHY:
         sink.times(name)
     before = {name: sink.counter([name]) for name in _HEALTHY}
@@ -126,8 +126,8 @@ def _profile(worker: Worker, file: Path, seconds: float) -> None:
 
 
 def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
-    """A backlog that all three begin with; the ordered one may have one event under way in a partition, the others
-    100 each."""
+    """Makes a backlog that all three begin with; the ordered one may have one event under way in a partition, the
+    others 100 each."""
     with Subscribers(installation.folder) as sink, Subscribers(installation.folder) as own:
         figures = {}
         for greedy in ((), _GREEDY):
@@ -163,7 +163,7 @@ def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.isolation", description=__doc__.partition("\n")[0])
     parser.add_argument("scenes", nargs="*", default=["sick", "backlog"])
     parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement")

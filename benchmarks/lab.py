@@ -40,15 +40,15 @@ class Lab:
     scale: float = 1.0
 
     def events(self, count: int) -> int:
-        """So many events, less in a small laboratory."""
+        """Returns so many events, less in a small laboratory."""
         return max(round(count * self.scale), 50)
 
     def seconds(self, seconds: float) -> float:
-        """So many seconds, less in a small laboratory."""
+        """Returns so many seconds, less in a small laboratory."""
         return max(seconds * self.scale, 1.0)
 
     def new_folder(self, name: str) -> Path:
-        """A folder of its own."""
+        """Makes a folder of its own."""
         folder = self.folder / f"{name}-{uuid.uuid4().hex[:6]}"
         folder.mkdir(parents=True)
         return folder
@@ -62,8 +62,8 @@ class Lab:
         body_bytes: int = BODY_BYTES,
         tls: Tls | None = None,
     ) -> Iterator[Stage]:
-        """A fresh topic and what the implementation needs to serve it; the topic is deleted at the end. `tls`: its
-        receivers have TLS."""
+        """Yields a fresh topic and what the implementation needs to serve it; the topic is deleted at the end. `tls`:
+        its receivers have TLS."""
         channel = f"c{uuid.uuid4().hex[:8]}"
         topic = f"bench.{channel}"
         folder = self.new_folder(implementation.name)
@@ -92,7 +92,7 @@ class Stage:
 
     @contextmanager
     def receiver(self) -> Iterator[tuple[Process, float]]:
-        """A receiver that takes events, and the CPU seconds until it did."""
+        """Yields a receiver that takes events, and the CPU seconds until it did."""
         with Process(self._implementation, "receiver", self.assignment) as process:
             self.until("the receiver takes events", process, lambda: self.load(process, events=1) == 1, poll_s=0.1)
             yield process, process.cpu_s()
@@ -100,14 +100,14 @@ class Stage:
 
     @contextmanager
     def dispatcher(self) -> Iterator[Process]:
-        """A dispatcher that was just started."""
+        """Yields a dispatcher that was just started."""
         with Process(self._implementation, "dispatcher", self.assignment) as process:
             yield process
             process.end()
 
     @contextmanager
     def killed(self) -> Iterator[Process]:
-        """A dispatcher that ends by SIGKILL."""
+        """Yields a dispatcher that ends by SIGKILL."""
         with Process(self._implementation, "dispatcher", self.assignment) as process:
             yield process
             process.check()
@@ -136,7 +136,7 @@ class Stage:
             return result
 
     def loading(self, process: Process, **options: object) -> LoadProcess:
-        """A load generator at work."""
+        """Starts a load generator at work."""
         given = {"connections": CONNECTIONS, "keys": KEYS, "body_bytes": self._body_bytes, **options}
         if self.assignment.tls is not None:
             given["authority"] = self.assignment.tls.authority
@@ -163,11 +163,11 @@ class Stage:
             raise Failed(f"{self.assignment.topic} could not be filled")
 
     def ends(self) -> dict[int, int]:
-        """The ends of the topic's partitions."""
+        """Returns the ends of the topic's partitions."""
         return reader.ends(self.lab.kafka, self.assignment.topic)
 
     def topics_beside(self) -> list[str]:
-        """Topics that begin with the topic's name and a dot: what an implementation keeps there is not lost."""
+        """Returns topics that begin with the topic's name and a dot: what an implementation keeps there is not lost."""
         admin = AdminClient({"bootstrap.servers": self.lab.kafka, "log_level": 2})
         prefix = f"{self.assignment.topic}."
         return [name for name in admin.list_topics(timeout=_KAFKA_LIMIT_S).topics if name.startswith(prefix)]
@@ -211,7 +211,7 @@ class Interval:
 
 
 def drain(stage: Stage, process: Process, delivered: Callable[[], int], warm_up: int, total: int) -> Interval:
-    """From the moment `warm_up` are delivered to the moment `total` are. Raises Failed when that was one moment."""
+    """Measures from when `warm_up` are delivered until `total` are. Raises Failed when that was one moment."""
     stage.until(f"{warm_up} events arrive", process, lambda: delivered() >= warm_up)
     start = sample(process, delivered)
     stage.until(f"{total} events arrive", process, lambda: delivered() >= total)

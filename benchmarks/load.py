@@ -280,7 +280,7 @@ async def run(config: LoadConfig, events: Events) -> dict[str, object]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; 0 when every event was answered within the limit."""
+    """Runs the command line; 0 when every event was answered within the limit."""
     parser = argparse.ArgumentParser(prog="benchmarks.load", description=__doc__.partition("\n")[0])
     parser.add_argument("url", help="http[s]://host:port/path of the ingress")
     parser.add_argument("--events", type=int, default=10_000, help="how many; 0 = until --seconds or SIGTERM")

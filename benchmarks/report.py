@@ -15,12 +15,12 @@ _REACHED = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}
 
 
 def wide_console() -> Console:
-    """Standard output, wide enough for a table."""
+    """Returns standard output, wide enough for a table."""
     return Console(width=max(Console().width, _WIDTH), soft_wrap=True)
 
 
 def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: str) -> Table:
-    """One line for each row; with another implementation its medians and our ratio to them."""
+    """Builds one line for each row; with another implementation its medians and our ratio to them."""
     grid = Table(box=SIMPLE_HEAD)
     names = ["measure", "unit", "min / median / max", "target", "reached"]
     for name in [*names, other_name, "ratio", "of best"] if others is not None else names:
@@ -40,7 +40,7 @@ def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: s
 
 
 def failures(figures: Sequence[Figure], name: str) -> list[str]:
-    """A sentence for each row that could not be measured."""
+    """Returns a sentence for each row that could not be measured."""
     return [f"{name}: {figure.row.name} was not measured: {figure.error}" for figure in figures if figure.error]
 
 

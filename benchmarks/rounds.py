@@ -46,7 +46,7 @@ class _Runner:
             self._fail(error)
 
     def figures(self, busy_cores: float | None) -> list[Figure]:
-        """What was found, one figure for each row. `busy_cores`: of the machine, before the measure."""
+        """Returns what was found, one figure for each row. `busy_cores`: of the machine, before the measure."""
         error = self._error or ("" if self._offered else NOT_OFFERED)
         return [Figure(row, tuple(self._values[row]), error, busy_cores) for row in self._measure.rows]
 
@@ -65,8 +65,8 @@ def run(
     asked: bool = False,
     busy: Busy = lambda: None,
 ) -> list[list[Figure]]:
-    """The figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of `once`.
-    `busy`: how many cores the machine uses, asked before each measure."""
+    """Returns the figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of
+    `once`. `busy`: how many cores the machine uses, asked before each measure."""
     results: list[list[Figure]] = [[] for _ in implementations]
     for measure in measures:
         busy_cores = busy()

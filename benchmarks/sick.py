@@ -104,7 +104,7 @@ async def _endless_head(writer: asyncio.StreamWriter) -> bool:
 
 
 def _flapping() -> Sickness:
-    """Now fine, now gone."""
+    """Is now fine, now gone."""
     numbers = itertools.count()
 
     async def answer(writer: asyncio.StreamWriter) -> bool:
@@ -159,7 +159,7 @@ async def serve(port: int) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.sick", description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=0, help="0 = a free one")
     uvloop.run(serve(parser.parse_args().port))

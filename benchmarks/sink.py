@@ -38,7 +38,7 @@ _REASONS = {200: b"OK", 500: b"Internal Server Error"}
 
 
 def answer(status: int, body: bytes = b"", content_type: bytes = b"application/json") -> bytes:
-    """A whole HTTP/1.1 response."""
+    """Builds a whole HTTP/1.1 response."""
     kind = b"content-type: %b\r\n" % content_type if body else b""
     reason = _REASONS.get(status, b"Status")
     return b"HTTP/1.1 %d %b\r\n%bcontent-length: %d\r\n\r\n%b" % (status, reason, kind, len(body), body)
@@ -150,7 +150,7 @@ class Sink:
             self._ledger.write(Received(path.name, request.event, request.attempt, status, *moments, *hashes))
 
     def control(self, url: str, body: bytes) -> bytes:
-        """The answer to a request that is for the sink itself."""
+        """Returns the answer to a request that is for the sink itself."""
         what, _, name = url.removeprefix("/").partition("/")
         if what == "stats":
             return answer(200, orjson.dumps({name: asdict(path.counts) for name, path in self._paths.items()}))
@@ -264,7 +264,7 @@ async def serve(port: int, behaviours: dict[str, Behaviour], ledger: Path | None
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.sink", description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=0, help="0 = a free one")
     parser.add_argument("--path", action="append", default=[], help="NAME=BEHAVIOUR, e.g. a=delay_s=0.01,fail_every=10")

@@ -52,11 +52,11 @@ class Subscribers(SinkProcess):
         return lambda: count() - before
 
     def times(self, name: str) -> Times:
-        """Since this was asked last."""
+        """Returns the times since this was asked last."""
         return Times(**orjson.loads(self._ask("GET", f"/times/{name}")))
 
     def ids(self, name: str) -> set[str]:
-        """The events that it took."""
+        """Returns the events that it took."""
         ids: Any = orjson.loads(self._ask("GET", f"/ids/{name}"))
         return set(ids)
 

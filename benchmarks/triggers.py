@@ -37,7 +37,7 @@ _RECEIVED = re.compile(r"bytes_received:(\d+)")
 
 
 def _received_bytes(worker: Worker, kafka_port: int) -> dict[int, int]:
-    """What each of the worker's connections to Kafka has received so far, by its local port."""
+    """Returns what each of the worker's connections to Kafka has received so far, by its local port."""
     command = ["ss", "-tinpHO", "state", "established", "dport", "=", f":{kafka_port}"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     by_port = {}
@@ -61,7 +61,7 @@ class _Usage:
         return cls(time.monotonic(), worker.cpu_s(), _received_bytes(worker, kafka_port))
 
     def since(self, before: _Usage) -> tuple[float, float, int]:
-        """Seconds, CPU seconds, bytes from Kafka."""
+        """Returns seconds, CPU seconds, bytes from Kafka."""
         fetched = sum(count - before.received.get(port, 0) for port, count in self.received.items())
         return self.time_s - before.time_s, self.cpu_s - before.cpu_s, fetched
 
@@ -69,7 +69,7 @@ class _Usage:
 def measure(
     installation: Installation, kafka_port: int, count: int, wanting: int, rate: float, seconds: float
 ) -> dict[str, Any]:
-    """`count` Triggers, of which the last `wanting` want every event that is sent."""
+    """Serves `count` Triggers, of which the last `wanting` want every event that is sent."""
     with Subscribers(installation.folder) as sink:
         names = [f"t{number}" for number in range(count)]
         types = [f"other.{number}" for number in range(count - wanting)] + [_WANTED] * wanting
@@ -117,7 +117,7 @@ def measure(
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.triggers", description=__doc__.partition("\n")[0])
     parser.add_argument("--triggers", default="1,10,100", help="how many, by commas")
     parser.add_argument("--wanting", type=int, default=1, help="so many of them want the events, or all if fewer")

@@ -63,7 +63,7 @@ def own(implementation: Implementation, what: str = "analytics") -> None:
 
 
 def run_program(*command: str, env: Mapping[str, str] | None = None) -> str:
-    """A program of ours to its end; what it printed. Raises Failed."""
+    """Runs a program of ours to its end; returns what it printed. Raises Failed."""
     try:
         done = subprocess.run(
             [sys.executable, *command], capture_output=True, text=True, cwd=REPOSITORY, timeout=_RUN_LIMIT_S,
@@ -77,7 +77,7 @@ def run_program(*command: str, env: Mapping[str, str] | None = None) -> str:
 
 
 def last_line(text: str) -> dict[str, Any]:
-    """The JSON object in the last line."""
+    """Returns the JSON object in the last line."""
     figures: dict[str, Any] = json.loads(text.splitlines()[-1])
     return figures
 

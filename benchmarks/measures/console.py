@@ -114,8 +114,8 @@ def _scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Va
 
 
 def _more(lab: Lab, worker: Worker, other: Worker) -> tuple[float, float]:
-    """How much more of a core, and how many more MB, a worker uses than another in the same seconds, after a moment for
-    what is new."""
+    """Returns how much more of a core, and how many more MB, a worker uses than another in the same seconds, after a
+    moment for what is new."""
     time.sleep(lab.seconds(_SAMPLE_S / 4))
     before_s, begun_s = worker.cpu_s() - other.cpu_s(), time.monotonic()
     time.sleep(lab.seconds(_SAMPLE_S))

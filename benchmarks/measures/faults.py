@@ -63,7 +63,7 @@ def _kill_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[
 
 
 def _flow(lab: Lab, stage: Stage, process: Process, sink: Subscribers) -> float:
-    """Deliveries a second until the moment of the kill."""
+    """Returns the deliveries a second until the moment of the kill."""
     delivered = sink.counter(["flow"])
     stage.until("the flow begins", process, lambda: delivered() >= lab.events(_FLOW_WARM_UP))
     start = sample(process, delivered)
@@ -72,7 +72,7 @@ def _flow(lab: Lab, stage: Stage, process: Process, sink: Subscribers) -> float:
 
 
 def _quiet(stage: Stage, process: Process, sink: Subscribers, names: Sequence[str]) -> None:
-    """Until no request has come for a while: everything is committed that can be."""
+    """Waits until no request has come for a while: everything is committed that can be."""
     received = sink.counter(names, "received")
     seen, since_s, end_s = received(), time.monotonic(), time.monotonic() + _QUIET_LIMIT_S
 
@@ -116,8 +116,8 @@ def _failing(sink: Subscribers, port: int) -> Wanted:
 
 
 def _lost(stage: Stage, kept: set[str], takers: Sequence[tuple[Subscribers, str]]) -> int:
-    """Stored events that are nowhere: not with a subscriber, not in a topic beside the events' own. `kept` is what was
-    found so far, also in earlier rounds."""
+    """Counts stored events that are nowhere: not with a subscriber, not in a topic beside the events' own. `kept` is
+    what was found so far, also in earlier rounds."""
     all_ids = {fact.id for fact in reader.stored(stage.lab.kafka, stage.assignment.topic)}
 
     def all_kept() -> bool:

@@ -46,7 +46,7 @@ def _scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Va
 
 @contextmanager
 def _ready(stage: Stage, sink: Subscribers, names: list[str]) -> Iterator[Process]:
-    """A dispatcher that has delivered an event to each of `names`."""
+    """Yields a dispatcher that has delivered an event to each of `names`."""
     stage.fill(1)
     delivered = sink.counter(names)
     with stage.dispatcher() as process:
@@ -55,7 +55,7 @@ def _ready(stage: Stage, sink: Subscribers, names: list[str]) -> Iterator[Proces
 
 
 def _at_rest(lab: Lab, process: Process) -> tuple[float, float]:
-    """Its memory in MB at the end of some seconds without events, and how much of a core it used in them."""
+    """Returns its memory in MB at the end of some seconds without events, and how much of a core it used in them."""
     cpu_s, begun_s = process.cpu_s(), time.monotonic()
     time.sleep(lab.seconds(_REST_S))
     process.check()

@@ -20,8 +20,8 @@ REPLIES = {"/payment": "order.paid", "/shipping": "order.shipped"}
 
 
 def reply_to(event: BaseCloudEvent, path: str) -> CloudEvent | None:
-    """The answer, if this subscriber has one. Its id follows from that of the event: a delivery that is repeated has
-    the same answer, so that subscribers recognize it."""
+    """Returns the answer, if this subscriber has one. Its id follows from that of the event: a delivery that is
+    repeated has the same answer, so that subscribers recognize it."""
     if path not in REPLIES:
         return None
     attributes = {

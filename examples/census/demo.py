@@ -136,7 +136,7 @@ def _kafka(home: Path, running: str) -> Iterator[str]:
 
 
 def _through(demo: _Demo, chunks: int) -> dict[str, Any]:
-    """The last page, with this many chunks."""
+    """Returns the last page, with this many chunks."""
     topics.ensure(KafkaAdmin({"bootstrap.servers": demo.kafka}, ANSWER_S), demo.topics[0], 4, 1)
     for name in ("read-1", "compute-1", "compute-2", "results"):
         demo.start(name, *_SLOW)

@@ -31,7 +31,7 @@ class UnusableError(Exception):
 
 
 def chosen(flag: str, text: str) -> list[str]:
-    """The values of --years or --months. Raises UsageError."""
+    """Returns the values of --years or --months. Raises UsageError."""
     allowed, example = (
         (tuple(map(str, YEARS)), "2018,2019") if flag == "--years" else (MONTHS, "jan,feb (or '*' for all)")
     )
@@ -43,7 +43,7 @@ def chosen(flag: str, text: str) -> list[str]:
 
 
 def plan(years: str, months: str, from_file: Sequence[str], template: str) -> list[Source]:
-    """The files that the flags select. Raises UsageError."""
+    """Returns the files that the flags select. Raises UsageError."""
     if from_file:
         if len(chosen("--years", years)) != 1:
             raise UsageError("--from-file needs exactly one year.", "Add it: --years 2019.")

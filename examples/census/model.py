@@ -43,7 +43,7 @@ _PLACE = re.compile(r"((\d{4})/[^/]{1,255}/[0-9a-f]{16})/(\d{1,9})(/last)?", re.
 
 
 def parse_place(text: str) -> tuple[str, int, bool]:
-    """Identity of the file, number of the chunk, and whether it is the last one. Raises ValueError."""
+    """Returns the identity of the file, number of the chunk, and whether it is the last one. Raises ValueError."""
     match = _PLACE.fullmatch(text)
     if match is None or int(match[2]) not in YEARS:
         raise ValueError(f"{text[:80]!r} is not a valid place of a chunk")
@@ -51,7 +51,7 @@ def parse_place(text: str) -> tuple[str, int, bool]:
 
 
 def lines_of(stream: GzipFile) -> Iterator[bytes]:
-    """The lines without their ends; of a longer line the first LINE_BYTES_MAX bytes. Raises what the stream raises."""
+    """Yields lines without their ends, of longer ones the first LINE_BYTES_MAX bytes. Raises what the stream raises."""
     while line := stream.readline(LINE_BYTES_MAX + 1):
         yield line[:-1] if line.endswith(b"\n") else line[:LINE_BYTES_MAX]
         while line and not line.endswith(b"\n"):  # skip the rest of it
@@ -59,7 +59,7 @@ def lines_of(stream: GzipFile) -> Iterator[bytes]:
 
 
 def cut(lines: Iterable[bytes], file: str) -> Iterator[tuple[str, list[bytes]]]:
-    """Place and lines of each chunk of a file, in order. Raises what `lines` raises."""
+    """Yields place and lines of each chunk of a file, in order. Raises what `lines` raises."""
     rest = iter(lines)
     number, chunk = 0, list(islice(rest, CHUNK_LINES))
     while chunk:
@@ -69,7 +69,7 @@ def cut(lines: Iterable[bytes], file: str) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def word_of(line: bytes) -> str:
-    """The code of a line, or why it has none. The line may include its end."""
+    """Returns the code of a line, or why it has none. The line may include its end."""
     if len(line.rstrip(b"\r\n")) < CODE_TO:
         return SHORT
     try:
@@ -80,13 +80,13 @@ def word_of(line: bytes) -> str:
 
 
 def count(key: bytes | None, value: bytes | None) -> tuple[str, str]:
-    """Place and words of a record of the topic compute. Raises ValueError if it is not a chunk."""
+    """Returns place and words of a record of the topic compute. Raises ValueError if it is not a chunk."""
     lines = [] if value is None else value.split(b"\n")
     return result_of(key, ",".join(sorted(map(word_of, lines))).encode())
 
 
 def result_of(key: bytes | None, value: bytes | None) -> tuple[str, str]:
-    """Place and words of a record of the topic results. Raises ValueError if it is not a result."""
+    """Returns place and words of a record of the topic results. Raises ValueError if it is not a result."""
     place, words = (key or b"").decode("ascii", "replace"), (value or b"").decode("ascii", "replace").split(",")
     parse_place(place)
     if not WORDS.issuperset(words) or len(words) > CHUNK_LINES:

@@ -29,7 +29,7 @@ class Progress:
         self.next, self.stored, self._waiting = dict(starts), dict(starts), {}
 
     def take(self, partition: int, offset: int) -> bool:
-        """Whether to process this record now."""
+        """Returns whether to process this record now."""
         if self.next.get(partition) != offset:
             return False
         self.next[partition] = offset + 1
@@ -41,8 +41,8 @@ class Progress:
             self.stored.update((partition, offset + 1) for partition, offset in records)
 
     def overdue(self, partition: int, end: int, now_s: float) -> int | None:
-        """Where to go back to, if all that came is stored, and records before `end` (the partition's next offset in
-        Kafka) have not come for a while; otherwise None. To be asked regularly."""
+        """Returns where to go back to, if all that came is stored, and records before `end` (the partition's next
+        offset in Kafka) have not come for a while; otherwise None. To be asked regularly."""
         offset = self.next.get(partition, end)
         waiting, since_s, wait_s = self._waiting.get(partition, (-1, now_s, _OVERDUE_S))
         if offset >= end or waiting != offset or self.stored[partition] != offset:

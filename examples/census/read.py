@@ -56,7 +56,7 @@ def send_modules(spark: SparkSession, folder: Path) -> None:
 def chunks(
     spark: SparkSession, sources: Sequence[Source], report: Report, chunks_max: int | None, delay_s: float
 ) -> DataFrame:
-    """Columns key and value, a row for each chunk. `report` gets the row of each file when its task has ended. With
+    """Returns key and value of each chunk. `report` gets the row of each file when its task has ended. With
     `chunks_max` the files are read one by one. `delay_s`: a wait for each chunk, to make the demo visible."""
     from pyspark.accumulators import AddingAccumulatorParam
 
@@ -99,7 +99,7 @@ def write(rows: DataFrame, kafka: Mapping[str, Any], to: str, topic: str) -> Non
 def records_of(
     year: int, url: str, chunks_max: int | None = None, delay_s: float = 0.0
 ) -> Iterator[tuple[bytes, bytes] | FileRow]:
-    """Key and value of each chunk of a file, and its row at the end."""
+    """Yields key and value of each chunk of a file, and its row at the end."""
     row = FileRow(url)
     with tempfile.TemporaryDirectory(prefix="penstock-census-") as folder:
         path = Path(folder) / "file.gz"

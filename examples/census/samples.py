@@ -18,7 +18,7 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 
 def file_name(year: int, month: str) -> str:
-    """The name on the census site: jan19pub.dat.gz."""
+    """Returns the name on the census site: jan19pub.dat.gz."""
     return f"{month}{year % 100:02d}pub.dat.gz"
 
 

@@ -27,8 +27,8 @@ from web.pages import health
 
 
 def storing(app: Worker, to: str, topic: str, delay_s: float, chunks_max: int | None) -> Store:
-    """The store of `compute`. `to`: kafka, stdout or null. `delay_s`: a wait for each chunk. Stops the process after
-    `chunks_max`."""
+    """Returns the store of `compute`. `to`: kafka, stdout or null. `delay_s`: a wait for each chunk. Stops the process
+    after `chunks_max`."""
 
     async def store(records: Sequence[tuple[Any, str, str]]) -> None:
         sent = []

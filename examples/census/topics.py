@@ -13,14 +13,14 @@ from tables.timing import ANSWER_S, POLL_S
 
 
 def group_of(role: str, *topics: TopicInfo) -> str:
-    """The consumer group of a role, and the prefix of its table's changelog. It has the topics' ids, so that offsets
-    and totals of a deleted topic never count for a new one."""
+    """Returns the consumer group of a role, and the prefix of its table's changelog. It has the topics' ids, so that
+    offsets and totals of a deleted topic never count for a new one."""
     ids = (hashlib.sha256(topic.id.encode()).hexdigest()[:8] for topic in topics)
     return "-".join(("census", role, *ids))
 
 
 def describe(admin: KafkaAdmin, name: str) -> TopicInfo:
-    """The topic. Raises PenstockError if it does not exist."""
+    """Returns the topic. Raises PenstockError if it does not exist."""
     try:
         return admin.describe_topics([name])[name]
     except KafkaNotFound as problem:
@@ -28,7 +28,7 @@ def describe(admin: KafkaAdmin, name: str) -> TopicInfo:
 
 
 def ensure(admin: KafkaAdmin, name: str, partitions: int, replicas: int) -> TopicInfo:
-    """The topic, created without a time limit for its records if it did not exist. Raises PenstockError."""
+    """Returns the topic, created without a time limit for its records if it did not exist. Raises PenstockError."""
     if name not in admin.probe().topics:
         admin.create_topic(name, partitions, replicas, {"retention.ms": "-1"})
     end_s = time.monotonic() + ANSWER_S
@@ -42,12 +42,12 @@ def ensure(admin: KafkaAdmin, name: str, partitions: int, replicas: int) -> Topi
 
 
 def names(admin: KafkaAdmin) -> list[str]:
-    """All topics except Kafka's own."""
+    """Returns all topics except Kafka's own."""
     return sorted(name for name in admin.probe().topics if not name.startswith("__"))
 
 
 def leaders(admin: KafkaAdmin) -> list[dict[str, object]]:
-    """Each partition of each topic, with the broker that leads it."""
+    """Returns each partition of each topic, with the broker that leads it."""
     return [
         {"topic": topic.name, "partition": partition, "leader": leader}
         for topic in admin.describe_topics(names(admin), leave_out(KafkaNotFound)).values()
@@ -56,7 +56,7 @@ def leaders(admin: KafkaAdmin) -> list[dict[str, object]]:
 
 
 def offsets(admin: KafkaAdmin, name: str) -> list[dict[str, object]]:
-    """Each partition of the topic, once for each group that has committed there, or once without a group."""
+    """Returns each partition of the topic, once for each group that has committed there, or once without a group."""
     places = [(name, number) for number in describe(admin, name).partitions]
     committed = admin.groups.committed_by(dict.fromkeys(admin.group_ids()))
     groups = {group: offsets for group, offsets in committed.items() if not offsets.keys().isdisjoint(places)}

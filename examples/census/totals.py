@@ -32,7 +32,7 @@ class Totals:
         return bool(self.chunks) and dict(self.chunks) == self.chunks_in_all
 
     def words(self) -> dict[int, Counter[str]]:
-        """Year -> word -> lines."""
+        """Returns year -> word -> lines."""
         years: dict[int, Counter[str]] = {}
         for (year, words), times in sorted(self.results.items()):
             counter = years.setdefault(year, Counter())
@@ -42,7 +42,7 @@ class Totals:
 
 
 def by_code(totals: Totals) -> dict[str, dict[str, dict[str, Any]]]:
-    """The page /results: year -> code -> description and count, with every code."""
+    """Returns the page /results: year -> code -> description and count, with every code."""
     return {
         str(year): {code: {"Description": text, "Count": counter[code]} for code, text in CODES.items()}
         for year, counter in totals.words().items()
@@ -50,7 +50,7 @@ def by_code(totals: Totals) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def tally(years: Mapping[int, Counter[str]]) -> dict[str, Any]:
-    """Year -> word -> lines as the parts of the page that a plain count of the same files must equal."""
+    """Returns year -> word -> lines as the parts of the page that a plain count of the same files must equal."""
     return {
         "years": {str(year): {code: counter[code] for code in CODES} for year, counter in sorted(years.items())},
         "problems": {word: sum(counter[word] for counter in years.values()) for word in PROBLEMS},
@@ -59,7 +59,7 @@ def tally(years: Mapping[int, Counter[str]]) -> dict[str, Any]:
 
 
 def in_full(totals: Totals, records: int, behind: int) -> dict[str, Any]:
-    """The page /results?wide. `records`: of the topic that were read; `behind`: that are still to be read."""
+    """Returns the page /results?wide. `records`: of the topic that were read; `behind`: that are still to be read."""
     return {
         **tally(totals.words()),
         "complete": totals.complete and not behind,

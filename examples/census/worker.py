@@ -60,7 +60,7 @@ class Worker(OffsetControlApp):
         return [tp for tp in self.consumer.assignment() if tp.topic == self.followed.name]
 
     async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
-        """The committed ones, or the first that Kafka still has."""
+        """Returns the committed ones, or the first that Kafka still has."""
         first = await consumer.earliest_offsets(*self.mine) if self.mine else {}
         starts = {tp: max(committed.get(tp) or 0, offset) for tp, offset in first.items()}
         self.progress.begin({tp.partition: offset for tp, offset in starts.items()})
@@ -73,7 +73,7 @@ class Worker(OffsetControlApp):
         return {tp: offset for tp, offset in safe.items() if offset > 0}
 
     def behind(self) -> int | None:
-        """Records of the topic that were not processed yet; None unless this process has all partitions."""
+        """Returns the records of the topic that were not processed yet; None unless this process has all partitions."""
         if not len(self.mine) == len(self.progress.next) == len(self.followed.partitions):
             return None
         return sum(max(0, (self.consumer.highwater(tp) or 0) - self.progress.next[tp.partition]) for tp in self.mine)

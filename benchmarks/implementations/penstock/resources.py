@@ -24,7 +24,7 @@ _END_S = 10.0
 
 
 def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The channel `<namespace>.<name>` and its Subscriptions, as people write them."""
+    """Returns the channel `<namespace>.<name>` and its Subscriptions, as people write them."""
     namespace, _, channel = topic.partition(".")
     manifests: list[dict[str, Any]] = [
         {
@@ -63,7 +63,7 @@ def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) 
 
 
 def published(state: Path, kind: str, name: str, condition: str) -> bool:
-    """Whether the status of an object says so."""
+    """Returns whether the status of an object says so."""
     path = state / kind / f"{name}.json"
     if not path.exists():
         return False

@@ -105,10 +105,10 @@ class EgressGuard:
             return "is not a valid IP address"
         if parsed.version == 6 and parsed.scope_id is not None:
             parsed = IPv6Address(int(parsed))  # without its zone
-        for each in _unwrapped(parsed):
-            reason = self._judge_one(each)
+        for unwrapped in _unwrapped(parsed):
+            reason = self._judge_one(unwrapped)
             if reason:
-                return reason if each == parsed else f"stands for {each}, which {reason}"
+                return reason if unwrapped == parsed else f"stands for {unwrapped}, which {reason}"
         return None
 
     def _judge_one(self, address: Address) -> str | None:

@@ -346,7 +346,7 @@ class RetryPath:
         subscription = self._context.subscription
         choices = versions(delivery, subscription, outcome, first_failure)
         taken_by = await self._to_sink(delivery, choices[0])
-        if taken_by:
+        if taken_by is not None:
             return Settlement(Settled.DEAD_LETTERED, outcome, taken_by)
         if self._context.subscription.exhausted is OnRetriesExhausted.IGNORE:
             return Settlement(Settled.IGNORED, outcome)
@@ -360,9 +360,9 @@ class RetryPath:
         await self._dlq.store(delivery, unreadable_versions(delivery, subscription, reason, self._clock.time()))
         return Settlement(Settled.DEAD_LETTERED, to=subscription.dlq_topic, reason=reason)
 
-    async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str:
+    async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str | None:
         """POST to the dead letter sink by the subscription's retry policy, as both are at each attempt. Returns the URL
-        that accepted it; "" when there is no sink or it did not accept it."""
+        that accepted it; None when there is no sink or it did not accept it."""
         made = 0
 
         async def attempt() -> Outcome:
@@ -388,7 +388,7 @@ class RetryPath:
             return self._context.subscription.delivery
 
         last = await until_settled(await attempt(), attempt, spec=spec, hold=hold, failed=note, caps=self._caps)
-        return last.destination if isinstance(last.verdict, Delivered | Reply) else ""
+        return last.destination if isinstance(last.verdict, Delivered | Reply) else None
 
     async def _rest(self, delivery: Delivery, wait_s: float) -> None:
         """Wait between two tries of a dead letter. Ends at once if the partition is or was released."""

@@ -44,13 +44,14 @@ class Endpoint:
         """The name that the certificate must have."""
         return self.host.rstrip(".")
 
-    def prefix(self, namespace: str, authorization: str = "") -> bytes:
+    def prefix(self, namespace: str, authorization: str | None = None) -> bytes:
         """Returns the head of a request, up to and without the line end before the event's own headers."""
         if not _namespace(namespace):
             raise ValueError(f"namespace {namespace!r} cannot be a header value")
+        token = "" if authorization is None else f"\r\nauthorization: {authorization}"
         return (
             f"POST {self.path} HTTP/1.1\r\nhost: {self.authority}\r\nuser-agent: penstock\r\n"
-            f"prefer: reply\r\nkn-namespace: {namespace}" + (authorization and f"\r\nauthorization: {authorization}")
+            f"prefer: reply\r\nkn-namespace: {namespace}{token}"
         ).encode("ascii")
 
 

@@ -20,7 +20,7 @@ class OwnIngress(Followed):
         """Without a token yet. Raises BadEndpoint."""
         super().__init__()
         self._origin = _origin(read_endpoint(url))
-        self.authorization = ""  #: the value of the Authorization header; "" = none
+        self.authorization: str | None = None  #: the value of the Authorization header
 
     def has(self, endpoint: Endpoint) -> bool:
         """Returns whether requests to `endpoint` go to this ingress."""
@@ -28,7 +28,7 @@ class OwnIngress(Followed):
 
     def use(self, token: str) -> None:
         """Have this token sent from the next attempt on."""
-        authorization = token and f"Bearer {token}"
+        authorization = f"Bearer {token}" if token else None
         if authorization != self.authorization:
             self.authorization = authorization
             self._has_changed()

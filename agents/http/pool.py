@@ -89,7 +89,7 @@ class ConnectionPool:
         except BadEndpoint as problem:
             self._refusal = str(problem)
         self._prefixes: dict[str, bytes] = {}
-        self._authorization = ""  # that the prefixes have
+        self._authorization: str | None = None  # that the prefixes have
         self._state = PoolState(config.connections_max, config.idle_s)
         self._idle, self._waiting = self._state.idle, self._state.waiting
         self._sockets: set[Connection] = set()  # until they are closed

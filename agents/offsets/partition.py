@@ -58,7 +58,7 @@ class PartitionState:
         self.requested = tracker.committable  #: the offset of the last commit request; Kafka may not have answered it
         self.log_end_offset = -1  #: one past the newest record in the log, as last reported; -1 = not known yet
         self.position = tracker.committable  #: the first offset not taken; from `tracker.fetched` on: in the channel
-        self.failure = ""  #: why this owned partition is not served
+        self.failure: str | None = None  #: why this owned partition is not served
         self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> deliveries that wait behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> further started deliveries (only after a change of order)
         self.out_of_span = _NOTHING  # fetched, but too far above the committable offset to be started

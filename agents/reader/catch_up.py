@@ -101,7 +101,7 @@ class CatchUp:
                 consumer.close()
 
     def _settings(self) -> dict[str, Any]:
-        settings = consumer_settings(self._config, self._client_name, self._client_name, "")
+        settings = consumer_settings(self._config, self._client_name, self._client_name, None)
         return {
             **{name: value for name, value in settings.items() if name != "group.instance.id"},
             "queued.max.messages.kbytes": min(settings["queued.max.messages.kbytes"], _FETCH_BYTES // 1024),

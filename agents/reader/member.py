@@ -116,7 +116,7 @@ class Member:
         self._join = join
         self._joined: Joined | None = None  # once it has joined
         self._group_offsets = group_offsets
-        self._halted = ""
+        self._halted: str | None = None  # why
         self._commits_last = True
         self.commits = Commits(
             subscription.label,
@@ -271,7 +271,7 @@ class Member:
                 state.tracker.changes += 1
         if any(state.tracker.changes for state in opened):  # this process knows more than Kafka: commit that
             self.commits.schedule_commit()
-        if self._halted:
+        if self._halted is not None:
             self.halt(self._halted)
 
     async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:

@@ -8,7 +8,7 @@ from agents.config import DeliveryConfig
 from agents.reader.membership import CONNECT_MAX_S, HEARTBEAT_MAX_S, RECONNECT_MAX_S
 
 
-def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
+def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str | None) -> dict[str, Any]:
     """Returns librdkafka's names and values. Those of the connection come last and win.
 
     `instance_id`: the static member name of this consumer and of those that replace it. With it, a member whose

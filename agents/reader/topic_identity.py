@@ -39,7 +39,7 @@ class ReplacedTopics:
         mismatched = {
             subscription.uid: id_
             for subscription in subscriptions
-            if subscription.topic_id and (id_ := ids.get(subscription.topic, "")) and id_ != subscription.topic_id
+            if subscription.topic_id and (id_ := ids.get(subscription.topic)) and id_ != subscription.topic_id
         }
         confirmed = {uid for uid, id_ in mismatched.items() if self._mismatched.get(uid) == id_}
         self._mismatched = mismatched

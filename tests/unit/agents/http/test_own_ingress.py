@@ -35,12 +35,12 @@ def test_uri_with_credentials_is_not_valid() -> None:
 
 
 def test_who_follows_hears_of_changes_only() -> None:
-    own, heard = OwnIngress("http://h"), list[str]()
+    own, heard = OwnIngress("http://h"), list[str | None]()
 
     def changed() -> None:
         heard.append(own.authorization)
 
-    assert own.authorization == ""
+    assert own.authorization is None
     own.follow(changed)
     for token in ("a", "a", "b"):
         own.use(token)

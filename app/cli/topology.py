@@ -187,7 +187,7 @@ def topology(
             facts = facts_of(inputs)
         edges = facts.links_count()
         large = engine is EngineChoice.AUTO and edges > LOCAL_EDGES_MAX
-        chosen, why = choose(engine, edges, missing_in(_places(jars or [])) if large else "")
+        chosen, why = choose(engine, edges, missing_in(_places(jars or [])) if large else None)
         with _engine(chosen, jars or [], memory) as walking:
             new = build(inputs, walking, facts, [why] if why else [])
         finish(new, old, out, fail_on, output, query)
@@ -209,8 +209,8 @@ def _places(jars: list[Path]) -> list[Path]:
     return [*jars, *load_settings().spark_jars]
 
 
-def missing_in(places: list[Path]) -> str:
-    """Returns why GraphFrames cannot run with the jars of these folders; "" = it can."""
+def missing_in(places: list[Path]) -> str | None:
+    """Returns why GraphFrames cannot run with the jars of these folders; None: it can."""
     from analytics.topology.engines.graphframes import missing_jars
 
     return missing_jars(places)

@@ -19,13 +19,13 @@ class EngineChoice(StrEnum):
     GRAPHFRAMES = "graphframes"
 
 
-def choose(wish: EngineChoice, edges: int, why_not: str) -> tuple[EngineChoice, str]:
-    """Returns the engine, and why ("" = the user chose it). `why_not`: why GraphFrames cannot run, "" = it can."""
+def choose(wish: EngineChoice, edges: int, why_not: str | None) -> tuple[EngineChoice, str | None]:
+    """Returns the engine, and why (None: the user chose it). `why_not`: why GraphFrames cannot run; None: it can."""
     if wish is not EngineChoice.AUTO:
-        return wish, ""
+        return wish, None
     if edges <= LOCAL_EDGES_MAX:
         return EngineChoice.LOCAL, f"The local engine walked {edges} edges; it is used for up to {LOCAL_EDGES_MAX}."
-    if why_not:
+    if why_not is not None:
         return EngineChoice.LOCAL, f"The local engine walked {edges} edges, because GraphFrames cannot: {why_not}"
     return (
         EngineChoice.GRAPHFRAMES,

@@ -46,14 +46,14 @@ class NoGraphFramesError(PenstockError):
     """The Spark session has no GraphFrames, or another release of it."""
 
 
-def missing_jars(places: Sequence[Path]) -> str:
-    """Returns the names of the jars that these folders lack, known before Spark starts; "" = none."""
+def missing_jars(places: Sequence[Path]) -> str | None:
+    """Returns the names of the jars that these folders lack, known before Spark starts; None: they lack none."""
     jars = [find_jar(places, coordinate.split(":")[1] + "-") for coordinate in COORDINATES]
     return _problem([jar.name if jar is not None else None for jar in jars])
 
 
-def missing(spark: SparkSession) -> str:
-    """Returns why this session cannot run GraphFrames, as a sentence with a hint; "" = it can."""
+def missing(spark: SparkSession) -> str | None:
+    """Returns why this session cannot run GraphFrames, as a sentence with a hint; None: it can."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         return "The graphframes engine does not work with Spark Connect: remove --remote."
@@ -72,7 +72,7 @@ def _jar_of(jvm: Any, name: str) -> str | None:
     return "" if source is None else str(source.getLocation().getPath()).rpartition("/")[2]
 
 
-def _problem(jars: Sequence[str | None]) -> str:
+def _problem(jars: Sequence[str | None]) -> str | None:
     """`jars`: file names in the order of COORDINATES. A name without a version is accepted."""
     absent = [coordinate for coordinate, jar in zip(COORDINATES, jars, strict=True) if jar is None]
     if absent:
@@ -87,7 +87,7 @@ def _problem(jars: Sequence[str | None]) -> str:
                 f"{jar} is not of the same release as graphframes-py ({VERSION}): download "
                 f"{' and '.join(COORDINATES)} instead."
             )
-    return ""
+    return None
 
 
 class GraphFramesEngine:

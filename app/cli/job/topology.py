@@ -102,13 +102,13 @@ def _check_jars(engine: EngineChoice, remote: str, jars: list[Path]) -> None:
         check_jars(jars)
 
 
-def _engine(spark: SparkSession, query: EngineChoice, edges: int) -> tuple[Engine, str]:
+def _engine(spark: SparkSession, query: EngineChoice, edges: int) -> tuple[Engine, str | None]:
     """Returns the engine for this many edges, with a sentence that says why. Raises NoGraphFramesError if GraphFrames
     was chosen explicitly and is missing.
     """
     from analytics.topology.engines.graphframes import GraphFramesEngine, missing
     from analytics.topology.engines.local import LocalEngine
 
-    why_not = missing(spark) if query is EngineChoice.AUTO and edges > LOCAL_EDGES_MAX else ""
+    why_not = missing(spark) if query is EngineChoice.AUTO and edges > LOCAL_EDGES_MAX else None
     chosen, why = choose(query, edges, why_not)
     return (GraphFramesEngine(spark) if chosen is EngineChoice.GRAPHFRAMES else LocalEngine()), why

@@ -69,7 +69,7 @@ def is_small(query: TopologyQuery) -> bool:
 
 
 def run(
-    spark: SparkSession, query: TopologyQuery, pick: Callable[[int], tuple[Engine, str]], small: bool = False
+    spark: SparkSession, query: TopologyQuery, pick: Callable[[int], tuple[Engine, str | None]], small: bool = False
 ) -> Topology:
     """Make one report. `pick`: number of edges -> engine and the reason for it. `small`: one task reads everything.
     Raises PenstockError for missing data."""

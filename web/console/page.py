@@ -66,7 +66,7 @@ class Page:
     path: str  #: `/subscription/{namespace}/{name}`
     template: str  #: in `templates`
     build: Callable[[Ask], Awaitable[Values]]  #: raises NotThere, or PenstockError
-    nav: str = ""  #: its name in the navigation; "" = it is not there
+    nav: str | None = None  #: its name in the navigation; None: it is not there
     place: int = 0  #: in the navigation
     live: bool = True  #: whether the block `live` of its template changes by itself
     post: Callable[[Ask], Awaitable[Values | Seen]] | None = None  #: what its forms do

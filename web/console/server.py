@@ -170,7 +170,7 @@ class Console:
         session = self._session(request)
         return {
             "page": page,
-            "pages": [each for each in self._pages if each.nav] if session is not None else [],
+            "pages": [entry for entry in self._pages if entry.nav is not None] if session is not None else [],
             "url": str(request.rel_url),
             "instance": self.config.instance,
             "mode": self.config.mode.value,

@@ -73,8 +73,8 @@ def channels_of(state: State) -> list[Channel]:
 def channel_choices(ask: Ask) -> Choices:
     """Returns them for a form."""
     names = {
-        each.title: f"{each.namespace}/{each.name}{' (broker)' if each.kind == BROKER else ''}"
-        for each in channels_of(ask.state)
+        channel.title: f"{channel.namespace}/{channel.name}{' (broker)' if channel.kind == BROKER else ''}"
+        for channel in channels_of(ask.state)
     }
     return choices(names, ask.limits.rows_max)
 
@@ -175,7 +175,7 @@ async def _whole(ask: Ask) -> Values:
     event = await ask.acts.event(look.topic, int(partition), int(offset))
     if event is None:
         raise gone
-    passages = [] if look.letters else [passage_row(each) for each in await ask.acts.passages(event, look.channel)]
+    passages = [] if look.letters else await ask.acts.passages(event, look.channel)
     subscriptions = [status.subscription for status in ask.state.resources if status.subscription is not None]
     url = f"{ask.acts.ingress or 'http://localhost:8080'}{look.channel.path}"
     data = await asyncio.to_thread(_data, event, url) if ask.has_bodies else {"body": None, "curl": None}
@@ -187,7 +187,7 @@ async def _whole(ask: Ask) -> Values:
         "key": None if event.key is None else event.key.decode("utf-8", "replace"),
         "has_bodies": ask.has_bodies,
         **data,
-        "passages": passages,
+        "passages": [passage_row(passage) for passage in passages],
         "readers": sum(subscription.channel_uid == look.channel.uid for subscription in subscriptions),
     }
 

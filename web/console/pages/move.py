@@ -58,7 +58,7 @@ async def _preview(ask: Ask) -> Values:
             problem = str(raised)
     return {
         **values,
-        "titles": choices({each.title: each.title for each in subscriptions_of(ask.state)}, ask.limits.rows_max),
+        "titles": choices({row.title: row.title for row in subscriptions_of(ask.state)}, ask.limits.rows_max),
         "title": ask.query.get("of", ""),
         "to": to,
         "rows": rows,

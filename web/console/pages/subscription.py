@@ -106,7 +106,7 @@ def values_of(state: State, status: ResourceStatus, lag: Known[Sequence[Partitio
         "cure": cure_of(status.ready),
         "conditions": condition_rows(status),
         "details": details,
-        "heads": [] if details is None else [(*each, each[1].next_attempt - state.at_s) for each in details.heads],
+        "heads": [] if details is None else [(*head, head[1].next_attempt - state.at_s) for head in details.heads],
         "error": error,
         "error_age_s": None if error is None else state.at_s - error[1].time,
         "partitions": [] if subscription is None else partitions_of(subscription, details, lag),

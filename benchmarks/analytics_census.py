@@ -54,8 +54,8 @@ def _timed(folder: Path, *arguments: str) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _kafka(folder: Path, running: str) -> Iterator[str]:
-    if running:
+def _kafka(folder: Path, running: str | None) -> Iterator[str]:
+    if running is not None:
         yield running
         return
     kafka = EmbeddedKafka(folder / "kafka", 0, jars_root=REPOSITORY / ".penstock" / "kafka")
@@ -66,7 +66,7 @@ def _kafka(folder: Path, running: str) -> Iterator[str]:
         kafka.stop()
 
 
-def measure(folder: Path, lines: int, master: str, running: str = "") -> dict[str, Any]:
+def measure(folder: Path, lines: int, master: str, running: str | None = None) -> dict[str, Any]:
     """Measures all of it: seconds, and whether the totals are equal."""
     paths = [write(folder, _YEAR, month, lines // len(_MONTHS), 0.0003) for month in _MONTHS]
     wall, cpu = time.monotonic(), time.process_time()
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_census", description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000, help="in all")
     parser.add_argument("--master", default="local[2]", help="where Spark runs")
-    parser.add_argument("--kafka", default="", help="HOST:PORT of a running Kafka, instead of its own")
+    parser.add_argument("--kafka", help="HOST:PORT of a running Kafka, instead of its own")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-census-") as name:
         figures = measure(Path(name), given.lines, given.master, given.kafka)

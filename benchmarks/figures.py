@@ -27,13 +27,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row and its values, one for each round that could be measured; `error` says why one could not ("" = all).
+    """A row and its values, one for each round that could be measured; `error` says why one could not.
 
     `busy_cores`: how many cores the machine used just before the measure; None where nobody looked."""
 
     row: Row
     values: tuple[float, ...]
-    error: str = ""
+    error: str | None = None
     busy_cores: float | None = None
 
     @property

@@ -27,12 +27,11 @@ class _Runner:
         self._stack, self._say = stack, say
         self._once: Callable[[], Values] | None = None
         self._values: dict[Row, list[float]] = {row: [] for row in measure.rows}
-        self._error = ""
-        self._offered = True
+        self._error: str | None = None
 
     def round(self) -> None:
         """Measure once more; an error ends the measure for this implementation, and is reported."""
-        if self._error or not self._offered:
+        if self._error is not None:
             return
         try:
             if self._once is None:
@@ -41,14 +40,13 @@ class _Runner:
             for row in self._measure.rows:
                 self._values[row].append(values[row])
         except NotOffered:
-            self._offered = False
+            self._error = NOT_OFFERED
         except Exception as error:  # any error is reported, and the other measures continue
             self._fail(error)
 
     def figures(self, busy_cores: float | None) -> list[Figure]:
         """Returns what was found, one figure for each row. `busy_cores`: of the machine, before the measure."""
-        error = self._error or ("" if self._offered else NOT_OFFERED)
-        return [Figure(row, tuple(self._values[row]), error, busy_cores) for row in self._measure.rows]
+        return [Figure(row, tuple(self._values[row]), self._error, busy_cores) for row in self._measure.rows]
 
     def _fail(self, error: Exception) -> None:
         text = str(error) or type(error).__name__

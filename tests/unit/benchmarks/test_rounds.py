@@ -106,7 +106,7 @@ def test_round_that_fails_ends_its_measure_and_no_other(tmp_path: Path) -> None:
         Figure(FIRST, (2.0, 2.0, 2.0)),
         Figure(SECOND, (2.0, 2.0, 2.0)),
     ]
-    assert [their.error for their in theirs] == ["not offered", "not offered", "", ""]
+    assert [their.error for their in theirs] == ["not offered", "not offered", None, None]
     assert [text for text in said if "failed" in text] == ["made up of a failed: it broke\nwith details"]
 
 

@@ -85,9 +85,8 @@ async def with_reply(
     dropped: Callable[[], None],
 ) -> Outcome:
     """Returns the outcome of the whole attempt; `outcome` is what the subscriber answered to the event with the headers
-    `original`. Only this function decides where an
-    event in its answer goes: a Trigger's into the broker's topic, a Subscription's to `reply`, and without one it is
-    `dropped`."""
+    `original`. Only this function decides where an event in its answer goes: a Trigger's into the broker's topic, a
+    Subscription's to `reply`, and without one it is `dropped`."""
     reply = outcome.verdict
     if not isinstance(reply, Reply):
         return outcome

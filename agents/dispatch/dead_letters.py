@@ -1,6 +1,6 @@
 """Builds the headers of a dead letter: those of the event, why it failed, and where it came from. Pure.
 
-`agents/dispatch/retry_path` posts it to the sink or stores it in the DLQ topic.
+`agents/dispatch/dead_letter_path` posts it to the sink or stores it in the DLQ topic.
 """
 
 from __future__ import annotations

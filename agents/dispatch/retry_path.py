@@ -5,27 +5,25 @@
          |<----------------------------------------------------------------------------------+
          v
     reply? store it at `reply`, or the whole delivery has failed
-    failed permanently? dead letter sink -> DLQ topic, until one of them has taken it
+    failed permanently? a dead letter (`agents/dispatch/dead_letter_path`)
          v
     settled
 
-Each delivery on this path has a task; those on the happy path have none. Does not settle a dead letter before it is
+Each delivery on this path has a task; those on the happy path have none. A dead letter is not settled before it is
 acknowledged: while neither sink nor DLQ topic takes it, the event stays unsettled and holds the committable offset.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any
 
-from agents.dispatch.attempt import Request, post, with_reply
+from agents.dispatch.attempt import Request, with_reply
 from agents.dispatch.context import RetryContext
-from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
-from agents.dispatch.dlq_producer import DlqProducer
+from agents.dispatch.dead_letter_path import DeadLetterPath
+from agents.dispatch.further_requests import FurtherRequests, GivenUp
 from agents.dispatch.hops import Hops
 from agents.dispatch.reply_store import headers_of, store, too_deep
 from agents.dispatch.retrying import Caps, rest_s, until_settled
@@ -33,16 +31,11 @@ from agents.listeners.base import Hooks
 from agents.offsets.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
-from knative.delivery.policy import DeliverySpec, OnRetriesExhausted
-from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply, SendProblem
+from knative.delivery.verdicts import DELIVERED, Delivered, Reply
 from knative.ports import Clock, Produce
 
 #: What a task of the retry path does until its delivery is settled.
 Work = Coroutine[Any, Any, Settlement]
-
-
-class _GivenUp(Exception):
-    """The request was given up, because the subscription has another destination now. It does not count."""
 
 
 class _FilteredOut(Exception):
@@ -59,12 +52,11 @@ class RetryPath:
         self._produce = produce
         self._hops = hops
         self._hooks = hooks
-        self._dlq = DlqProducer(context, produce, self._rest, hooks.not_stored)
         self._clock = clock
         self._caps = caps
+        self._requests = FurtherRequests(context, hooks, clock, hops)
+        self._dead_letters = DeadLetterPath(context, hooks, produce, clock, caps, self._requests)
         self._tasks: dict[Delivery, asyncio.Task[None]] = {}
-        self._holding: set[Delivery] = set()  # these only wait, so `release` may cancel them
-        self._until: dict[Delivery, float] = {}  # loop time before which no slot is requested
 
     # -- entries; the delivery holds a slot
 
@@ -100,7 +92,7 @@ class RetryPath:
 
     def unreadable(self, delivery: Delivery, reason: str) -> None:
         """The record is not a valid CloudEvent."""
-        self._begin(delivery, self._unreadable(delivery, reason), slot=True)
+        self._begin(delivery, self._dead_letters.take_unreadable(delivery, reason), slot=True)
 
     def _leave(self, delivery: Delivery) -> None:
         """Abandon it: the partition went to another owner, who reads the record again."""
@@ -142,8 +134,7 @@ class RetryPath:
             self._context.fatal(problem)
         finally:
             self._tasks.pop(delivery, None)
-            self._holding.discard(delivery)
-            self._until.pop(delivery, None)
+            self._requests.forget(delivery)
 
     def _settle(self, delivery: Delivery, settlement: Settlement) -> None:
         failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)  # before `settle` forgets it
@@ -156,8 +147,7 @@ class RetryPath:
 
     def release(self, partitions: Iterable[PartitionState]) -> None:
         """Cancel the deliveries of these partitions that only wait: the offset tracker has their attempts."""
-        going = set(partitions)
-        for delivery in [delivery for delivery in self._holding if delivery.partition in going]:
+        for delivery in self._requests.waiting(set(partitions)):
             self._tasks[delivery].cancel()
 
     def busy(self, partitions: Iterable[PartitionState]) -> bool:
@@ -177,7 +167,7 @@ class RetryPath:
     async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> Settlement:
         try:
             outcome = await self._with_reply(delivery, outcome)
-        except _GivenUp:
+        except GivenUp:
             return await self._again(delivery)
         except BaseException:
             self._context.scheduler.attempt_over(delivery)
@@ -198,7 +188,8 @@ class RetryPath:
         due = tracker.due[delivery.offset]
         # The wait that was left continues, so a rebalance neither shortens nor restarts it.
         self._hooks.inherited(delivery, tracker.attempts[delivery.offset], due)
-        await self._hold(delivery, rest_s(due, self._clock.time(), self._context.subscription.delivery, self._caps))
+        wait_s = rest_s(due, self._clock.time(), self._context.subscription.delivery, self._caps)
+        await self._requests.hold(delivery, wait_s)
         return await self._retry(delivery, await self._attempt(delivery))
 
     async def _retry(self, delivery: Delivery, first: Outcome) -> Settlement:
@@ -209,15 +200,12 @@ class RetryPath:
             delivery.partition.tracker.failed(delivery.offset, outcome.attempts, outcome.at + wait_s)
             self._hooks.failed(delivery, outcome, wait_s)
 
-        async def hold(wait_s: float) -> None:
-            await self._hold(delivery, wait_s)
-
         # Functions and not values: the contract may change subscriber and policy between two attempts.
         last = await until_settled(
             first,
             lambda: self._attempt(delivery),
             spec=lambda: self._context.subscription.delivery,
-            hold=hold,
+            hold=partial(self._requests.hold, delivery),
             failed=note,
             caps=self._caps,
         )
@@ -225,27 +213,11 @@ class RetryPath:
             return Settlement(Settled.DELIVERED, last)
         delivery.partition.tracker.failed(delivery.offset, last.attempts)
         self._hooks.failed(delivery, last, None)
-        return await self._dead_letter(delivery, last, failures[0] if failures else last.at)
-
-    async def _hold(self, delivery: Delivery, wait_s: float) -> None:
-        """Set the time of the next attempt, and wait until the attempts so far are committed. Holds the lane, no slot.
-
-        `_slot` waits for the time itself, together with the slot. If each task slept here, thousands of deliveries that
-        are due at once would wake as many tasks in one turn of the loop.
-        """
-        self._until[delivery] = asyncio.get_running_loop().time() + wait_s
-        self._holding.add(delivery)
-        # `release` has already cancelled those that were holding; one that begins to hold after it must end by itself.
-        if not delivery.partition.open:
-            raise asyncio.CancelledError("the partition is being released")
-        await self._context.barrier(delivery.partition)
+        return await self._dead_letters.take(delivery, last, failures[0] if failures else last.at)
 
     async def _attempt(self, delivery: Delivery) -> Outcome:
         """Make one more attempt: get a slot, send the request, and store the reply if there is one."""
-        while True:
-            with suppress(_GivenUp):
-                async with self._slot(delivery):
-                    return await self._try(delivery)
+        return await self._requests.in_slot(delivery, partial(self._try, delivery))
 
     async def _try(self, delivery: Delivery) -> Outcome:
         if not self._context.wants(delivery):
@@ -255,66 +227,7 @@ class RetryPath:
         attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
         to, headers = subscription.subscriber, delivery.headers
         request = Request(Recipient.SUBSCRIBER, to, subscription, headers, delivery.value, attempts)
-        return await self._with_reply(delivery, await self._post(delivery, request))
-
-    @asynccontextmanager
-    async def _slot(self, delivery: Delivery) -> AsyncIterator[None]:
-        """Hold one of the subscription's slots, once the next attempt is due. Retries come before first attempts.
-
-        A timer and a callback lead to the slot, so the task is woken once. Cancellation can come at three moments:
-        while the timer runs, while the scheduler has the request, and after the slot was granted but before it runs.
-        """
-        scheduler, loop = self._context.scheduler, asyncio.get_running_loop()
-        slot: asyncio.Future[None] = loop.create_future()
-
-        def granted() -> None:
-            if slot.done():  # the task was cancelled in this turn and has not run yet: it will not release the slot
-                scheduler.release_slot(delivery)
-            else:
-                slot.set_result(None)
-
-        due: asyncio.TimerHandle | None = None
-        if (until := self._until.pop(delivery, 0.0)) > loop.time():
-            due = loop.call_at(until, self._ask_for_slot, delivery, granted)
-        else:
-            scheduler.retry(delivery, granted)
-        try:
-            await slot
-        except asyncio.CancelledError:
-            if due is not None:
-                due.cancel()
-            if slot.done() and not slot.cancelled():
-                scheduler.attempt_over(delivery)  # granted in the same turn: give it back
-            else:
-                scheduler.cancel_retry(delivery)  # does nothing if the timer had not fired
-            raise
-        self._holding.discard(delivery)  # from here a request is in flight: a drain waits for it
-        try:
-            yield
-        finally:
-            scheduler.attempt_over(delivery)
-
-    def _ask_for_slot(self, delivery: Delivery, granted: Callable[[], None]) -> None:
-        try:
-            self._context.scheduler.retry(delivery, granted)
-        except Exception as problem:  # the loop only logs what a timer raises
-            self._context.fatal(problem)
-
-    async def _post(self, delivery: Delivery, request: Request) -> Outcome:
-        hooks, pool = self._hooks, self._context.pool(request.destination)
-        if hooks.request is not None:
-            headers = hooks.request(delivery, request.destination.shown, request.number, request.headers)
-            request = replace(request, headers=headers)
-        try:
-            outcome = await post(pool, self._clock, self._hops, request)
-        except asyncio.CancelledError:
-            hooks.aborted(delivery)
-            raise
-        if outcome.problem is SendProblem.GIVEN_UP:
-            hooks.aborted(delivery)
-            raise _GivenUp
-        hooks.attempt(delivery, outcome)
-        return outcome
+        return await self._with_reply(delivery, await self._requests.post(delivery, request))
 
     async def _with_reply(self, delivery: Delivery, outcome: Outcome) -> Outcome:
         """Returns the outcome of the whole attempt, after the answer of the subscriber."""
@@ -322,7 +235,7 @@ class RetryPath:
             outcome,
             delivery.headers,
             self._context.subscription,
-            partial(self._post, delivery),
+            partial(self._requests.post, delivery),
             partial(self._store_reply, delivery),
             partial(self._hooks.reply_dropped, delivery),
         )
@@ -338,62 +251,3 @@ class RetryPath:
         if outcome.verdict is DELIVERED:
             self._hooks.reply_stored(delivery, headers, len(reply.value or b""))
         return outcome
-
-    # -- dead letters
-
-    async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> Settlement:
-        self._context.scheduler.dead_letter(delivery)
-        subscription = self._context.subscription
-        choices = versions(delivery, subscription, outcome, first_failure)
-        taken_by = await self._to_sink(delivery, choices[0])
-        if taken_by is not None:
-            return Settlement(Settled.DEAD_LETTERED, outcome, taken_by)
-        if self._context.subscription.exhausted is OnRetriesExhausted.IGNORE:
-            return Settlement(Settled.IGNORED, outcome)
-        await self._dlq.store(delivery, choices)
-        return Settlement(Settled.DEAD_LETTERED, outcome, subscription.dlq_topic)
-
-    async def _unreadable(self, delivery: Delivery, reason: str) -> Settlement:
-        self._context.scheduler.dead_letter(delivery)
-        self._context.scheduler.attempt_over(delivery)
-        subscription = self._context.subscription
-        await self._dlq.store(delivery, unreadable_versions(delivery, subscription, reason, self._clock.time()))
-        return Settlement(Settled.DEAD_LETTERED, to=subscription.dlq_topic, reason=reason)
-
-    async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str | None:
-        """POST to the dead letter sink by the subscription's retry policy, as both are at each attempt. Returns the URL
-        that accepted it; None when there is no sink or it did not accept it."""
-        made = 0
-
-        async def attempt() -> Outcome:
-            nonlocal made
-            made += 1
-            while self._context.subscription.delivery.dead_letter_sink is not None:
-                with suppress(_GivenUp):
-                    async with self._slot(delivery):
-                        # Only now: the contract may change while it waits for the slot.
-                        subscription, value = self._context.subscription, delivery.value
-                        if (sink := subscription.delivery.dead_letter_sink) is not None:
-                            request = Request(Recipient.DEAD_LETTER_SINK, sink, subscription, headers, value, made)
-                            return await self._post(delivery, request)
-            return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
-
-        def note(outcome: Outcome, wait_s: float) -> None:
-            self._hooks.failed(delivery, outcome, wait_s)
-
-        async def hold(wait_s: float) -> None:
-            await self._rest(delivery, wait_s)
-
-        def spec() -> DeliverySpec:
-            return self._context.subscription.delivery
-
-        last = await until_settled(await attempt(), attempt, spec=spec, hold=hold, failed=note, caps=self._caps)
-        return last.destination if isinstance(last.verdict, Delivered | Reply) else None
-
-    async def _rest(self, delivery: Delivery, wait_s: float) -> None:
-        """Wait between two tries of a dead letter. Ends at once if the partition is or was released."""
-        self._holding.add(delivery)
-        if not delivery.partition.open:
-            raise asyncio.CancelledError("the partition is being released")
-        await asyncio.sleep(wait_s)
-        self._holding.discard(delivery)

@@ -8,6 +8,8 @@ with a short timeout and not often. When it does not answer, the last known offs
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -30,32 +32,20 @@ class LogEndOffsets:
         unchanged = []
         for partition in partitions:
             before = partition.log_end_offset
-            self._read_cached(consumer, partition)
+            with suppress(KafkaException):
+                _read(consumer, partition, cached=True)
             # The same end and not all of it read: probably the client is not fetching, and the cached end is old.
             if partition.log_end_offset == before and partition.tracker.fetched < before:
                 unchanged.append(partition)
         if unchanged and now >= self._ask_at:
             self._ask_at = now + SELDOM_S
-            self._query(consumer, unchanged)
+            with suppress(KafkaException):  # no need to wait for the timeout of each partition
+                for partition in unchanged:
+                    _read(consumer, partition, timeout=SPARING_S)
         return True
 
-    @staticmethod
-    def _read_cached(consumer: Consumer, partition: PartitionState) -> None:
-        where = TopicPartition(partition.topic, partition.number)
-        try:
-            bounds = consumer.get_watermark_offsets(where, cached=True)
-        except KafkaException:
-            return
-        if bounds is not None:
-            partition.log_end_offset = max(partition.log_end_offset, bounds[1])
 
-    @staticmethod
-    def _query(consumer: Consumer, partitions: list[PartitionState]) -> None:
-        for partition in partitions:
-            where = TopicPartition(partition.topic, partition.number)
-            try:
-                bounds = consumer.get_watermark_offsets(where, timeout=SPARING_S)
-            except KafkaException:
-                return  # no need to wait for the timeout of each partition
-            if bounds is not None:
-                partition.log_end_offset = max(partition.log_end_offset, bounds[1])
+def _read(consumer: Consumer, partition: PartitionState, **how: Any) -> None:
+    bounds = consumer.get_watermark_offsets(TopicPartition(partition.topic, partition.number), **how)
+    if bounds is not None:
+        partition.log_end_offset = max(partition.log_end_offset, bounds[1])

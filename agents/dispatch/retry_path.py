@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -165,15 +166,13 @@ class RetryPath:
     # -- the path
 
     async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> Settlement:
+        first: Outcome | None = None
         try:
-            outcome = await self._with_reply(delivery, outcome)
-        except GivenUp:
-            return await self._again(delivery)
-        except BaseException:
+            with suppress(GivenUp):
+                first = await self._with_reply(delivery, outcome)
+        finally:
             self._context.scheduler.attempt_over(delivery)
-            raise
-        self._context.scheduler.attempt_over(delivery)
-        return await self._retry(delivery, outcome)
+        return await self._retry(delivery, first or await self._attempt(delivery))
 
     async def _again(self, delivery: Delivery) -> Settlement:
         self._context.scheduler.attempt_over(delivery)

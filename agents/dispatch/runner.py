@@ -101,16 +101,10 @@ class SubscriptionRunner(Service):
         await self.dispatcher.close()
         if self._starting is not None:
             await asyncio.wait({self._starting}, timeout=CLOSE_S)
-        if self._agent is not None:
-            await self._end_agent()
+        if self._agent is not None and not await end_agent(self.app, self._agent, CLOSE_S):
+            log.warning("agent did not stop in time", subscription=self.subscription.label)
         self._hooks.closed()
         self._context.observe.closed(self._member.client_name)
-
-    async def _end_agent(self) -> None:
-        """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
-        agent = self._agent
-        if not await end_agent(self.app, agent, CLOSE_S):
-            log.warning("agent did not stop in time", subscription=self.subscription.label)
 
     def _deliver(self, batches: list[Batch]) -> None:
         """Runs as the body of the agent. It never raises: Faust would restart the agent and skip the batch."""

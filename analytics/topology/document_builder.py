@@ -297,8 +297,6 @@ def rate_of(count: int, seconds: float) -> float | None:
 
 def _worst(healths: list[Health]) -> Health:
     """`failed` only when all are; else degraded beats ok beats idle beats unknown."""
-    if not healths:
-        return Health.UNKNOWN
     distinct = set(healths)
     if distinct == {Health.FAILED}:
         return Health.FAILED

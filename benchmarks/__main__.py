@@ -133,8 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
             folder = Path(name)
-            jars = REPOSITORY / ".penstock" / "kafka"
-            kafka = EmbeddedKafka(folder / "kafka", port=0, jars_root=jars)
+            kafka = EmbeddedKafka(folder / "kafka", port=0, jars_root=REPOSITORY / ".penstock" / "kafka")
             kafka.start(_KAFKA_LIMIT_S)
             try:
                 lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)

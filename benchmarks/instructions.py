@@ -69,19 +69,19 @@ class _Message:
     """What librdkafka says of a stored record."""
 
     def topic(self) -> str:
-        """Of the one channel."""
+        """Returns that of the one channel."""
         return "bench.c"
 
     def partition(self) -> int:
-        """Any."""
+        """Returns any."""
         return 3
 
     def offset(self) -> int:
-        """Any: it is stored."""
+        """Returns any: it is stored."""
         return 7
 
     def latency(self) -> float:
-        """Seconds."""
+        """Returns seconds."""
         return 0.004
 
 

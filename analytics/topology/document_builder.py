@@ -47,7 +47,7 @@ class DocumentBuilder:
         self._into: dict[str, list[Edge]] = defaultdict(list)  # edges into URIs and DLQs
 
     def build(self) -> tuple[tuple[Vertex, ...], tuple[Edge, ...]]:
-        """Both sorted by id."""
+        """Returns both sorted by id."""
         edges = sorted(self._edges(), key=lambda edge: edge.id)
         for edge in edges:
             if edge.kind in _URI_KINDS:
@@ -296,7 +296,7 @@ def rate_of(count: int, seconds: float) -> float | None:
 
 
 def _worst(healths: list[Health]) -> Health:
-    """`failed` only when all are; else degraded beats ok beats idle beats unknown."""
+    """Returns `failed` only when all are; else degraded beats ok beats idle beats unknown."""
     distinct = set(healths)
     if distinct == {Health.FAILED}:
         return Health.FAILED

@@ -37,7 +37,7 @@ def _scene(
     rows: Mapping[int, Row],
     measured: Callable[[Stage, Process, Subscribers, int], float],
 ) -> Iterator[Callable[[], Values]]:
-    """One subscription of this order; each round measures every delay of `rows` (in ms) in one process."""
+    """Sets up a subscription of this order; each round measures every delay of `rows` (in ms) in one process."""
     with (
         Subscribers(lab.new_folder("sink")) as sink,
         lab.stage(implementation, [Wanted("slow", sink.url("slow"), order, _IN_FLIGHT)]) as stage,

@@ -65,7 +65,7 @@ def _tls_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[]
 
 
 def _cpu_us(lab: Lab, stage: Stage) -> float:
-    """For each event that a receiver takes."""
+    """Returns the CPU time for each event that a receiver takes."""
     with stage.receiver() as (process, _):
         stage.load(process, events=lab.events(_WARM_UP))
         events, before_s = lab.events(_EVENTS), process.cpu_s()

@@ -44,7 +44,7 @@ def _line(dice: random.Random, word: str, tail: bytes) -> bytes:
 
 
 def plain_count(files: Iterable[tuple[int, Path]]) -> dict[int, Counter[str]]:
-    """`files`: (year, gzip file). Year -> word -> lines. Raises OSError or EOFError for a file that is not complete."""
+    """Returns year -> word -> lines. `files`: (year, gzip file). Raises OSError or EOFError for an incomplete file."""
     years: dict[int, Counter[str]] = {}
     for year, path in files:
         counter = years.setdefault(year, Counter())

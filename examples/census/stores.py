@@ -95,7 +95,7 @@ class ResultsView(View):
     worker: Worker
 
     async def get(self, request: Any) -> Any:
-        """200, or 503 when this process does not have all partitions."""
+        """Answers 200, or 503 when this process does not have all partitions."""
         behind = self.worker.behind()
         if behind is None:
             return self.json({"error": "this process does not have all partitions yet; run one `results`"}, status=503)

@@ -67,7 +67,7 @@ class Worker(OffsetControlApp):
         return starts
 
     def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
-        """Not beyond what is stored."""
+        """Returns those up to what is stored."""
         # Unknown counts as nothing stored, and 0 is not committed: what Faust proposes could skip records.
         safe = {tp: min(offset, self.progress.stored.get(tp.partition, 0)) for tp, offset in offsets.items()}
         return {tp: offset for tp, offset in safe.items() if offset > 0}

@@ -186,7 +186,7 @@ class Acts(Protocol):
         """Send an event to a channel or broker by HTTP."""
 
     async def letters(self, choice: LetterChoice) -> Letters:
-        """Dead letters."""
+        """Returns dead letters."""
 
     async def letter(self, ref: str) -> Letter | None:
         """Reads one dead letter; None if the topic does not have it."""

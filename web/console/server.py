@@ -301,7 +301,7 @@ class Console:
         return await asyncio.shield(rendering)  # other tabs wait for it too
 
     async def _render_live(self, request: http.Request, page: Page, ask: Ask, last: _Live | None) -> _Live:
-        """`last`, if it is made of the same."""
+        """Returns `last`, if it is made of the same."""
         try:
             template, values = page.template, await _values(page, ask)
         except NotThere as problem:

@@ -60,7 +60,7 @@ class SubscriptionFacts:
         return self.subscription.exhausted is OnRetriesExhausted.IGNORE
 
     def links(self) -> Iterator[tuple[str, str, Flow]]:
-        """Its edges: (from, to, kind)."""
+        """Yields its edges: (from, to, kind)."""
         yield self.channel, self.id, Flow.SUBSCRIBES
         yield self.id, self.target, Flow.DELIVERS
         if self.reply:

@@ -50,7 +50,7 @@ class Column:
 
 
 def _columns(*titles: str) -> tuple[Column, ...]:
-    """Headings: a title with ` #` is that of a numeric column, one with ` …` that of a long one."""
+    """Makes headings: a title with ` #` is that of a numeric column, one with ` …` that of a long one."""
     return tuple(Column(title.rstrip(" #…"), title.endswith(" #"), title.endswith(" …")) for title in titles)
 
 

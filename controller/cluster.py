@@ -45,10 +45,10 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
         return election
 
     def live(kind: str, namespace: str, name: str) -> LiveObject | None:
-        found = source.live(kind, namespace, name)
-        if found is None:
+        match = source.live(kind, namespace, name)
+        if match is None:
             return None
-        store, raw = found
+        store, raw = match
         return LiveObject(raw, path_of(kind, namespace, name), API_VERSIONS[kind], store.put)
 
     sink = ClusterStatus(api, live, has_lease, me)

@@ -44,7 +44,7 @@ from controller.plan.actions import (
     Remember,
     RememberSeek,
     Retract,
-    Wanted,
+    Scope,
     WriteStatus,
 )
 from controller.plan.seeks import in_phase
@@ -150,43 +150,43 @@ class Executor:
             raise LeadershipLost
         self._confirmed_s = asked_s
 
-    async def observe(self, wanted: Wanted) -> ObservedKafka:
-        """The state in Kafka of everything in `wanted`. Raises KafkaFailed, but not for a single group."""
-        others = (group for group, _ in (*wanted.starts, *wanted.offsets, *wanted.fanouts))
+    async def observe(self, scope: Scope) -> ObservedKafka:
+        """The state in Kafka of everything in `scope`. Raises KafkaFailed, but not for a single group."""
+        others = (group for group, _ in (*scope.starts, *scope.offsets, *scope.fanouts))
         # Groups are described, and then their offsets are read.
-        longest_s = self._limit_s + 2 * turns_s(len({*wanted.groups, *others}))
-        found = await self._blocking("observing topics and groups", partial(self._observe, wanted), longest_s)
-        for group, why in found.unknown.items():
+        longest_s = self._limit_s + 2 * turns_s(len({*scope.groups, *others}))
+        observed = await self._blocking("observing topics and groups", partial(self._observe, scope), longest_s)
+        for group, why in observed.unknown.items():
             if self._unknown.get(group) != why:
                 log.warning(
                     "a consumer group cannot be observed; changes that depend on it wait", group=group, reason=why
                 )
-        self._unknown = found.unknown
-        return found
+        self._unknown = observed.unknown
+        return observed
 
     async def unavailable(self) -> str:
         """Why Kafka cannot be observed; "" = it can."""
         try:
-            await self.observe(Wanted(frozenset({self._contract_topic}), (), frozenset()))
+            await self.observe(Scope(frozenset({self._contract_topic}), (), frozenset()))
         except KafkaFailed as problem:
             return str(problem)
         return ""
 
-    def _observe(self, wanted: Wanted) -> ObservedKafka:
-        topics = observe_topics(self._admin, wanted.topics)
-        topic_of = {group: topic for group, topic in (*wanted.starts, *wanted.offsets) if topic in topics}
-        found = observe_groups(
+    def _observe(self, scope: Scope) -> ObservedKafka:
+        topics = observe_topics(self._admin, scope.topics)
+        topic_of = {group: topic for group, topic in (*scope.starts, *scope.offsets) if topic in topics}
+        answer = observe_groups(
             partial(self._admin.groups.describe_all, limit_s=self._group_limit_s),
             lambda groups, failed: self._offsets.committed_by(
                 {group: (topic_of[group], range(topics[topic_of[group]].partitions)) for group in groups}, failed
             ),
-            {*wanted.groups, *(group for group, _ in wanted.fanouts)},
+            {*scope.groups, *(group for group, _ in scope.fanouts)},
             topic_of,
         )
-        committed = {group: frozenset(found.offsets[group]) for group, _ in wanted.starts if group in found.offsets}
-        offsets = {group: found.offsets[group] for group, _ in wanted.offsets if group in found.offsets}
-        fanouts = {topic: found.members.get(group) for group, topic in wanted.fanouts}
-        return ObservedKafka(topics, committed, found.states, offsets, found.unknown, fanouts)
+        committed = {group: frozenset(answer.offsets[group]) for group, _ in scope.starts if group in answer.offsets}
+        offsets = {group: answer.offsets[group] for group, _ in scope.offsets if group in answer.offsets}
+        fanouts = {topic: answer.members.get(group) for group, topic in scope.fanouts}
+        return ObservedKafka(topics, committed, answer.states, offsets, answer.unknown, fanouts)
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail

@@ -27,11 +27,11 @@ from controller.plan.actions import (
     PublishSubscription,
     RecordCreations,
     Retract,
-    Wanted,
+    Scope,
     World,
     WriteStatus,
 )
-from controller.plan.reconcile import reconcile, wanted
+from controller.plan.reconcile import reconcile, scope_of
 from controller.plan.seeks import active
 from controller.status.problems import ProblemLog, refused_writes
 from controller.status.reporter import StatusReporter
@@ -267,7 +267,7 @@ class Controller:
         for _ in range(STEPS_MAX):
             world = self._view.world(term)
             world = replace(world, secrets=await self._view.secrets(world.objects))
-            asked = wanted(world, self._config)
+            asked = scope_of(world, self._config)
             if term.must_ask(asked) or active(world.seeks.values()):
                 world = await self._observe(term, world, asked)
             decided = reconcile(world, self._config)
@@ -310,7 +310,7 @@ class Controller:
         if more or not term.is_done:
             self._wake.set()
 
-    async def _observe(self, term: Term, world: World, asked: Wanted) -> World:
+    async def _observe(self, term: Term, world: World, asked: Scope) -> World:
         """Ask Kafka about all that the world needs. Raises KafkaFailed."""
         term.observed_at = term.observed_at if world.only is not None else time.monotonic()
         before = term.observed

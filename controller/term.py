@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from controller.model import FileProblem
-from controller.plan.actions import ObservedKafka, Wanted
+from controller.plan.actions import ObservedKafka, Scope
 from controller.plan.parts import Parts, changed
 from controller.source.interface import Scan
 from knative.contract.broker_secrets import SecretProblem
@@ -64,24 +64,24 @@ class Term:
             self.queue -= self.focus
             self.rest -= self.focus
 
-    def must_ask(self, asked: Wanted) -> bool:
+    def must_ask(self, asked: Scope) -> bool:
         """Whether Kafka must be asked before it is decided about what needs this."""
         new = not asked.topics <= self.topics or bool(asked.starts or asked.groups)
         return self.observed is None or self.look or (new and self.parts is not None)
 
-    def observe(self, asked: Wanted, seen: ObservedKafka) -> None:
+    def observe(self, asked: Scope, seen: ObservedKafka) -> None:
         """Add what Kafka said to what is known already."""
-        known = self.observed or ObservedKafka()
+        before = self.observed or ObservedKafka()
         groups = {*asked.groups, *(group for group, _ in (*asked.starts, *asked.offsets))}
         fanouts = {topic for _, topic in asked.fanouts}
         self.observed = replace(
-            known,
-            topics=_merged(known.topics, asked.topics, seen.topics),
-            committed=_merged(known.committed, groups, seen.committed),
-            groups=_merged(known.groups, groups, seen.groups),
-            offsets=_merged(known.offsets, groups, seen.offsets),
-            unknown=_merged(known.unknown, groups, seen.unknown),
-            fanouts=_merged(known.fanouts, fanouts, seen.fanouts),
+            before,
+            topics=_merged(before.topics, asked.topics, seen.topics),
+            committed=_merged(before.committed, groups, seen.committed),
+            groups=_merged(before.groups, groups, seen.groups),
+            offsets=_merged(before.offsets, groups, seen.offsets),
+            unknown=_merged(before.unknown, groups, seen.unknown),
+            fanouts=_merged(before.fanouts, fanouts, seen.fanouts),
         )
         self.topics |= asked.topics
 
@@ -103,10 +103,10 @@ class Term:
         return secrets
 
 
-def _merged(known: Mapping[str, V], asked: Collection[str], seen: Mapping[str, V]) -> Mapping[str, V]:
+def _merged(before: Mapping[str, V], asked: Collection[str], seen: Mapping[str, V]) -> Mapping[str, V]:
     if not asked:
-        return known
-    rest = {name: value for name, value in known.items() if name not in asked}
+        return before
+    rest = {name: value for name, value in before.items() if name not in asked}
     return {**rest, **seen}
 
 

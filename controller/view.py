@@ -9,7 +9,7 @@ from dataclasses import replace
 from controller.config import ControllerConfig
 from controller.executor import Executor
 from controller.model import PART_MAX, Record
-from controller.plan.actions import Action, AnyObject, ClusterView, ObservedKafka, Wanted, World
+from controller.plan.actions import Action, AnyObject, ClusterView, ObservedKafka, Scope, World
 from controller.plan.parts import Parts
 from controller.plan.seeks import active
 from controller.plan.specs import secrets_of
@@ -69,7 +69,7 @@ class View:
         if now - term.observed_at >= self._config.resync_s:
             term.observed_at = now
             before = term.observed or ObservedKafka()
-            asked = Wanted(term.topics, (), frozenset())
+            asked = Scope(term.topics, (), frozenset())
             term.observe(asked, await self._executor.observe(asked))
             term.dirty |= term.parts.changed_in_kafka(before, term.observed or before)
 
@@ -113,11 +113,11 @@ class View:
         if self._source.polled or self.is_about_everything(term):
             return
         parts, published = Parts(self._config), self._by_uid()
-        for found in self._source.objects(published.values(), ()):
-            parts.put_object(found.uid, found)
+        for object_ in self._source.objects(published.values(), ()):
+            parts.put_object(object_.uid, object_)
         parts.follow(published, self._executor.removals)
         parts.revision = self._contract.revision
-        if any(self._waits(found) for found in parts.objects.values()):
+        if any(self._waits(object_) for object_ in parts.objects.values()):
             return
         now = time.monotonic()
         self._reporter.forget()
@@ -126,10 +126,10 @@ class View:
         term.dirty = set()
         term.rest = {*parts.objects, *published, *self._executor.removals, *self._executor.creations}
 
-    def _waits(self, found: AnyObject) -> bool:
+    def _waits(self, object_: AnyObject) -> bool:
         """Whether it is a seek that has not begun; when it does is a matter of time."""
-        resource = found.resource
-        return isinstance(resource, ResetOffset) and not resource.over and found.uid not in self._executor.seeks
+        resource = object_.resource
+        return isinstance(resource, ResetOffset) and not resource.over and object_.uid not in self._executor.seeks
 
     def _renew(self, parts: Parts, dirty: Collection[str]) -> set[str]:
         changed = self._changed(parts)

@@ -29,26 +29,26 @@ def observe_groups(
     with_offsets: Collection[str],
 ) -> ObservedGroups:
     """The states and members of `groups`, and what those in `with_offsets` have committed."""
-    found = ObservedGroups()
+    observed = ObservedGroups()
 
     def failed(group: str, problem: KafkaFailed) -> None:
-        found.unknown[group] = str(problem)
+        observed.unknown[group] = str(problem)
 
     # All at once: each of those that do not answer takes until the time limit. Of these the offsets are not asked for.
     described = describe(sorted({*groups, *with_offsets}), failed)
-    found.offsets.update(committed([group for group in with_offsets if group not in found.unknown], failed))
+    observed.offsets.update(committed([group for group in with_offsets if group not in observed.unknown], failed))
     for group in groups:
-        if group in found.unknown:
-            found.states[group] = GroupState.UNKNOWN
+        if group in observed.unknown:
+            observed.states[group] = GroupState.UNKNOWN
         else:
             about = described.get(group)
-            found.states[group] = group_state(about)
-            found.members[group] = about.members if about is not None else 0
-    return found
+            observed.states[group] = group_state(about)
+            observed.members[group] = about.members if about is not None else 0
+    return observed
 
 
-def group_state(found: GroupInfo | None) -> GroupState:
+def group_state(group: GroupInfo | None) -> GroupState:
     """The state of a group; None = it does not exist."""
-    if found is None:
+    if group is None:
         return GroupState.ABSENT
-    return GroupState.LIVE if found.members or found.state != "Empty" else GroupState.EMPTY
+    return GroupState.LIVE if group.members or group.state != "Empty" else GroupState.EMPTY

@@ -38,38 +38,38 @@ class Offsets:
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The committed offset of each partition that has one."""
         where = [(topic, partition) for partition in partitions]
-        found = self._with_retries(lambda: self._admin.groups.committed(group, where))
-        return {partition: group_offset.offset for (_, partition), group_offset in found.items()}
+        offsets = self._with_retries(lambda: self._admin.groups.committed(group, where))
+        return {partition: group_offset.offset for (_, partition), group_offset in offsets.items()}
 
     def committed_by(
-        self, wanted: Mapping[str, tuple[str, Iterable[int]]], on_error: Callable[[str, KafkaFailed], None]
+        self, groups: Mapping[str, tuple[str, Iterable[int]]], on_error: Callable[[str, KafkaFailed], None]
     ) -> dict[str, dict[int, int]]:
-        """The same of several groups, asked at once: group -> partition -> offset. `wanted`: group -> its topic and the
+        """The same of several groups, asked at once: group -> partition -> offset. `groups`: group -> its topic and the
         partitions."""
-        where = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in wanted.items()}
-        found = {}
+        where = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in groups.items()}
+        offsets = {}
         for group, answer in self._admin.groups.committed_or_why(where).items():
             try:
                 if isinstance(answer, KafkaFailed):
                     if not isinstance(answer, _PASSING):
                         raise answer
-                    found[group] = self.committed(group, *wanted[group])
+                    offsets[group] = self.committed(group, *groups[group])
                 else:
-                    found[group] = {number: each.offset for (_, number), each in answer.items()}
+                    offsets[group] = {number: each.offset for (_, number), each in answer.items()}
             except KafkaFailed as problem:
                 on_error(group, problem)
-        return found
+        return offsets
 
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: StartPosition) -> None:
         """Commit the start offset of these partitions and read it back."""
         where = [(topic, partition) for partition in partitions]
         wish = self._with_retries(lambda: self._look_up(where, start))
         self._with_retries(lambda: self._admin.groups.commit(group, wish))
-        found = self.committed(group, topic, partitions)
+        stored = self.committed(group, topic, partitions)
         wished = {partition: offset for (_, partition), offset in wish.items()}
-        if found != wished:
+        if stored != wished:
             raise KafkaFailed(
-                f"committing the start of group {group}: read back {found} after committing {wished}; "
+                f"committing the start of group {group}: read back {stored} after committing {wished}; "
                 "check whether another client uses the group"
             )
 
@@ -93,9 +93,9 @@ class Offsets:
     def _look_up(self, where: Sequence[TopicAndPartition], start: StartPosition) -> dict[TopicAndPartition, int]:
         if not isinstance(start, StartTime):
             return (self._admin.first_offsets if start is Start.EARLIEST else self._admin.end_offsets)(where)
-        found = self._admin.offsets_at(where, max(0, start.unix_ms))  # Kafka takes -1 for the end of the log
+        offsets = self._admin.offsets_at(where, max(0, start.unix_ms))  # Kafka takes -1 for the end of the log
         # There is none for a time after the last record: such a subscription starts with the next one.
-        return found | self._admin.end_offsets(place for place, offset in found.items() if offset < 0)
+        return offsets | self._admin.end_offsets(place for place, offset in offsets.items() if offset < 0)
 
     def _with_retries(self, call: Callable[[], T]) -> T:
         """Call again, with pauses, while the error is temporary and the time limit is not reached."""

@@ -12,9 +12,9 @@ from tables.kafka.errors import KafkaInvalid, KafkaNotFound, leave_out
 
 def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, ObservedTopic]:
     """The topics of `names` that exist."""
-    found = admin.describe_topics(names, leave_out(KafkaNotFound))
-    found = {name: about for name, about in found.items() if about.partitions}
-    configs = admin.topic_configs(found, MANAGED_CONFIGS)  # of the others, those that the topic has of its own
+    topics = admin.describe_topics(names, leave_out(KafkaNotFound))
+    topics = {name: about for name, about in topics.items() if about.partitions}
+    configs = admin.topic_configs(topics, MANAGED_CONFIGS)  # of the others, those that the topic has of its own
     return {
         name: ObservedTopic(
             partitions=len(about.partitions),
@@ -22,7 +22,7 @@ def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, Observe
             configs=configs.get(name, {}),
             id=about.id,
         )
-        for name, about in found.items()
+        for name, about in topics.items()
     }
 
 

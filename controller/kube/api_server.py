@@ -133,8 +133,8 @@ class Connections:
         )
         timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=CONNECT_S)
         answer = await client.call_api(verb, url, headers, sent, _request_timeout=timeout)
-        found: aiohttp.ClientResponse = answer.response
-        return found
+        response: aiohttp.ClientResponse = answer.response
+        return response
 
     def _connected(self) -> ApiClient:
         if self._client is None:
@@ -220,12 +220,12 @@ class ApiServer:
 
     async def version(self) -> tuple[str, float | None]:
         """The version of the server, and what time it is there in Unix seconds; None = it does not say."""
-        found, headers = await self._lists.answer("GET", "/version")
+        body, headers = await self._lists.answer("GET", "/version")
         try:
             now_s = parsedate_to_datetime(headers.get("Date", "")).timestamp()
         except ValueError:
-            return str(found.get("gitVersion", "")), None
-        return str(found.get("gitVersion", "")), now_s
+            return str(body.get("gitVersion", "")), None
+        return str(body.get("gitVersion", "")), now_s
 
     async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
         """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:
@@ -281,9 +281,9 @@ async def _refresh(loader: Any, settings: Configuration) -> None:
 
 def _default_kubeconfig() -> str:
     """The kubeconfig of `kubectl`; "" = there is none. The client library has read KUBECONFIG when it was imported."""
-    found = str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
-    paths = [os.path.expanduser(path) for path in found.split(os.pathsep)]
-    return found if any(os.path.exists(path) for path in paths) else ""
+    location = str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+    paths = [os.path.expanduser(path) for path in location.split(os.pathsep)]
+    return location if any(os.path.exists(path) for path in paths) else ""
 
 
 def _pods_namespace() -> str:
@@ -305,9 +305,9 @@ def _why(problem: BaseException) -> str:
 def _refused(what: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
     why, reason = response.reason or "", ""
     try:
-        found = orjson.loads(data)
-        if isinstance(found, dict):
-            why, reason = str(found.get("message") or why), str(found.get("reason") or "")
+        body = orjson.loads(data)
+        if isinstance(body, dict):
+            why, reason = str(body.get("message") or why), str(body.get("reason") or "")
     except ValueError:
         why = data[:200].decode("utf-8", "replace").strip() or why  # a proxy's, or a server's that is starting
     return ApiError(response.status, what, why, retry_after_s(response.headers.get("Retry-After")), reason)
@@ -322,7 +322,7 @@ def _parsed(what: str, data: bytes) -> Json:
 
 def _object(data: bytes) -> Json:
     """Raises ValueError."""
-    found = orjson.loads(data)
-    if not isinstance(found, dict):
+    value = orjson.loads(data)
+    if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
-    return found
+    return value

@@ -148,12 +148,12 @@ class LeaseElection:
 
     async def _read(self) -> None:
         try:
-            found: LeaseView | None = read_lease(await self._api.lease.get(self._path))
+            lease: LeaseView | None = read_lease(await self._api.lease.get(self._path))
         except ApiError as problem:
             if problem.status != NOT_FOUND:
                 raise
-            found = None
-        self._see(found)
+            lease = None
+        self._see(lease)
 
     async def _put(self, holder: str, *, taken: bool) -> None:
         body = lease_object(self._api.namespace, self._name, holder, time.time(), self._lease, taken=taken)

@@ -15,15 +15,14 @@ _CONTEXT = "Set --context or PENSTOCK_KUBE_CONTEXT"
 
 def check_kubeconfig(paths: str, context: str = "") -> None:
     """Raises UsageError. `paths`: as in KUBECONFIG, of which one is enough; `context`: "" = the current one."""
-    found = [path for entry in paths.split(os.pathsep) if entry and os.path.exists(path := os.path.expanduser(entry))]
-    if not found:
+    files = [_read(path) for entry in paths.split(os.pathsep) if os.path.exists(path := os.path.expanduser(entry))]
+    if not files:
         raise UsageError(f"There is no kubeconfig {paths}.", _WHICH)
-    files = [_read(path) for path in found]
     names = [str(entry["name"]) for content in files for entry in _contexts(content)]
-    wanted = context or next((str(file["current-context"]) for file in files if file.get("current-context")), "")
-    if wanted in names:
+    name = context or next((str(file["current-context"]) for file in files if file.get("current-context")), "")
+    if name in names:
         return
-    what = f"no context {wanted!r}" if wanted else "no current context"
+    what = f"no context {name!r}" if name else "no current context"
     hint = f"{_CONTEXT} to one that it has: {', '.join(names)}." if names else _WHICH
     raise UsageError(f"The kubeconfig {paths} has {what}.", hint)
 
@@ -34,8 +33,8 @@ def not_valid(paths: str, problem: Exception) -> UsageError:
 
 
 def _contexts(content: dict[str, Any]) -> list[dict[str, Any]]:
-    found = content.get("contexts")
-    return [entry for entry in found if isinstance(entry, dict) and "name" in entry] if isinstance(found, list) else []
+    value = content.get("contexts")
+    return [entry for entry in value if isinstance(entry, dict) and "name" in entry] if isinstance(value, list) else []
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class GroupState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ObservedKafka:
-    """The state in Kafka of everything in `Wanted`. A topic that is missing here does not exist."""
+    """The state in Kafka of everything in a `Scope`. A topic that is missing here does not exist."""
 
     topics: Mapping[str, ObservedTopic] = field(default_factory=dict)
     committed: Mapping[str, frozenset[int]] = field(default_factory=dict)  #: group -> partitions with an offset
@@ -108,7 +108,7 @@ class ObservedKafka:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Scope:
     """What must be observed in Kafka before deciding."""
 
     topics: frozenset[str]

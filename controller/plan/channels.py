@@ -221,8 +221,8 @@ def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:
     seen = world.observed.topics.get(channel_topic(channel, world))
     if published is None or seen is None or resource.external:
         return ()
-    wanted = {key for key, _ in resource.topic_configs} | MANAGED_CONFIGS
-    return tuple(key for key in published.config_keys if key not in wanted and key in seen.configs)
+    keys = {key for key, _ in resource.topic_configs} | MANAGED_CONFIGS
+    return tuple(key for key in published.config_keys if key not in keys and key in seen.configs)
 
 
 def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tuple[list[Action], str]:

@@ -104,16 +104,16 @@ def record_creations(
         if not left:
             del creations[channel.uid]
     for removal in new:
-        known = creations.get(removal.uid, removal)
-        topics = tuple(dict.fromkeys((*known.topics, *removal.topics)))
-        creations[removal.uid] = replace(removal, topics=topics, since=known.since or world.now)
+        before = creations.get(removal.uid, removal)
+        topics = tuple(dict.fromkeys((*before.topics, *removal.topics)))
+        creations[removal.uid] = replace(removal, topics=topics, since=before.since or world.now)
     return [] if creations == world.creations else [RecordCreations(tuple(creations.values()), given_up)]
 
 
 def _unpublished(world: World) -> Mapping[str, Removal]:
     """The creations that are still needed."""
-    known = world.channels.keys() | world.subscriptions.keys() | world.removals.keys()
-    return {uid: removal for uid, removal in world.creations.items() if uid not in known}
+    uids = world.channels.keys() | world.subscriptions.keys() | world.removals.keys()
+    return {uid: removal for uid, removal in world.creations.items() if uid not in uids}
 
 
 def _removal(record: Channel | Subscription, now: float) -> Removal:

@@ -82,14 +82,14 @@ class AddressResolver:
         if destination.ref is None:
             return Addressable(destination.uri, destination.ca_certs)
         ref = replace(destination.ref, namespace=destination.ref.namespace or namespace)
-        found = self._address(ref, what, reason)
-        uri = found.uri
+        address = self._address(ref, what, reason)
+        uri = address.uri
         if destination.uri:
             uri = urljoin(uri, destination.uri)
         wrong = uri_problem(uri)
         if wrong is not None:
             raise Unresolved(reason, f"{what} resolves to a URI that {wrong[0]}; {wrong[1]}")
-        return Addressable(uri, destination.ca_certs or found.ca_certs)
+        return Addressable(uri, destination.ca_certs or address.ca_certs)
 
     def delivery(
         self,
@@ -99,11 +99,11 @@ class AddressResolver:
     ) -> tuple[DeliverySpec, EffectiveDelivery]:
         """The delivery of a subscription that applies with the sink resolved, and where it comes from. `channel`: the
         channel's or broker's. Raises Unresolved."""
-        found = effective_delivery(spec.delivery, channel, default, by_field=spec.kind == TRIGGER)
-        whose = f"the {spec.channel_noun}'s " if SINK in found.inherited else ""
+        effective = effective_delivery(spec.delivery, channel, default, by_field=spec.kind == TRIGGER)
+        whose = f"the {spec.channel_noun}'s " if SINK in effective.inherited else ""
         what = f"{whose}spec.delivery.deadLetterSink"
-        sink = self.resolve(found.dead_letter_sink, spec.namespace, what, "DeadLetterSinkNotResolved")
-        return replace(found.spec, dead_letter_sink=sink), found
+        sink = self.resolve(effective.dead_letter_sink, spec.namespace, what, "DeadLetterSinkNotResolved")
+        return replace(effective.spec, dead_letter_sink=sink), effective
 
     def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Addressable | None:
         """The dead letter sink of a `delivery`. Raises Unresolved."""
@@ -144,10 +144,10 @@ class AddressResolver:
                     waits=True,
                 )
             raise Unresolved(reason, f"{what}: there is no {ref} of {ref.api_version}; create it, or correct the ref")
-        found = cluster.addresses[ref]
-        if found is None and kind != ("v1", "Service"):
+        address = cluster.addresses[ref]
+        if address is None and kind != ("v1", "Service"):
             raise _has_no_address_yet(ref, what, reason)
-        return found or Addressable("")
+        return address or Addressable("")
 
     def _channel_address(self, ref: Ref, what: str, reason: str) -> str:
         key = ref.kind, ref.namespace, ref.name

@@ -50,10 +50,10 @@ class Parts:
 
     # -- what there is
 
-    def put_object(self, uid: str, found: AnyObject | None) -> None:
+    def put_object(self, uid: str, object_: AnyObject | None) -> None:
         """An object as it is now; None = it is not there."""
-        _put(self.objects, uid, found)
-        self._put("object", uid, () if found is None else self._of_object(found))
+        _put(self.objects, uid, object_)
+        self._put("object", uid, () if object_ is None else self._of_object(object_))
 
     def differences(self, published: Mapping[str, Channel | Subscription], removals: Mapping[str, Removal]) -> set[str]:
         """The uids of what is different in the contract and the removals since `follow`."""
@@ -99,9 +99,9 @@ class Parts:
 
     # -- tokens
 
-    def _of_object(self, found: AnyObject) -> Iterable[Token]:
-        resource = found.resource
-        kind, namespace, name = found.key
+    def _of_object(self, object_: AnyObject) -> Iterable[Token]:
+        resource = object_.resource
+        kind, namespace, name = object_.key
         yield _NAMED, kind, namespace, name
         if isinstance(resource, KafkaChannel):
             template = self._config.topic_template
@@ -152,10 +152,10 @@ class Parts:
 
     def changed_in_kafka(self, before: ObservedKafka, after: ObservedKafka) -> set[str]:
         """Uids of what is concerned by a difference between two observations of the same things."""
-        found = self.claiming(changed(before.topics, after.topics))
+        uids = self.claiming(changed(before.topics, after.topics))
         for name in ("committed", "groups", "offsets", "unknown"):
-            found |= self.of_groups(changed(getattr(before, name), getattr(after, name)))
-        return found
+            uids |= self.of_groups(changed(getattr(before, name), getattr(after, name)))
+        return uids
 
     def of_groups(self, groups: Iterable[str]) -> set[str]:
         """Uids of those that these consumer groups belong to."""
@@ -163,22 +163,22 @@ class Parts:
 
     def concerned(self, targets: Iterable[str]) -> set[str]:
         """Uids of what actions of these targets are about."""
-        found: set[str] = set()
+        uids: set[str] = set()
         for target in targets:
             what, _, name = target.partition(" ")
             if what in ("topic", "room"):
-                found |= self.claiming([name.removeprefix("in topic ")])
+                uids |= self.claiming([name.removeprefix("in topic ")])
             elif what == "group":
-                found |= self.of_groups([name])
+                uids |= self.of_groups([name])
             else:
-                found.add(name)
-        return found
+                uids.add(name)
+        return uids
 
     def touched(self, dirty: Iterable[str]) -> set[str]:
         """What may be decided in another way because of these, as they are now: call it before a change is put, and
         after. What depends on a subscription is the status of its channel, which lists it; on a channel, all that reads
         it or refers to it, and the rivals for its names."""
-        found, new, weak = set(dirty), list(dirty), set[str]()
+        uids, new, weak = set(dirty), list(dirty), set[str]()
         while new:
             uid = new.pop()
             near = set(self._with(_OF, (uid,)))
@@ -193,14 +193,14 @@ class Parts:
                     near.add(name[0])
                 elif what == _MEMBER and name[0] == CHANNEL:
                     weak.update(self._with(_NAMED, name))
-            near -= found
-            found |= near
+            near -= uids
+            uids |= near
             new += near
-        return found | weak
+        return uids | weak
 
     def context(self, focus: Collection[str]) -> set[str]:
         """What decisions about these depend on, with these."""
-        found, new = set(focus), list(focus)
+        uids, new = set(focus), list(focus)
         while new:
             uid = new.pop()
             near: set[str] = set()
@@ -215,15 +215,15 @@ class Parts:
                     near.add(name[0])
                 if what == _NAMED and name[0] == CHANNEL and uid in focus:
                     near.update(self._with(_MEMBER, name))
-            near -= found
-            found |= near
+            near -= uids
+            uids |= near
             new += near
-        return found
+        return uids
 
     def namespace_of(self, uid: str) -> str:
         """Whose it is; "" = not known."""
-        if (found := self.objects.get(uid)) is not None:
-            return found.resource.namespace
+        if (object_ := self.objects.get(uid)) is not None:
+            return object_.resource.namespace
         if (record := self._records.get(uid)) is not None:
             return record.namespace
         removal = self._removals.get(uid)
@@ -231,7 +231,7 @@ class Parts:
 
     def brokers(self) -> set[str]:
         """Uids of all Brokers."""
-        return {uid for uid, found in self.objects.items() if isinstance(found.resource, Broker)}
+        return {uid for uid, object_ in self.objects.items() if isinstance(object_.resource, Broker)}
 
     def renew(
         self,

@@ -1,6 +1,6 @@
 """Decides the next actions from the objects, the observed Kafka, the contract and the workers' records. Pure.
 
-    wanted(world)    -> what to observe in Kafka
+    scope_of(world)  -> what to observe in Kafka
     reconcile(world) -> what to do next, and every object's status
 
 One call returns only the steps whose preconditions are met. The service carries them out, observes again and calls
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
-from controller.plan.actions import Action, Object, PublishSubscription, Wanted, World
+from controller.plan.actions import Action, Object, PublishSubscription, Scope, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
 from controller.plan.deletion import gone, plan_removals, record_creations
 from controller.plan.destinations import AddressResolver
@@ -53,19 +53,19 @@ class _Sorted:
     resets: list[Object[ResetOffset]]
 
 
-def wanted(world: World, config: ControllerConfig) -> Wanted:
+def scope_of(world: World, config: ControllerConfig) -> Scope:
     """What must be observed in Kafka before `reconcile` can decide."""
-    found = _sort(world, config)
+    objects = _sort(world, config)
     topics: set[str] = set()
     topic_of: dict[ChannelKey, str] = {}
-    for channel in found.channels:
+    for channel in objects.channels:
         topic = channel_topic(channel, world)
         topic_of[channel.resource.key] = topic
         if kafka_names.topic_problem(topic, config.instance) is None:
             topics.update((topic, kafka_names.dlq_topic(topic)))
     starts = [
         (kafka_names.subscription_group(subscription.uid), topic_of[subscription.resource.channel_key])
-        for subscription in found.subscriptions
+        for subscription in objects.subscriptions
         if subscription.uid not in world.subscriptions and subscription.resource.channel_key in topic_of
     ]
     groups: set[str] = set()
@@ -81,16 +81,16 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
             moved.append((seek.group, seek.topic))
         if seek.uid in world.subscriptions:
             fanouts.add((kafka_names.fanout_group(config.instance, seek.topic), seek.topic))
-    return Wanted(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved), tuple(sorted(fanouts)))
+    return Scope(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved), tuple(sorted(fanouts)))
 
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     """RecordCreations if they change, the next actions in the order to carry them out, then one WriteStatus for each
     object."""
-    found = _sort(world, config)
-    claims = first_claims(found.channels, world, config)
+    objects = _sort(world, config)
+    claims = first_claims(objects.channels, world, config)
     channels = [
-        plan_channel(channel, world, config, claims) for channel in in_order_of_precedence(found.channels, world)
+        plan_channel(channel, world, config, claims) for channel in in_order_of_precedence(objects.channels, world)
     ]
     by_key = {plan.object.resource.key: plan for plan in channels}
     retained = frozenset(
@@ -101,22 +101,22 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     destinations = AddressResolver(world, config)
     subscriptions = [
         plan_subscription(subscription, world, config, by_key, retained - by_key.keys(), destinations)
-        for subscription in found.subscriptions
+        for subscription in objects.subscriptions
     ]
     alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
     # Removals first: a name that is being removed must be free before its next owner's topics are created.
     actions = plan_removals(world, frozenset(alive), config)
     planned = [*(plan.creation for plan in channels), *(plan.creation for plan in subscriptions)]
     new = [creation for creation in planned if creation is not None and world.decides(creation.uid)]
-    actions[:0] = record_creations(world, new, found.channels, config)
+    actions[:0] = record_creations(world, new, objects.channels, config)
     for channel in channels:
         actions.extend(channel.actions if world.decides(channel.object.uid) else ())
     for subscription in subscriptions:
         actions.extend(subscription.actions if world.decides(subscription.object.uid) else ())
     actions += follow_secrets(channels, world, alive, _published_by(actions))
     publishing = _published_by(actions)
-    wishes = [*map(wish_of, found.resets), *map(wish_of_request, world.seek_requests)]
-    expected = {object_.key for object_ in (*world.objects, *found.subscriptions)}
+    wishes = [*map(wish_of, objects.resets), *map(wish_of_request, world.seek_requests)]
+    expected = {object_.key for object_ in (*world.objects, *objects.subscriptions)}
     expected |= world.cluster.expected if world.cluster is not None else set()
     seeks = plan_seeks(wishes, world, config, publishing, frozenset(expected))
     actions.extend(seeks.actions)
@@ -124,9 +124,9 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         channel_status(plan, subscriptions, world, destinations) for plan in channels if world.decides(plan.object.uid)
     ]
     if world.cluster is None:  # in a cluster, another implementation writes their status
-        statuses += [left_alone_status(*other) for other in found.others]
+        statuses += [left_alone_status(*other) for other in objects.others]
     for plan in subscriptions:
-        if plan.object.uid in found.written and world.decides(plan.object.uid):
+        if plan.object.uid in objects.written and world.decides(plan.object.uid):
             channel_plan = by_key.get(plan.object.resource.channel_key)
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
     if not world.missing_is_deleted:
@@ -135,7 +135,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         statuses += [
             unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys
         ]
-    resets = (reset for reset in found.resets if world.decides(reset.uid))
+    resets = (reset for reset in objects.resets if world.decides(reset.uid))
     statuses += [seek_status(reset, world, seeks.waiting.get(reset.uid, "")) for reset in resets]
     return [*actions, *(note_unseen(status, world) for status in statuses)]
 

@@ -41,11 +41,11 @@ def seek_status(reset_offset: Object[ResetOffset], world: World, waits_for: str)
         parts = (waiting, *(unknown(part, waiting.reason, "the seek has not started yet") for part in PARTS[1:]))
         return WriteStatus(*reset_offset.key, reset_offset.uid, reset_offset.generation, (ready(parts), *parts), {})
     parts = _conditions(seek, world)
-    found = ready(parts)
-    if found.status is ConditionStatus.TRUE:
+    whole = ready(parts)
+    if whole.status is ConditionStatus.TRUE:
         moved = sum(move.old != move.new for move in seek.moves)
-        found = replace(
-            found, reason="OffsetsMoved", message=f"the offsets of {moved} of {len(seek.moves)} partitions were moved"
+        whole = replace(
+            whole, reason="OffsetsMoved", message=f"the offsets of {moved} of {len(seek.moves)} partitions were moved"
         )
     wish = wish_of(reset_offset)
     if (wish.kind, wish.name, wish.to) != (seek.kind, seek.name, seek.to):
@@ -53,8 +53,8 @@ def seek_status(reset_offset: Object[ResetOffset], world: World, waits_for: str)
             f"spec cannot be changed: only the seek of {seek.kind} {seek.name} to {seek.to} is carried out. "
             "Undo the change, and create another ResetOffset for another seek"
         )
-        found = false("Ready", "Immutable", message)
-    return WriteStatus(*reset_offset.key, reset_offset.uid, reset_offset.generation, (found, *parts), _body(seek))
+        whole = false("Ready", "Immutable", message)
+    return WriteStatus(*reset_offset.key, reset_offset.uid, reset_offset.generation, (whole, *parts), _body(seek))
 
 
 def _body(seek: Seek) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
     """What may still commit an offset of the subscription."""
     if not record.stopped or record.seek != seek.id:
         return ["workers are being asked to stop the subscription"]
-    found = []
+    reasons = []
     for name, worker in sorted(world.workers.items()):
         if name in world.silent:
             continue
@@ -239,14 +239,14 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
         if mine is None or not (
             mine.state is WorkerState.UNSUPPORTED or (mine.state is WorkerState.STOPPED and mine.reason == seek.id)
         ):
-            found.append(f"worker {name} has not stopped the subscription yet")
+            reasons.append(f"worker {name} has not stopped the subscription yet")
     if seek.group in world.observed.unknown:
-        found.append(world.observed.unknown[seek.group])
+        reasons.append(world.observed.unknown[seek.group])
     if world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:  # of another program
-        found.append(f"another program is a member of the group {seek.group}")
+        reasons.append(f"another program is a member of the group {seek.group}")
     if unheard := _unheard_members(record, world):
-        found.append(unheard)
-    return found
+        reasons.append(unheard)
+    return reasons
 
 
 def _unheard_members(record: records.Subscription, world: World) -> str:

@@ -161,19 +161,19 @@ def of_broker(
 ) -> ChannelSpec:
     """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
     `published` with something else that cannot be changed. `secrets`: those that cannot be used."""
-    found, problem = _broker_config(broker, config_maps, cluster)
+    settings, problem = _broker_config(broker, config_maps, cluster)
     changed = _changed(broker, published)
     if changed:
         problem = _immutable(changed, "Broker")
-    secret, secret_problem = _secret(broker, found, config, published, secrets)
+    secret, secret_problem = _secret(broker, settings, config, published, secrets)
     servers = str(config.kafka.get("bootstrap.servers", ""))
     notes = []
-    if found.bootstrap_servers and found.bootstrap_servers != servers:
+    if settings.bootstrap_servers and settings.bootstrap_servers != servers:
         notes.append(
             "bootstrap.servers in its ConfigMap has no effect: all Brokers use the Kafka of this installation "
             f"({servers})"
         )
-    if found.secret and config.kafka_secrets is None:
+    if settings.secret and config.kafka_secrets is None:
         notes.append(
             f"{SECRET_KEY} in its ConfigMap has no effect, because PENSTOCK_KAFKA_SECRETS is not set: events are "
             "written "
@@ -184,14 +184,14 @@ def of_broker(
         namespace=broker.namespace,
         name=broker.name,
         topic=broker.external_topic or kafka_names.channel_topic(config.broker_template, broker.namespace, broker.name),
-        partitions=found.partitions,
-        replication=found.replication,
+        partitions=settings.partitions,
+        replication=settings.replication,
         retention_s=RETENTION_S,
         delivery=broker.delivery,
         hosts=broker.hosts,
         keep_topic=broker.keep_topic,
         external=bool(broker.external_topic),
-        topic_configs=found.topic_configs,
+        topic_configs=settings.topic_configs,
         config_map="/".join(broker.config or ()),
         problem=problem,
         note="; ".join(notes),
@@ -208,15 +208,15 @@ def secrets_of(objects: Iterable[AnyObject]) -> set[str]:
 
 def _secret(
     broker: Broker,
-    found: BrokerConfig,
+    settings: BrokerConfig,
     config: ControllerConfig,
     published: Channel | None,
     secrets: Mapping[str, SecretProblem],
 ) -> tuple[str, Condition | None]:
     """The Secret to use. A published Broker keeps the one that it has while the next cannot be used."""
-    if broker.config is None or not found.secret or config.kafka_secrets is None:
+    if broker.config is None or not settings.secret or config.kafka_secrets is None:
         return "", None
-    secret, why = found.secret, secrets.get(found.secret)
+    secret, why = settings.secret, secrets.get(settings.secret)
     if why is None:
         return secret, None
     if published is None or published.secret == secret:
@@ -235,18 +235,18 @@ def _broker_config(
     if config_map is None:
         return BrokerConfig(), _no_config_map(broker.config[0], label, cluster)
     try:
-        found = broker_config(config_map)
-        if found.secret and not is_reference(found.secret):
-            name = found.secret.partition("/")[2]
+        settings = broker_config(config_map)
+        if settings.secret and not is_reference(settings.secret):
+            name = settings.secret.partition("/")[2]
             raise ValueError(f"{SECRET_KEY} is {name[:64]!r}; write the name of a Secret of the same namespace")
-        if found.secret and broker.external_topic and config_map.namespace != broker.namespace:
+        if settings.secret and broker.external_topic and config_map.namespace != broker.namespace:
             raise ValueError(
                 f"{SECRET_KEY} names a Secret of another namespace, which cannot be used for an external topic; use a "
                 f"ConfigMap of the namespace {broker.namespace}"
             )
     except ValueError as problem:
         return BrokerConfig(), false("TopicReady", "ConfigMapInvalid", f"ConfigMap {label}: {problem}")
-    return found, None
+    return settings, None
 
 
 def _no_config_map(namespace: str, label: str, cluster: ClusterView | None) -> Condition:

@@ -68,14 +68,14 @@ def _kafka_secret(plan: ChannelPlan, world: World) -> Iterable[Condition]:
     if resource.secret_problem is not None:
         yield resource.secret_problem
     elif resource.secret:
-        found = {
+        reasons = {
             f"{worker.worker}: {problem.message}": problem.reason
             for worker in world.workers.values()
             if (world.unavailable or world.now - worker.time <= FRESH_S)  # without Kafka, what they said last
             and (problem := worker.secrets.get(resource.secret)) is not None
         }
-        if found:
-            yield false(SECRET_READY, max(found.values()), "; ".join(sorted(found)))
+        if reasons:
+            yield false(SECRET_READY, max(reasons.values()), "; ".join(sorted(reasons)))
         else:
             yield true(SECRET_READY)
 
@@ -122,12 +122,12 @@ def _subscribers(
     for sub in _waiting_entries(plan, subscriptions):
         rows.append(_not_added(sub))
         labels.append(f"{sub.object.resource.namespace}/{sub.object.resource.name}")
-    shown = [
+    entries = [
         {"uid": row.uid, "observedGeneration": row.observed_generation, "ready": row.ready}
         | ({"message": row.message} if row.message else {})
         for row in rows
     ]
-    return shown, _with_ghosts(_subscribers_ready(labels, rows), channel.resource.ghosts)
+    return entries, _with_ghosts(_subscribers_ready(labels, rows), channel.resource.ghosts)
 
 
 def _waiting_entries(plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan]) -> list[SubscriptionPlan]:
@@ -148,13 +148,13 @@ def _not_added(sub: SubscriptionPlan) -> SubscriberStatus:
     return SubscriberStatus(sub.object.uid, sub.object.generation, why.status, why.message, why.reason)
 
 
-def _with_ghosts(found: Condition, ghosts: Sequence[Subscriber]) -> Condition:
+def _with_ghosts(condition: Condition, ghosts: Sequence[Subscriber]) -> Condition:
     """A condition that is True names the entries that are not served, so that people can remove them."""
-    if not ghosts or found.status is not ConditionStatus.TRUE:
-        return found
+    if not ghosts or condition.status is not ConditionStatus.TRUE:
+        return condition
     names = ", ".join(f"{ghost.name} ({ghost.uid})" for ghost in ghosts)
     message = f"spec.subscribers has entries whose Subscription does not exist, and which are not served: {names}"
-    return replace(found, reason=GHOSTS, message=message)
+    return replace(condition, reason=GHOSTS, message=message)
 
 
 def _channel_body(

@@ -101,15 +101,15 @@ class Directory:
     def scan(self) -> Snapshot:
         """Scan once. If the directory is gone or has too many files, that is a problem, and everything stays."""
         try:
-            found, unread = _walk(self._root)
+            paths, unread = _walk(self._root)
         except _Unreadable as untaken:
             return Snapshot(tuple(self._objects.values()), (untaken.problem,))
         behind = tuple(f"{problem.file}/" for problem in unread)
         kept = {name for name in self._files if name.startswith(behind)}
-        for name in self._files.keys() - found.keys() - kept:
+        for name in self._files.keys() - paths.keys() - kept:
             del self._files[name]
-        for name in sorted(found):
-            file = self._scan_file(name, found[name], self._files.pop(name, None))
+        for name in sorted(paths):
+            file = self._scan_file(name, paths[name], self._files.pop(name, None))
             if file is not None:
                 self._files[name] = file
         return self._merge(unread)
@@ -285,8 +285,8 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         kind = document.value.get("kind")
         what = f"{document.value.get('apiVersion')} {kind} is not supported; it is ignored"
         meant = kinds.meant(kind)
-        known = ", ".join(kind for _, kind in kinds.KINDS)
-        hint = f"did you mean {meant}?" if meant else f"supported kinds: {known}"
+        names = ", ".join(kind for _, kind in kinds.KINDS)
+        hint = f"did you mean {meant}?" if meant else f"supported kinds: {names}"
         hint += "; move the document elsewhere if it is not meant for this directory"
         problems.append(
             _left_out(name, document.line_of(("kind",)), "kind", what, hint, about, suspected_typo=bool(meant))

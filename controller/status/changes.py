@@ -18,14 +18,14 @@ def log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequenc
     spec is rejected, whether it is ready or not."""
     old = {condition.type: condition for condition in before}
     for new in after:
-        known = old.get(new.type)
+        last = old.get(new.type)
         if new.type != "Ready":
-            if new.reason == TOPIC_DIFFERS and (known is None or known.message != new.message):
+            if new.reason == TOPIC_DIFFERS and (last is None or last.message != new.message):
                 _log(log.warning, "resource is not served exactly as specified", status, new)
         elif new.status is ConditionStatus.TRUE:
-            if known is None or known.status is not ConditionStatus.TRUE:
+            if last is None or last.status is not ConditionStatus.TRUE:
                 _log(log.info, "resource is ready", status, new)
-        elif known is None or (known.status, known.reason) != (new.status, new.reason):
+        elif last is None or (last.status, last.reason) != (new.status, new.reason):
             _log(log.warning if new.status is ConditionStatus.FALSE else log.info, "resource is not ready", status, new)
 
 

@@ -16,12 +16,12 @@ log = structlog.get_logger(__name__)
 
 def refused_writes(troubles: Iterable[Trouble]) -> tuple[FileProblem, ...]:
     """The problems that finalizers and statuses cannot be written: one for all objects of a kind with one reason."""
-    found: dict[tuple[str, str, str], list[Trouble]] = {}
+    groups: dict[tuple[str, str, str], list[Trouble]] = {}
     for trouble in troubles:
         if trouble.what in ("finalizer", "status"):
             kind = trouble.object.partition(" ")[0]
-            found.setdefault((trouble.what, kind, trouble.why), []).append(trouble)
-    return tuple(_refused_write(what, kind, why, group) for (what, kind, why), group in sorted(found.items()))
+            groups.setdefault((trouble.what, kind, trouble.why), []).append(trouble)
+    return tuple(_refused_write(what, kind, why, group) for (what, kind, why), group in sorted(groups.items()))
 
 
 def _refused_write(what: str, kind: str, why: str, group: Sequence[Trouble]) -> FileProblem:

@@ -66,11 +66,11 @@ def resource_problems(
     """One problem for each object that is not fully served, and for each problem in a file; the worst first.
 
     `notes`: problems of the directory that do not keep anything in it from being served."""
-    found = [_on_problem(problem) for problem in problems]
-    found += [_on_file(note, "True", "OthersStay") for note in notes]
-    found += [problem for status in statuses if (problem := _on_object(status)) is not None]
+    entries = [_on_problem(problem) for problem in problems]
+    entries += [_on_file(note, "True", "OthersStay") for note in notes]
+    entries += [problem for status in statuses if (problem := _on_object(status)) is not None]
     return sorted(
-        found,
+        entries,
         key=lambda resource_problem: (
             _URGENCY[resource_problem.ready],
             resource_problem.kind,
@@ -82,15 +82,15 @@ def resource_problems(
 
 
 def fitting(
-    found: Sequence[ResourceProblem], bytes_max: int = RECORD_BYTES_MAX
+    problems: Sequence[ResourceProblem], bytes_max: int = RECORD_BYTES_MAX
 ) -> tuple[tuple[ResourceProblem, ...], int]:
     """The problems that fit into one record, and how many are left out."""
     room = bytes_max
-    for count, problem in enumerate(found):
+    for count, problem in enumerate(problems):
         room -= len(orjson.dumps(asdict(problem))) + 1
         if room < 0:
-            return tuple(found[:count]), len(found) - count
-    return tuple(found), 0
+            return tuple(problems[:count]), len(problems) - count
+    return tuple(problems), 0
 
 
 def fitting_types(
@@ -184,11 +184,11 @@ class StatusReporter:
         uids = tuple(sorted(foreign))[:FOREIGN_MAX]
         types, used = fitting_types(event_types)
         # The uids are in the same record: 36 characters each, plus quotes and separator.
-        found, left_out = fitting(
+        entries, left_out = fitting(
             resource_problems(self._open.values(), problems, notes), RECORD_BYTES_MAX - 40 * len(uids) - used
         )
         last = self._table.report
-        report = ControllerReport(time.time(), found, left_out, uids, self._version, types)
+        report = ControllerReport(time.time(), entries, left_out, uids, self._version, types)
         if last is None or replace(last, time=report.time) != report:
             for channel in event_types.keys() - types.keys():
                 log.warning(

@@ -24,7 +24,7 @@ import structlog
 from controller.kube.api_server import ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, NOT_VALID, ApiError
 from controller.model import PART_MAX, Key
-from controller.source.cluster.objects import API_VERSIONS, Known
+from controller.source.cluster.objects import API_VERSIONS, ClusterObject
 from controller.source.cluster.references import ApiKind
 from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of
 from controller.source.cluster.watcher import Collection
@@ -97,7 +97,7 @@ def received(record: Record) -> Received | None:
     return Received((kind, delta.namespace, name), delta.type, delta.source)
 
 
-def event_type(event: Received, owner: Known) -> Raw:
+def event_type(event: Received, owner: ClusterObject) -> Raw:
     """The EventType to create."""
     namespace, name = event.name
     kind, _, channel = event.owner
@@ -182,7 +182,7 @@ class EventTypes:
         self._full: dict[Key, str] = {}  #: uids of those that get no more
 
     @property
-    def wanted(self) -> Mapping[Collection, Trim]:
+    def collections(self) -> Mapping[Collection, Trim]:
         """What to watch."""
         if self._traffic is None:
             return {}
@@ -197,8 +197,8 @@ class EventTypes:
 
     async def follow(self) -> None:
         """Begin, or end, as the features say now."""
-        found = [raw for store in self._watches.stores([FEATURES]) for raw in store.objects.values()]
-        enabled = is_enabled(found[0] if found else None)
+        features = [raw for store in self._watches.stores([FEATURES]) for raw in store.objects.values()]
+        enabled = is_enabled(features[0] if features else None)
         if enabled and self._reader is None and self._traffic is not None:
             log.info("EventTypes are created, because the ConfigMap config-features asks for it")
             topic, kafka = self._traffic.topic, self._traffic.kafka
@@ -259,13 +259,13 @@ class EventTypes:
             if len(types) < COMBINATIONS_MAX:
                 types[event.name] = event
 
-    async def write(self, find: Callable[[Key], Known | None]) -> bool:
+    async def write(self, find: Callable[[Key], ClusterObject | None]) -> bool:
         """Create what is new, a part of it if there is much. `find`: the channel or Broker, if it is served. Returns
         whether more is due."""
         if not self.waits:
             return False
         there = self._counts()
-        part: list[tuple[_Waiting, Received, Known]] = []
+        part: list[tuple[_Waiting, Received, ClusterObject]] = []
         for key, waiting in list(self._new.items()):
             owner = find(key)
             if owner is None:
@@ -283,7 +283,7 @@ class EventTypes:
         self._new = {key: waiting for key, waiting in self._new.items() if waiting.types or waiting.said}
         return len(part) == PART_MAX and self.waits
 
-    async def _create(self, waiting: _Waiting, new: Received, owner: Known) -> None:
+    async def _create(self, waiting: _Waiting, new: Received, owner: ClusterObject) -> None:
         if not (waiting.is_due and self._may_write()):
             return
         try:

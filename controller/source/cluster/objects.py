@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from controller.model import Key
 from controller.plan.actions import AnyObject, Object, WriteStatus
 from controller.source.cluster.references import address_of
 from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of, uid_of
@@ -68,13 +69,13 @@ def trimmed(kind: str) -> Any:
 
 def trim_config_map(raw: Raw) -> Raw:
     """What to keep of a ConfigMap of any use: what it may say about a Broker's topic."""
-    found = raw.get("data")
-    data = {key: value for key, value in found.items() if is_of_a_broker(key)} if isinstance(found, Mapping) else {}
+    entries = raw.get("data")
+    data = {key: value for key, value in entries.items() if is_of_a_broker(key)} if isinstance(entries, Mapping) else {}
     return {"apiVersion": API_VERSIONS["ConfigMap"], "kind": "ConfigMap", "metadata": identity_of(raw), "data": data}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClusterObject:
     """One object of ours as it was read. `resource` None = it is not valid, and `problem` says why."""
 
     raw: Raw
@@ -89,8 +90,8 @@ class Known:
     def as_object(self) -> AnyObject:
         """It, for `reconcile`."""
         assert self.resource is not None, "the caller has looked"
-        found: Object[Any] = Object(self.uid, self.generation, self.hash, self.resource)
-        return found
+        object_: Object[Any] = Object(self.uid, self.generation, self.hash, self.resource)
+        return object_
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -102,6 +103,11 @@ class Known:
         """Its kind."""
         return str(self.raw["kind"])
 
+    @property
+    def key(self) -> Key:
+        """(kind, namespace, name)."""
+        return self.kind, *name_of(self.raw)
+
     def __str__(self) -> str:
         return f"{self.kind} {'/'.join(name_of(self.raw))}"
 
@@ -112,29 +118,27 @@ class Known:
 
     def not_ready(self, reason: str, message: str) -> WriteStatus:
         """The status of an object that is not served for this reason."""
-        namespace, name = name_of(self.raw)
-        condition = false("Ready", reason, message)
-        return WriteStatus(self.kind, namespace, name, self.uid, self.generation, (condition,), {})
+        return WriteStatus(*self.key, self.uid, self.generation, (false("Ready", reason, message),), {})
 
 
-def read_object(raw: Raw) -> Known:
+def read_object(raw: Raw) -> ClusterObject:
     """An object of one of our kinds."""
     metadata = metadata_of(raw)
     uid, generation = uid_of(raw), int(metadata.get("generation") or 1)
     deleting = bool(metadata.get("deletionTimestamp"))
     finalized = FINALIZER in (metadata.get("finalizers") or ())
-    known = Known(raw, uid, generation, None, spec_hash(raw), "", deleting, finalized)
+    object_ = ClusterObject(raw, uid, generation, None, spec_hash(raw), "", deleting, finalized)
     try:
         resource = parse({key: value for key, value in raw.items() if key != "status"})
     except Invalid as problem:
-        return replace(known, problem=str(problem))
+        return replace(object_, problem=str(problem))
     if resource is None:  # the lists are of our kinds, so this is a version that we do not know
-        return replace(known, problem=f"{raw.get('apiVersion')} is not served by this version")
+        return replace(object_, problem=f"{raw.get('apiVersion')} is not served by this version")
     if isinstance(resource, ResetOffset):
         resource = replace(resource, over=_is_over(raw), created=_created_s(metadata))
     if isinstance(resource, Broker) and resource.class_ != KAFKA_CLASS:
         resource = replace(resource, address=address_of(raw))
-    return replace(known, resource=resource)
+    return replace(object_, resource=resource)
 
 
 def _is_over(raw: Raw) -> bool:
@@ -162,25 +166,25 @@ def owns_something(resource: Resource | None) -> bool:
     return isinstance(resource, KafkaChannel | Subscription | Trigger)
 
 
-def is_of_another_class(known: Known) -> bool:
+def is_of_another_class(object_: ClusterObject) -> bool:
     """Whether it is a Broker that another controller serves."""
-    return isinstance(known.resource, Broker) and not owns_something(known.resource) and not known.finalized
+    return isinstance(object_.resource, Broker) and not owns_something(object_.resource) and not object_.finalized
 
 
-def namespaced_status(known: Known) -> WriteStatus | None:
+def namespaced_status(object_: ClusterObject) -> WriteStatus | None:
     """The status of a Broker of the class KafkaNamespaced, which nobody else serves: it says what to do instead.
     None = it is of another class, or another implementation has written its status."""
-    broker = known.resource
-    if not isinstance(broker, Broker) or broker.class_ != NAMESPACED_CLASS or known.finalized or known.deleting:
+    broker = object_.resource
+    if not isinstance(broker, Broker) or broker.class_ != NAMESPACED_CLASS or object_.finalized or object_.deleting:
         return None
-    if any(condition.reason != CLASS_NOT_SERVED for condition in conditions_of(known.raw.get("status"))):
+    if any(condition.reason != CLASS_NOT_SERVED for condition in conditions_of(object_.raw.get("status"))):
         return None
     message = (
         f"the class {NAMESPACED_CLASS} needs a data plane in each namespace, which Penstock does not have, so nobody "
         f"serves this Broker. The class cannot be changed: delete the Broker, and create it again with {BROKER_CLASS}: "
         f"{KAFKA_CLASS}; its topics and events are not taken over"
     )
-    return known.not_ready(CLASS_NOT_SERVED, message)
+    return object_.not_ready(CLASS_NOT_SERVED, message)
 
 
 def broker_of(trigger: Raw) -> Name:
@@ -188,14 +192,14 @@ def broker_of(trigger: Raw) -> Name:
     return name_of(trigger)[0], str(_spec_of(trigger).get("broker") or "")
 
 
-def is_written_into(known: Known, channels: Collection[Name]) -> bool:
+def is_written_into(object_: ClusterObject, channels: Collection[Name]) -> bool:
     """Whether core writes it into a KafkaChannel: a Subscription that stays. `channels`: the names of all."""
-    channel = _spec_of(known.raw).get("channel")
-    if known.kind != "Subscription" or known.deleting or not isinstance(channel, Mapping):
+    channel = _spec_of(object_.raw).get("channel")
+    if object_.kind != "Subscription" or object_.deleting or not isinstance(channel, Mapping):
         return False
     kind = channel.get("kind") or "KafkaChannel"
     # Core puts the subscribers of a Channel into one of the same name that backs it.
-    backed = (name_of(known.raw)[0], str(channel.get("name") or "")) in channels
+    backed = (name_of(object_.raw)[0], str(channel.get("name") or "")) in channels
     return kind == "KafkaChannel" or (kind == "Channel" and backed)
 
 
@@ -209,19 +213,19 @@ def _spec_of(raw: Raw) -> Raw:
 class FinalizerChange:
     """An object whose list of finalizers must be another one."""
 
-    known: Known
+    object: ClusterObject
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)  #: that are set in the same request
 
 
-def lacks_annotation(known: Known) -> bool:
+def lacks_annotation(object_: ClusterObject) -> bool:
     """Whether it is a channel that does not say yet which Channelable it is."""
-    annotations = metadata_of(known.raw).get("annotations") or {}
-    return known.kind == "KafkaChannel" and not SUBSCRIBABLE.items() <= annotations.items()
+    annotations = metadata_of(object_.raw).get("annotations") or {}
+    return object_.kind == "KafkaChannel" and not SUBSCRIBABLE.items() <= annotations.items()
 
 
-def change_finalizer(known: Known, *, has: bool) -> FinalizerChange:
+def change_finalizer(object_: ClusterObject, *, has: bool) -> FinalizerChange:
     """Whether it has our finalizer changes; those of others stay."""
-    annotations = SUBSCRIBABLE if has and known.kind == "KafkaChannel" else {}
-    others = [str(other) for other in metadata_of(known.raw).get("finalizers") or () if other != FINALIZER]
-    return FinalizerChange(known, (*others, FINALIZER) if has else tuple(others), annotations)
+    annotations = SUBSCRIBABLE if has and object_.kind == "KafkaChannel" else {}
+    others = [str(other) for other in metadata_of(object_.raw).get("finalizers") or () if other != FINALIZER]
+    return FinalizerChange(object_, (*others, FINALIZER) if has else tuple(others), annotations)

@@ -62,13 +62,13 @@ def find_kind(listed: Mapping[str, Any], api_version: str, kind: str) -> ApiKind
 
 def refs_of(resources: Iterable[Resource]) -> frozenset[Ref]:
     """The refs whose objects the cluster must show, with their namespaces."""
-    found = set()
+    refs = set()
     for resource in resources:
         for destination in _destinations(resource):
             ref = destination.ref
             if ref is not None and (ref.api_version.partition("/")[0], ref.kind) not in _OURS:
-                found.add(replace(ref, namespace=ref.namespace or resource.namespace))
-    return frozenset(found)
+                refs.add(replace(ref, namespace=ref.namespace or resource.namespace))
+    return frozenset(refs)
 
 
 def _destinations(resource: Resource) -> Iterable[Destination]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import NOT_FOUND, ApiError
 from controller.plan.actions import ClusterView
-from controller.source.cluster.objects import Known, path_of, read_object, trim_config_map
+from controller.source.cluster.objects import ClusterObject, path_of, read_object, trim_config_map
 from controller.source.cluster.references import (
     SERVICE,
     ApiKind,
@@ -58,7 +58,7 @@ class Referred:
         self._by_map: dict[Name, set[str]] = {}
         self._of_kind: Counter[KindOfRef] = Counter()  #: how many refs
         self._addresses: dict[Ref, Addressable | None] = {}
-        self._maps: dict[Name, Known] = {}
+        self._maps: dict[Name, ClusterObject] = {}
         self._seen: tuple[object, ...] = ()
 
     def use(self, uid: str, resource: Resource | None) -> None:
@@ -85,17 +85,17 @@ class Referred:
     async def need(self, ours: Mapping[Collection, Trim]) -> None:
         """Watch what is needed, and `ours`, and nothing else."""
         await self._look_up({key for key, count in self._of_kind.items() if count})
-        wanted: dict[Collection, Trim] = dict(ours)
+        collections: dict[Collection, Trim] = dict(ours)
         for kind in self._used():
-            wanted.update(
-                (collection, trim_addressable) for collection in self._lists(kind) if collection not in wanted
+            collections.update(
+                (collection, trim_addressable) for collection in self._lists(kind) if collection not in collections
             )
-        wanted.update((config_map_list, trim_config_map) for config_map_list in self._config_map_lists())
-        self._watches.need(wanted)
+        collections.update((config_map_list, trim_config_map) for config_map_list in self._config_map_lists())
+        self._watches.need(collections)
 
     def news(self) -> set[str]:
         """Uids of our objects for which something has changed, and of ConfigMaps that have, since the last call."""
-        found: set[str] = set()
+        uids: set[str] = set()
         refused = self.refused()
         seen = (frozenset(self._unknown.items()), self._loading(), frozenset(refused.items()), frozenset(self._kinds))
         everything = seen != self._seen
@@ -104,16 +104,16 @@ class Referred:
             before = self._addresses.get(ref, _ABSENT)
             self._look_at(ref)
             if everything or self._addresses.get(ref, _ABSENT) != before:
-                found |= self._by_ref[ref]
+                uids |= self._by_ref[ref]
         for name in self._changed_maps(everything=everything):
             before_map, raw = self._maps.pop(name, None), self._raw_map(name)
-            known = None if raw is None else read_object(raw)
-            if known is not None and known.resource is not None:
-                self._maps[name] = known
-            there = {each.uid for each in (before_map, known) if each is not None}
+            config_map = None if raw is None else read_object(raw)
+            if config_map is not None and config_map.resource is not None:
+                self._maps[name] = config_map
+            there = {each.uid for each in (before_map, config_map) if each is not None}
             if there or everything:
-                found |= there | self._by_map[name]
-        return found
+                uids |= there | self._by_map[name]
+        return uids
 
     def _changed_refs(self, *, everything: bool) -> list[Ref]:
         changed: list[Ref] = []
@@ -162,16 +162,16 @@ class Referred:
                 continue
             api_version, kind = key
             try:
-                found = find_kind(await self._api.get(group_path(api_version)), api_version, kind)
+                api_kind = find_kind(await self._api.get(group_path(api_version)), api_version, kind)
             except ApiError as problem:
                 if problem.status != NOT_FOUND:
                     self._unknown[key] = (f"{kind} of {api_version} cannot be looked up now: {problem.why}", now)
                     continue
-                found = None
-            if found is None:
+                api_kind = None
+            if api_kind is None:
                 self._unknown[key] = (f"the cluster has no kind {kind} of {api_version or 'no apiVersion'}", now)
             else:
-                self._kinds[key] = found
+                self._kinds[key] = api_kind
                 self._unknown.pop(key, None)
 
     def synced(self) -> bool:
@@ -182,13 +182,13 @@ class Referred:
         stores = [(collection, store) for collection in lists for store in self._watches.stores([collection])]
         return all(store.synced or str(collection) in waiting for collection, store in stores)
 
-    def config_maps(self) -> list[Known]:
+    def config_maps(self) -> list[ClusterObject]:
         """The ConfigMaps that Brokers name and that are there."""
         return [self._maps[name] for name in sorted(self._maps.keys() & self._by_map.keys())]
 
-    def config_map(self, uid: str) -> Known | None:
+    def config_map(self, uid: str) -> ClusterObject | None:
         """The ConfigMap with this uid, if a Broker names it."""
-        return next((known for known in self.config_maps() if known.uid == uid), None)
+        return next((config_map for config_map in self.config_maps() if config_map.uid == uid), None)
 
     def view(self) -> ClusterView:
         """The addresses of all refs whose objects are there."""
@@ -216,15 +216,15 @@ class Referred:
             for listed in self._lists(kind)
         }
         lists |= dict.fromkeys(self._config_map_lists(), (*CONFIG_MAP, "configmaps"))
-        found = {}
+        refusals = {}
         for listed, (api_version, kind, resource) in lists.items():
             if listed in forbidden:
                 _, _, rest = listed.path.partition("/namespaces/")
                 namespace = rest.partition("/")[0]
                 where = f"namespace {namespace}" if namespace else "all namespaces"
                 cure = f"grant the verbs list and watch on {resource} in {where} to the controller"
-                found[api_version, kind, namespace] = f"{forbidden[listed]}; {cure}"
-        return found
+                refusals[api_version, kind, namespace] = f"{forbidden[listed]}; {cure}"
+        return refusals
 
     def _config_map_list(self, namespace: str) -> Collection:
         """Where the ConfigMaps of this namespace are: many Brokers share one watch."""

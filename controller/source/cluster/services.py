@@ -16,7 +16,7 @@ import structlog
 from controller.kube.api_server import MERGE, ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, CONFLICT, ApiError
 from controller.model import PART_MAX, Trouble
-from controller.source.cluster.objects import API_VERSIONS, Known
+from controller.source.cluster.objects import API_VERSIONS, ClusterObject
 from controller.source.cluster.references import SERVICE, ApiKind
 from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of, uid_of, version_of
 from controller.source.cluster.watcher import Collection
@@ -40,13 +40,13 @@ class ServiceWrite:
     body: Raw
 
 
-def name_of_service(channel: Known) -> Name:
+def name_of_service(channel: ClusterObject) -> Name:
     """Its namespace and name."""
     namespace, name = name_of(channel.raw)
     return namespace, service_of_channel(name)
 
 
-def plan_service(channel: Known, live: Raw | None, host: str) -> ServiceWrite | None:
+def plan_service(channel: ClusterObject, live: Raw | None, host: str) -> ServiceWrite | None:
     """What to write so that the name of a channel leads to `host`. `live`: the Service as it is, which is the
     channel's; None = it is not there."""
     namespace, name = name_of_service(channel)
@@ -71,7 +71,7 @@ def plan_service(channel: Known, live: Raw | None, host: str) -> ServiceWrite | 
     return ServiceWrite("POST", path, body)
 
 
-def is_of_channel(live: Raw, channel: Known) -> bool:
+def is_of_channel(live: Raw, channel: ClusterObject) -> bool:
     """Whether the channel owns this Service."""
     return any(owner.get("uid") == channel.uid for owner in metadata_of(live).get("ownerReferences") or ())
 
@@ -104,7 +104,7 @@ class ChannelServices:
         labels = f"{ROLE[0]}={ROLE[1]}"
         lists = {namespace: Collection(_KIND.path(namespace), labels=labels) for namespace in namespaces}
         self._lists = lists if host else {}
-        self._channels: dict[Name, Known] = {}  #: by the name of the Service
+        self._channels: dict[Name, ClusterObject] = {}  #: by the name of the Service
         self._names: dict[str, Name] = {}  #: by the uid of the channel
         self._due: set[str] = set()  #: uids of channels whose Service to look at
         self._made: dict[Name, Raw] = {}  #: Services that the watch has not brought yet
@@ -112,7 +112,7 @@ class ChannelServices:
         self._said: Mapping[str, str] = {}  #: the problems after the last `write`
 
     @property
-    def wanted(self) -> Mapping[Collection, Trim]:
+    def collections(self) -> Mapping[Collection, Trim]:
         """What to watch."""
         return dict.fromkeys(self._lists.values(), trim_service)
 
@@ -141,7 +141,7 @@ class ChannelServices:
             for uid, refusal in self._refusals.items()
         ]
 
-    def use(self, uid: str, channel: Known | None) -> None:
+    def use(self, uid: str, channel: ClusterObject | None) -> None:
         """A channel that is served, as it is now; None = it is none, or not any more."""
         if not self._host:
             return

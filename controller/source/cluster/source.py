@@ -25,8 +25,8 @@ from controller.source.cluster import keeping
 from controller.source.cluster.event_types import EventTypes, Traffic
 from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
+    ClusterObject,
     FinalizerChange,
-    Known,
     grant,
     owns_something,
     path_of,
@@ -35,7 +35,7 @@ from controller.source.cluster.objects import (
 )
 from controller.source.cluster.referred import Referred
 from controller.source.cluster.services import ChannelServices
-from controller.source.cluster.store import ObjectStore, Raw, name_of, uid_of, version_of
+from controller.source.cluster.store import ObjectStore, Raw, uid_of, version_of
 from controller.source.cluster.table import Refusal, State, Table
 from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
@@ -95,7 +95,7 @@ class ClusterSource:
     async def start(self, changed: Callable[[], None]) -> None:
         """Start the watchers; `api` is open."""
         self._changed = changed
-        self._watches.need(self._wanted())
+        self._watches.need(self._collections())
 
     async def stop(self) -> None:
         """Stop all watchers."""
@@ -114,9 +114,9 @@ class ClusterSource:
     def _stores(self, *kinds: str) -> list[ObjectStore]:
         return self._watches.stores(self._lists(*kinds))
 
-    def _wanted(self) -> dict[Listed, Trim]:
+    def _collections(self) -> dict[Listed, Trim]:
         ours = {listed: trimmed(kind) for listed, (kind, _) in self._lists(*KINDS).items()}
-        return {**ours, **self._services.wanted, **self._event_types.wanted}
+        return {**ours, **self._services.collections, **self._event_types.collections}
 
     async def scan(self) -> Scan:
         """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
@@ -128,7 +128,7 @@ class ClusterSource:
         synced = bool(every) and all(store.synced for store in every)
         raws, away = self._take_news(stores)
         gone = {uid for store in every for uid in store.deleted}
-        read: dict[str, Known] = {}
+        read: dict[str, ClusterObject] = {}
         for raw in filter(table.is_new, raws):
             read[uid_of(raw)] = read_object(raw)
             await asyncio.sleep(0)  # large filters take 0.2 s
@@ -137,11 +137,11 @@ class ClusterSource:
         table.lists = frozenset(where for listed, where in self._lists(*KINDS).items() if listed not in absent)
         for uid in {*read, *away}:
             row = table.rows.get(uid)
-            known = row.known if row is not None else None
-            self._referred.use(uid, known.resource if known is not None else None)
-            self._services.use(uid, known if known is not None and table.is_served_channel(known) else None)
+            object_ = row.object if row is not None else None
+            self._referred.use(uid, object_.resource if object_ is not None else None)
+            self._services.use(uid, object_ if object_ is not None and table.is_served_channel(object_) else None)
         await self._event_types.follow()
-        await self._referred.need(self._wanted())
+        await self._referred.need(self._collections())
         changed |= self._referred.news()
         self._services.follow()
         table.synced = synced and self._referred.synced()
@@ -177,17 +177,17 @@ class ClusterSource:
 
     def object_of(self, uid: str) -> AnyObject | None:
         """An object that may be acted on, or a ConfigMap that a Broker names."""
-        found = self._table.object_of(uid)
-        if found is None:
-            known = self._referred.config_map(uid)
-            found = known.as_object() if known is not None else None
-        return found
+        object_ = self._table.object_of(uid)
+        if object_ is None:
+            config_map = self._referred.config_map(uid)
+            object_ = config_map.as_object() if config_map is not None else None
+        return object_
 
     @property
     def waits(self) -> bool:
         """Whether an object waits for our finalizer, or to lose it."""
-        going = self._table.known(*_GOING)
-        listed = any(owns_something(known.resource) for known in self._table.known(State.LISTED))
+        going = self._table.present(*_GOING)
+        listed = any(owns_something(object_.resource) for object_ in self._table.present(State.LISTED))
         deleted = any(store.deleted for store in self._stores(*KINDS))
         own = self._services.waits or self._event_types.waits
         return bool(going or listed or self._table.unannotated() or deleted or own)
@@ -202,9 +202,9 @@ class ClusterSource:
             if problem.status != NOT_FOUND:
                 return  # the watchers say what is wrong with the API server
             listed = None
-        found = find_mode(listed)
-        self._mode, self._table.core = found.value, found.value == "core"
-        log.info(found.why, subscriptions=found.value, means=MEANS[found.value])
+        mode = find_mode(listed)
+        self._mode, self._table.core = mode.value, mode.value == "core"
+        log.info(mode.why, subscriptions=mode.value, means=MEANS[mode.value])
 
     def _problems(self) -> tuple[FileProblem, ...]:
         ours = self._lists(*KINDS)
@@ -221,7 +221,7 @@ class ClusterSource:
                 ignored=collection in unused,
             )
             for collection, why, since in sorted(self._watches.problems(), key=str)
-            if collection not in self._event_types.wanted
+            if collection not in self._event_types.collections
         )
 
     # -- for the decision
@@ -245,7 +245,7 @@ class ClusterSource:
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """Those that may be acted on, and ConfigMaps."""
-        return (*self._table.objects(), *(known.as_object() for known in self._referred.config_maps()))
+        return (*self._table.objects(), *(config_map.as_object() for config_map in self._referred.config_maps()))
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
         """See `keeping`."""
@@ -291,30 +291,29 @@ class ClusterSource:
 
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid, that may not have our finalizer, or whose class nobody serves."""
-        ours = self._table.known(State.INVALID, State.DELETING)
-        invalid = [known.invalid_status for known in ours if known.resource is None]
+        ours = self._table.present(State.INVALID, State.DELETING)
+        invalid = [object_.invalid_status for object_ in ours if object_.resource is None]
         return [*invalid, *self._table.refused(), *self._table.namespaced()]
 
     def troubles(self) -> list[Trouble]:
         """Lists that are not read, and finalizers that are refused."""
-        unsettled = self._table.known(State.LISTED, *_GOING)
-        refused = [(known, self._table.rows[known.uid].refused) for known in unsettled]
+        unsettled = self._table.present(State.LISTED, *_GOING)
+        refused = [(object_, self._table.rows[object_.uid].refused) for object_ in unsettled]
         return [
-            *self._watches.troubles(self._lists(*KINDS), self._event_types.wanted),
-            *(Trouble("finalizer", str(known), why.since, why.why) for known, why in refused if why is not None),
+            *self._watches.troubles(self._lists(*KINDS), self._event_types.collections),
+            *(Trouble("finalizer", str(object_), why.since, why.why) for object_, why in refused if why is not None),
             *self._services.troubles(),
         ]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
         """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer.
         Not of a ResetOffset that is over: its status must stay, because nothing else may remember that."""
+        ours = (object_ for object_ in self._table.written() if object_.uid not in said)
         statuses = (
-            outage_status(
-                (known.kind, *name_of(known.raw)), known.uid, known.generation, known.raw.get("status") or {}, why
-            )
-            for known in self._table.written()
-            if (owns_something(known.resource) or (isinstance(known.resource, ResetOffset) and not known.resource.over))
-            and known.uid not in said
+            outage_status(object_.key, object_.uid, object_.generation, object_.raw.get("status") or {}, why)
+            for object_ in ours
+            if owns_something(object_.resource)
+            or (isinstance(object_.resource, ResetOffset) and not object_.resource.over)
         )
         return [status for status in statuses if status is not None]
 
@@ -340,7 +339,7 @@ class ClusterSource:
             self._dirty |= changed
             self._revision += 1
             self._changed()
-        return any(self._table.rows[change.known.uid].refused is None for change in changes[PART_MAX:])
+        return any(self._table.rows[change.object.uid].refused is None for change in changes[PART_MAX:])
 
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Take our finalizer from what is being deleted and has nothing in Kafka any more, and from what core has taken
@@ -351,18 +350,17 @@ class ClusterSource:
 
     async def _write(self, change: FinalizerChange) -> None:
         """The version goes along, so that nothing that others have changed meanwhile is overwritten."""
-        known = change.known
-        row = self._table.rows[known.uid]
+        object_ = change.object
+        row = self._table.rows[object_.uid]
         if not self._may_write():
             return
-        namespace, name = name_of(known.raw)
         metadata = {
-            "uid": known.uid,
-            "resourceVersion": version_of(known.raw),
+            "uid": object_.uid,
+            "resourceVersion": version_of(object_.raw),
             "finalizers": list(change.finalizers) or None,
             **({"annotations": change.annotations} if change.annotations else {}),
         }
-        path = path_of(known.kind, namespace, name)
+        path = path_of(*object_.key)
         try:
             answer = await self._api.request("PATCH", path, {}, {"metadata": metadata}, MERGE)
         except ApiError as problem:
@@ -373,6 +371,6 @@ class ClusterSource:
                 log.warning("a finalizer cannot be written; the controller tries again", reason=str(problem))
             return
         row.refused = None
-        found = self.live(known.kind, namespace, name)
-        if found is not None:
-            found[0].put(answer)
+        match = self.live(*object_.key)
+        if match is not None:
+            match[0].put(answer)

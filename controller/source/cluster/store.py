@@ -53,32 +53,32 @@ class ObjectStore:
 
     def add_page(self, page: Raw) -> str:
         """Add a page; returns the token of the next one, or "" if this was the last one and the list is applied."""
-        found = self._page if self._page is not None else {}
+        objects = self._page if self._page is not None else {}
         for item in page.get("items") or ():
             raw = self._trim(item)
-            found[name_of(raw)] = raw
-        self._page = found
+            objects[name_of(raw)] = raw
+        self._page = objects
         metadata = page.get("metadata") or {}
         more = str(metadata.get("continue") or "")
         if not more:
             self._page = None
-            self._replace(found, str(metadata.get("resourceVersion") or ""))
+            self._replace(objects, str(metadata.get("resourceVersion") or ""))
         return more
 
-    def _replace(self, found: dict[Name, Raw], version: str) -> None:
+    def _replace(self, objects: dict[Name, Raw], version: str) -> None:
         for name, before in self.objects.items():
-            listed = found.get(name)
+            listed = objects.get(name)
             if listed is None:
                 if newer(version_of(before), version):
-                    found[name] = before  # created after the list was made
+                    objects[name] = before  # created after the list was made
             elif uid_of(listed) == uid_of(before) and not newer(version_of(listed), version_of(before)):
-                found[name] = before
+                objects[name] = before
             elif uid_of(listed) != uid_of(before):
                 self.deleted.add(uid_of(before))  # its name is taken, so it was deleted
-        names = found.keys() | self.objects.keys()
-        others = [name for name in names if not _is_known(self.objects.get(name), found.get(name))]
+        names = objects.keys() | self.objects.keys()
+        others = [name for name in names if not _is_known(self.objects.get(name), objects.get(name))]
         self._news.update(dict.fromkeys(others, True))
-        self.objects, self.version, self.synced = found, version, True
+        self.objects, self.version, self.synced = objects, version, True
 
     # -- watch
 
@@ -153,8 +153,8 @@ def _same(before: Raw, after: Raw) -> bool:
 
 def metadata_of(raw: Raw) -> Raw:
     """`metadata`, which every object has."""
-    found = raw.get("metadata")
-    return found if isinstance(found, Mapping) else {}
+    metadata = raw.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def identity_of(raw: Raw, *more: str) -> Raw:

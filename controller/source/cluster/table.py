@@ -19,8 +19,8 @@ from enum import Enum
 from controller.model import Key
 from controller.plan.actions import AnyObject, WriteStatus
 from controller.source.cluster.objects import (
+    ClusterObject,
     FinalizerChange,
-    Known,
     broker_of,
     change_finalizer,
     grant,
@@ -68,7 +68,7 @@ class Row:
     """What is known of a uid."""
 
     state: State = State.MISSING
-    known: Known | None = None  #: the object as it was read last; None = it is not there
+    object: ClusterObject | None = None  #: the object as it was read last; None = it is not there
     was_entry: bool = False  #: a channel has listed it as a subscriber once
     released: bool = False  #: a person wants it removed
     missing_since: float | None = None  #: Unix seconds
@@ -98,16 +98,16 @@ class Table:
     def is_new(self, raw: Raw) -> bool:
         """Whether this object, as it is, was not read yet."""
         row = self.rows.get(uid_of(raw))
-        return row is None or row.known is None or row.known.raw is not raw
+        return row is None or row.object is None or row.object.raw is not raw
 
     def named(self, key: Key) -> str | None:
         """The uid of the object of this kind, namespace and name."""
         return self._named.get(key)
 
-    def read(self, raws: Iterable[Raw], gone: Collection[str], read: Mapping[str, Known] | None = None) -> None:
+    def read(self, raws: Iterable[Raw], gone: Collection[str], read: Mapping[str, ClusterObject] | None = None) -> None:
         """These objects are there now, and no others. See `update`."""
         present = {uid_of(raw): raw for raw in raws}
-        away = [uid for uid, row in self.rows.items() if row.known is not None and uid not in present]
+        away = [uid for uid, row in self.rows.items() if row.object is not None and uid not in present]
         self.update([raw for raw in present.values() if self.is_new(raw)], away, gone, read)
 
     def update(
@@ -115,7 +115,7 @@ class Table:
         raws: Iterable[Raw],
         away: Collection[str],
         gone: Collection[str],
-        read: Mapping[str, Known] | None = None,
+        read: Mapping[str, ClusterObject] | None = None,
     ) -> set[str]:
         """These objects have changed, and those that are `away` are not there any more. `gone`: all uids of which a
         watch has said that they were deleted. `read`: by uid, those that were read already. Returns the uids of what
@@ -129,62 +129,62 @@ class Table:
         self._gone = frozenset(gone)
         return {uid for uid in changed if self._find_state(uid)}
 
-    def _replace(self, uid: str, known: Known | None) -> set[str]:
+    def _replace(self, uid: str, object_: ClusterObject | None) -> set[str]:
         """The object is another one now; None = it is not there. Returns the uids of those whose state to find."""
         row = self.rows[uid]
-        before, row.known = row.known, known
-        found = {uid}
-        for state in (before, known):
+        before, row.object = row.object, object_
+        uids = {uid}
+        for state in (before, object_):
             if state is not None and state.kind == "Broker":
-                found |= self._triggers.get(name_of(state.raw), set())
-            if state is not None and state.kind == "Subscription" and (before is None or known is None):
+                uids |= self._triggers.get(name_of(state.raw), set())
+            if state is not None and state.kind == "Subscription" and (before is None or object_ is None):
                 for channel in self._listing.get(uid, ()):  # it has a ghost less, or one more
                     self.rows[channel].seen = False
-                    found.add(channel)
+                    uids.add(channel)
         if before is not None:
             self._unlink(uid, before)
-        if known is not None:
-            self._link(uid, known)
-        if known is None or before is None or before.facts != known.facts:
+        if object_ is not None:
+            self._link(uid, object_)
+        if object_ is None or before is None or before.facts != object_.facts:
             row.seen = False
-        return found
+        return uids
 
-    def _link(self, uid: str, known: Known) -> None:
-        name = name_of(known.raw)
-        self._named[known.kind, name[0], name[1]] = uid
-        if known.kind == "Broker":
-            self._brokers[name] = owns_something(known.resource) or known.finalized
-        if known.kind == "Trigger":
-            self._triggers[broker_of(known.raw)].add(uid)
-        if lacks_annotation(known):
+    def _link(self, uid: str, object_: ClusterObject) -> None:
+        name = name_of(object_.raw)
+        self._named[object_.key] = uid
+        if object_.kind == "Broker":
+            self._brokers[name] = owns_something(object_.resource) or object_.finalized
+        if object_.kind == "Trigger":
+            self._triggers[broker_of(object_.raw)].add(uid)
+        if lacks_annotation(object_):
             self._unannotated.add(uid)
-        for entry in _entries_of(known):
+        for entry in _entries_of(object_):
             self._listing[entry].add(uid)
             self.rows[entry].was_entry = True
 
-    def _unlink(self, uid: str, known: Known) -> None:
-        name = name_of(known.raw)
-        if self._named.get((known.kind, *name)) == uid:
-            del self._named[known.kind, name[0], name[1]]
-            if known.kind == "Broker":
+    def _unlink(self, uid: str, object_: ClusterObject) -> None:
+        name = name_of(object_.raw)
+        if self._named.get(object_.key) == uid:
+            del self._named[object_.key]
+            if object_.kind == "Broker":
                 self._brokers.pop(name, None)
-        if known.kind == "Trigger":
-            self._triggers[broker_of(known.raw)].discard(uid)
+        if object_.kind == "Trigger":
+            self._triggers[broker_of(object_.raw)].discard(uid)
         self._unannotated.discard(uid)
-        for entry in _entries_of(known):
+        for entry in _entries_of(object_):
             self._listing[entry].discard(uid)
 
     def _find_state(self, uid: str) -> bool:
         """Whether it, or what is known of the object, has changed."""
         row = self.rows[uid]
         before = row.state
-        if row.known is not None:
-            row.state = self._state_of(row.known, self._brokers)
+        if row.object is not None:
+            row.state = self._state_of(row.object, self._brokers)
         else:
             row.state = State.GONE if uid in self._gone else State.MISSING
         self._in[before].discard(uid)
         self._in[row.state].add(uid)
-        if row.known is None or row.known.kind == "KafkaChannel":
+        if row.object is None or row.object.kind == "KafkaChannel":
             self._entries = None
         seen, row.seen = row.seen, True
         if row.state is State.MISSING and not (row.was_entry or row.released or row.missing_since is not None):
@@ -192,21 +192,21 @@ class Table:
             del self.rows[uid]
         return not seen or before is not row.state
 
-    def _state_of(self, known: Known, brokers: Mapping[Name, bool]) -> State:
+    def _state_of(self, object_: ClusterObject, brokers: Mapping[Name, bool]) -> State:
         """With core, Subscriptions are core's. Triggers are their Broker's: if that is of another class, or with core
         of a class that is not known yet, they are somebody else's, unless they were ours. So are those that are not
         valid here: other implementations have other rules."""
-        if self.core and known.kind == "Subscription":
-            if not known.finalized:
+        if self.core and object_.kind == "Subscription":
+            if not object_.finalized:
                 return State.OTHERS
-            return State.LEAVING if known.deleting else State.FORMER
-        if known.kind == "Trigger" and not known.finalized and not brokers.get(broker_of(known.raw), not self.core):
+            return State.LEAVING if object_.deleting else State.FORMER
+        if object_.kind == "Trigger" and not (object_.finalized or brokers.get(broker_of(object_.raw), not self.core)):
             return State.OTHERS
-        if known.deleting:
+        if object_.deleting:
             return State.DELETING
-        if known.resource is None:
+        if object_.resource is None:
             return State.INVALID
-        return State.SERVED if known.finalized or isinstance(known.resource, ResetOffset) else State.LISTED
+        return State.SERVED if object_.finalized or isinstance(object_.resource, ResetOffset) else State.LISTED
 
     def missing(self, uids: Collection[str], now: float) -> Mapping[str, float]:
         """These are missing, and no others; returns since when. `now`: Unix seconds."""
@@ -218,21 +218,22 @@ class Table:
 
     # -- questions
 
-    def known(self, *states: State) -> list[Known]:
+    def present(self, *states: State) -> list[ClusterObject]:
         """The objects in these states; without a state all."""
         uids = [uid for state in states for uid in sorted(self._in[state])] if states else list(self.rows)
-        return [known for uid in uids if (known := self.rows[uid].known) is not None]
+        return [object_ for uid in uids if (object_ := self.rows[uid].object) is not None]
 
-    def is_served_channel(self, known: Known) -> bool:
+    def is_served_channel(self, object_: ClusterObject) -> bool:
         """Whether it is a KafkaChannel that is served, perhaps as before."""
-        state = self.rows[known.uid].state
-        return known.kind == "KafkaChannel" and (state is State.SERVED or (state is State.INVALID and known.finalized))
+        state = self.rows[object_.uid].state
+        as_before = state is State.INVALID and object_.finalized
+        return object_.kind == "KafkaChannel" and (state is State.SERVED or as_before)
 
-    def ours(self, key: Key) -> Known | None:
+    def ours(self, key: Key) -> ClusterObject | None:
         """The object with this key, if it may be acted on and has something in Kafka."""
         row = self.rows.get(self._named.get(key, ""))
-        known = row.known if row is not None and row.state is State.SERVED else None
-        return known if known is not None and owns_something(known.resource) else None
+        object_ = row.object if row is not None and row.state is State.SERVED else None
+        return object_ if object_ is not None and owns_something(object_.resource) else None
 
     def entries(self) -> frozenset[str]:
         """Uids of the subscribers that the channels list which are served."""
@@ -248,41 +249,42 @@ class Table:
         """The object, if it may be acted on. A Broker of another class is not served, but its Triggers must not be
         taken for ours."""
         row = self.rows.get(uid)
-        if row is None or row.known is None:
+        if row is None or row.object is None:
             return None
         if row.state is State.SERVED:
-            return (self._without_ghosts(row.known) if self.core else row.known).as_object()
-        return row.known.as_object() if is_of_another_class(row.known) else None
+            return (self._without_ghosts(row.object) if self.core else row.object).as_object()
+        return row.object.as_object() if is_of_another_class(row.object) else None
 
     def objects(self) -> list[AnyObject]:
         """All of them."""
-        return [found for uid in list(self.rows) if (found := self.object_of(uid)) is not None]
+        return [object_ for uid in list(self.rows) if (object_ := self.object_of(uid)) is not None]
 
-    def _without_ghosts(self, known: Known) -> Known:
+    def _without_ghosts(self, object_: ClusterObject) -> ClusterObject:
         """Knative's core may leave entries of deleted Subscriptions in a channel for ever."""
-        channel = known.resource
+        channel = object_.resource
         if not isinstance(channel, KafkaChannel):
-            return known
+            return object_
         ghosts = tuple(entry for entry in channel.subscribers if not self._is_subscription(entry.uid))
         served = tuple(entry for entry in channel.subscribers if entry not in ghosts)
-        return replace(known, resource=replace(channel, subscribers=served, ghosts=ghosts)) if ghosts else known
+        return replace(object_, resource=replace(channel, subscribers=served, ghosts=ghosts)) if ghosts else object_
 
     def _is_subscription(self, uid: str) -> bool:
         row = self.rows.get(uid)
-        return row is not None and row.known is not None and row.known.kind == "Subscription"
+        return row is not None and row.object is not None and row.object.kind == "Subscription"
 
-    def written(self) -> list[Known]:
+    def written(self) -> list[ClusterObject]:
         """Ours, without the Triggers whose Broker has another class now: they have our finalizer until they go, and
         their status is somebody else's."""
-        others = {name_of(known.raw) for known in self.known() if is_of_another_class(known)}
-        return [known for known in self.known(*OURS) if known.kind != "Trigger" or broker_of(known.raw) not in others]
+        others = {name_of(object_.raw) for object_ in self.present() if is_of_another_class(object_)}
+        ours = self.present(*OURS)
+        return [object_ for object_ in ours if object_.kind != "Trigger" or broker_of(object_.raw) not in others]
 
     def refused(self) -> list[WriteStatus]:
         """The statuses of objects that are not served because their finalizer is refused."""
         return [
-            known.not_ready("FinalizerForbidden", f"{refused.why}; {grant('patch', known.kind)}")
-            for known in self.known(State.LISTED)
-            if (refused := self.rows[known.uid].refused) is not None and refused.forbidden
+            object_.not_ready("FinalizerForbidden", f"{refused.why}; {grant('patch', object_.kind)}")
+            for object_ in self.present(State.LISTED)
+            if (refused := self.rows[object_.uid].refused) is not None and refused.forbidden
         ]
 
     def namespaced(self) -> list[WriteStatus]:
@@ -290,51 +292,51 @@ class Table:
         statuses = map(namespaced_status, self._others())
         return [status for status in statuses if status is not None]
 
-    def _others(self) -> list[Known]:
+    def _others(self) -> list[ClusterObject]:
         """Brokers of other classes."""
         uids = [self._named["Broker", namespace, name] for namespace, name in self._brokers]
-        brokers = [known for uid in uids if (known := self.rows[uid].known) is not None]
-        return [known for known in brokers if not owns_something(known.resource)]
+        brokers = [object_ for uid in uids if (object_ := self.rows[uid].object) is not None]
+        return [object_ for object_ in brokers if not owns_something(object_.resource)]
 
     def expected(self) -> frozenset[tuple[str, str, str]]:
         """What may be served later: ours, and the Subscriptions that core writes into our channels."""
-        channels = {name_of(known.raw) for known in self.known() if known.kind == "KafkaChannel"}
-        cores = self.known(State.FORMER, State.OTHERS)
-        there = (*self.known(*STAYING), *(known for known in cores if is_written_into(known, channels)))
-        return frozenset((known.kind, *name_of(known.raw)) for known in there)
+        channels = {name_of(object_.raw) for object_ in self.present() if object_.kind == "KafkaChannel"}
+        cores = self.present(State.FORMER, State.OTHERS)
+        there = (*self.present(*STAYING), *(object_ for object_ in cores if is_written_into(object_, channels)))
+        return frozenset(object_.key for object_ in there)
 
     def adoptions(self) -> list[FinalizerChange]:
         """Which objects get our finalizer: those that will have something in Kafka, and channels that had it before
         their annotation. Each namespace has its turn, and what was refused comes last."""
         ranks: Counter[tuple[bool, str]] = Counter()
-        found = []
-        for known in (*self.known(State.LISTED), *self.unannotated()):
-            if not owns_something(known.resource):
+        ranked = []
+        for object_ in (*self.present(State.LISTED), *self.unannotated()):
+            if not owns_something(object_.resource):
                 continue
-            refused = self.rows[known.uid].refused is not None
-            ranks[refused, name_of(known.raw)[0]] += 1
-            found.append((refused, ranks[refused, name_of(known.raw)[0]], known.uid, known))
-        return [change_finalizer(known, has=True) for *_, known in sorted(found, key=lambda row: row[:3])]
+            refused = self.rows[object_.uid].refused is not None
+            ranks[refused, name_of(object_.raw)[0]] += 1
+            ranked.append((refused, ranks[refused, name_of(object_.raw)[0]], object_.uid, object_))
+        return [change_finalizer(object_, has=True) for *_, object_ in sorted(ranked, key=lambda row: row[:3])]
 
-    def unannotated(self) -> list[Known]:
+    def unannotated(self) -> list[ClusterObject]:
         """Served channels that had our finalizer before their annotation."""
         rows = [self.rows[uid] for uid in sorted(self._unannotated)]
-        return [row.known for row in rows if row.state is State.SERVED and row.known is not None]
+        return [row.object for row in rows if row.state is State.SERVED and row.object is not None]
 
     def releases(self, in_kafka: Collection[str]) -> list[FinalizerChange]:
         """Which lose it. `in_kafka`: uids of which the contract or a removal in progress still has something; an object
         must not be gone before that is. What core has written into a channel is core's: its group goes with its
         entry."""
         over = [
-            *self.known(State.DELETING),
-            *(known for known in self._others() if self.rows[known.uid].state is State.SERVED),
+            *self.present(State.DELETING),
+            *(object_ for object_ in self._others() if self.rows[object_.uid].state is State.SERVED),
         ]
         entries = self.entries()
-        cores = self.known(State.FORMER, State.LEAVING)
-        free = [known for known in (*over, *cores) if known.finalized and known.uid not in in_kafka]
-        free += [known for known in cores if known.uid in entries and known.uid in in_kafka]
-        return [change_finalizer(known, has=False) for known in free]
+        cores = self.present(State.FORMER, State.LEAVING)
+        free = [object_ for object_ in (*over, *cores) if object_.finalized and object_.uid not in in_kafka]
+        free += [object_ for object_ in cores if object_.uid in entries and object_.uid in in_kafka]
+        return [change_finalizer(object_, has=False) for object_ in free]
 
 
-def _entries_of(known: Known) -> list[str]:
-    return [entry.uid for entry in known.resource.subscribers] if isinstance(known.resource, KafkaChannel) else []
+def _entries_of(object_: ClusterObject) -> list[str]:
+    return [entry.uid for entry in object_.resource.subscribers] if isinstance(object_.resource, KafkaChannel) else []

@@ -23,13 +23,13 @@ class Watches:
         self._watchers: dict[Collection, Watcher] = {}
         self._tasks: dict[Collection, asyncio.Task[None]] = {}
 
-    def need(self, wanted: Mapping[Collection, Trim]) -> None:
+    def need(self, collections: Mapping[Collection, Trim]) -> None:
         """Run the watchers of these collections, and no others."""
-        for collection in self._tasks.keys() - wanted.keys():
+        for collection in self._tasks.keys() - collections.keys():
             self._tasks.pop(collection).cancel()
             del self._watchers[collection]
-        for collection in wanted.keys() - self._tasks.keys():
-            watcher = Watcher(self._api, collection, ObjectStore(wanted[collection]), self._changed)
+        for collection in collections.keys() - self._tasks.keys():
+            watcher = Watcher(self._api, collection, ObjectStore(collections[collection]), self._changed)
             task = asyncio.create_task(watcher.run(), name=f"watch {collection}")
             task.add_done_callback(self._ended)
             self._watchers[collection], self._tasks[collection] = watcher, task

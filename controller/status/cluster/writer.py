@@ -100,9 +100,9 @@ class ClusterStatus:
         self._conflicts.clear()
         await in_turns(lambda row: self._apply(*row, now), due)
         uids = {status.uid for status in statuses}
-        for known in (self._failures, self._written, self._said):
-            for uid in [uid for uid in (known if only is None else only) if uid not in uids]:
-                known.pop(uid, None)
+        for by_uid in (self._failures, self._written, self._said):
+            for uid in [uid for uid in (by_uid if only is None else only) if uid not in uids]:
+                by_uid.pop(uid, None)
         return frozenset(uids & (self._failures.keys() | self._conflicts))
 
     def _due(self, status: WriteStatus, live: LiveObject, now: float) -> dict[str, Any] | None:

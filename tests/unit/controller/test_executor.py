@@ -21,7 +21,7 @@ from controller.plan.actions import (
     GroupState,
     Remember,
     Retract,
-    Wanted,
+    Scope,
 )
 from knative.contract.leader_state import LeaderState, Removal
 from knative.resources.values import Start
@@ -152,7 +152,7 @@ async def test_time_limit_of_an_observation_grows_with_its_groups(count: int, is
     executor = Executor(config, admin, kafka, kafka, kafka)  # type: ignore[arg-type]
     groups = frozenset(f"g{number}" for number in range(count))
     asyncio.get_running_loop().call_later(executor._limit_s + 0.2, may_answer.set)
-    observing = executor.observe(Wanted(frozenset(), (), groups))
+    observing = executor.observe(Scope(frozenset(), (), groups))
     if is_long_enough:
         assert (await observing).groups == dict.fromkeys(groups, GroupState.ABSENT)
     else:

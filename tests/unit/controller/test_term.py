@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.plan.actions import ObservedKafka, ObservedTopic, Wanted
+from controller.plan.actions import ObservedKafka, ObservedTopic, Scope
 from controller.plan.parts import Parts
 from controller.term import Term
 from knative.contract.broker_secrets import SecretProblem
@@ -45,9 +45,9 @@ def test_what_workers_say_in_another_way(
 
 def test_what_kafka_says_of_some_things_leaves_the_others() -> None:
     term, topic = Term(1), ObservedTopic(1, 1)
-    asked = Wanted(frozenset({"a", "b"}), (("g", "a"),), frozenset())
+    asked = Scope(frozenset({"a", "b"}), (("g", "a"),), frozenset())
     term.observe(asked, ObservedKafka({"a": topic, "b": topic}, {"g": frozenset({0})}))
-    term.observe(Wanted(frozenset({"b", "c"}), (), frozenset()), ObservedKafka({"c": topic}))
+    term.observe(Scope(frozenset({"b", "c"}), (), frozenset()), ObservedKafka({"c": topic}))
     assert term.observed is not None
     assert (set(term.observed.topics), set(term.observed.committed)) == ({"a", "c"}, {"g"})
     assert term.topics == {"a", "b", "c"}
@@ -68,17 +68,17 @@ def test_what_has_changed_has_its_turn_before_the_rest_and_so_has_each_namespace
 @pytest.mark.parametrize(
     ("asked", "parts", "expected"),
     [
-        (Wanted(frozenset({"a"}), (), frozenset()), True, False),
-        (Wanted(frozenset({"b"}), (), frozenset()), True, True),
-        (Wanted(frozenset(), (("g", "a"),), frozenset()), True, True),
-        (Wanted(frozenset(), (), frozenset({"g"})), True, True),
-        (Wanted(frozenset({"b"}), (), frozenset({"g"})), False, False),
+        (Scope(frozenset({"a"}), (), frozenset()), True, False),
+        (Scope(frozenset({"b"}), (), frozenset()), True, True),
+        (Scope(frozenset(), (("g", "a"),), frozenset()), True, True),
+        (Scope(frozenset(), (), frozenset({"g"})), True, True),
+        (Scope(frozenset({"b"}), (), frozenset({"g"})), False, False),
     ],
 )
-def test_kafka_is_asked_about_what_is_not_known(asked: Wanted, parts: bool, expected: bool) -> None:
+def test_kafka_is_asked_about_what_is_not_known(asked: Scope, parts: bool, expected: bool) -> None:
     term = Term(1, parts=Parts(CONFIG) if parts else None)
     assert term.must_ask(asked), "nothing is known"
-    term.observe(Wanted(frozenset({"a"}), (), frozenset()), ObservedKafka())
+    term.observe(Scope(frozenset({"a"}), (), frozenset()), ObservedKafka())
     assert term.must_ask(asked) is expected
     term.look = True
     assert term.must_ask(asked)

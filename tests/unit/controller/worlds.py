@@ -36,7 +36,7 @@ from controller.plan.actions import (
     World,
     WriteStatus,
 )
-from controller.plan.reconcile import reconcile, wanted
+from controller.plan.reconcile import reconcile, scope_of
 from controller.plan.seeks import in_phase
 from knative.contract import records
 from knative.contract.seeks import Move, SeekPhase
@@ -124,7 +124,7 @@ class Kafka:
     def look(self, *objects: AnyObject, **more: Any) -> World:
         """The world with these objects, as Kafka is now."""
         world = replace(self.world, objects=objects, **more)
-        asked = wanted(world, self.config)
+        asked = scope_of(world, self.config)
         observed = ObservedKafka(
             topics={name: self.topics[name] for name in asked.topics if name in self.topics},
             committed={

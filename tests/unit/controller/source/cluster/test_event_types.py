@@ -23,7 +23,7 @@ from controller.source.cluster.event_types import (
     owner_of,
     received,
 )
-from controller.source.cluster.objects import Known, read_object
+from controller.source.cluster.objects import ClusterObject, read_object
 from controller.source.cluster.store import ObjectStore
 from controller.source.cluster.watches import Watches
 from knative.traffic.counts import Counts
@@ -125,7 +125,7 @@ def test_what_was_made_of_what_comes_declares_nothing(raw: dict[str, Any], says:
 @pytest.mark.asyncio
 async def test_what_is_declared_is_known_without_the_flag_and_follows_the_cluster() -> None:
     async with running() as types:
-        assert set(types.made._lists) < types.made.wanted.keys()
+        assert set(types.made._lists) < types.made.collections.keys()
         types.store.apply({"type": "ADDED", "object": written(reference=MAIN)})
         await types.made.follow()
         assert types.made.declared == {"shop/broker:main": ("paid",)}
@@ -219,7 +219,7 @@ class Running:
         return await self.made.write(channel_of)
 
 
-def channel_of(key: Key) -> Known:
+def channel_of(key: Key) -> ClusterObject:
     """Every channel is there."""
     metadata = {"namespace": key[1], "name": key[2], "uid": f"u-{key[2]}"}
     return read_object({"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.source.cluster.objects import (
-    Known,
+    ClusterObject,
     namespaced_status,
     path_of,
     read_object,
@@ -34,7 +34,7 @@ def raw(kind: str, spec: Any = None, api: str = "messaging.knative.dev/v1", **me
     return document if spec is None else {**document, "spec": spec}
 
 
-def object_of(kind: str = "KafkaChannel", spec: Any = None, **metadata: Any) -> Known:
+def object_of(kind: str = "KafkaChannel", spec: Any = None, **metadata: Any) -> ClusterObject:
     api = "eventing.knative.dev/v1" if kind in ("Broker", "Trigger") else "messaging.knative.dev/v1"
     return read_object(raw(kind, spec, api, **metadata))
 
@@ -46,7 +46,7 @@ def test_object_has_the_identity_that_the_server_gave_it() -> None:
     assert (channel.deleting, channel.finalized) == (False, False)
 
 
-def broker(class_: str, *reasons: str, **metadata: Any) -> Known:
+def broker(class_: str, *reasons: str, **metadata: Any) -> ClusterObject:
     annotations = {"eventing.knative.dev/broker.class": class_}
     document = raw("Broker", {}, "eventing.knative.dev/v1", annotations=annotations, **metadata)
     moment = "2026-01-01T00:00:00Z"
@@ -67,7 +67,7 @@ def broker(class_: str, *reasons: str, **metadata: Any) -> Known:
         (broker("MTChannelBasedBroker"), False),
     ],
 )
-def test_class_that_nobody_serves_has_a_way_out(given: Known, said: bool) -> None:
+def test_class_that_nobody_serves_has_a_way_out(given: ClusterObject, said: bool) -> None:
     status = namespaced_status(given)
     assert (status is not None) is said
     if status is not None:

@@ -12,7 +12,7 @@ import pytest
 from controller.kube.api_server import AT_ONCE, ApiServer
 from controller.kube.errors import ApiError
 from controller.model import PART_MAX
-from controller.source.cluster.objects import FINALIZER, Known, read_object
+from controller.source.cluster.objects import FINALIZER, ClusterObject, read_object
 from controller.source.cluster.services import ChannelServices, is_of_channel, plan_service, trim_service
 from controller.source.cluster.table import Table
 from controller.source.cluster.watches import Watches
@@ -21,7 +21,7 @@ HOST = "ingress.penstock.svc.cluster.local"
 PATH = "/api/v1/namespaces/shop/services"
 
 
-def channel(uid: str = "u1", name: str = "orders") -> Known:
+def channel(uid: str = "u1", name: str = "orders") -> ClusterObject:
     metadata = {"namespace": "shop", "name": name, "uid": uid, "generation": 1, "resourceVersion": "5"}
     return read_object({"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata})
 
@@ -106,10 +106,10 @@ async def services(
     """Of so many channels, without a watcher that asks."""
     watches = Watches(server, lambda: None, _fail)
     made = ChannelServices(server, watches, ("",), HOST, may_write)
-    watches.need(made.wanted)
+    watches.need(made.collections)
     for task in watches._tasks.values():
         task.cancel()
-    (store,) = watches.stores(made.wanted)
+    (store,) = watches.stores(made.collections)
     if synced:
         store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
     for number in range(count):

@@ -85,7 +85,7 @@ async def test_others_have_their_turn_while_many_objects_are_read() -> None:
     task = asyncio.create_task(others())
     await source.scan()
     task.cancel()
-    assert len(source._table.known()) == count
+    assert len(source._table.present()) == count
     assert turns >= count
     await source.stop()
 

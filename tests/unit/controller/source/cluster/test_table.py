@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.source.cluster.keeping import keep, keep_creations
-from controller.source.cluster.objects import FINALIZER, Known, read_object
+from controller.source.cluster.objects import FINALIZER, ClusterObject, read_object
 from controller.source.cluster.store import uid_of
 from controller.source.cluster.table import DELETED, STAYING, Refusal, State, Table
 from knative.contract.leader_state import Removal
@@ -126,11 +126,11 @@ def test_object_that_is_not_there_was_deleted_or_is_missing(gone: list[str], sta
 def test_object_is_read_once() -> None:
     given = raw()
     cluster = table(given)
-    (before,) = cluster.known()
+    (before,) = cluster.present()
     cluster.read([given], ())
-    assert cluster.known()[0] is before
+    assert cluster.present()[0] is before
     cluster.read([raw()], ())
-    assert cluster.known()[0] is not before
+    assert cluster.present()[0] is not before
 
 
 def test_what_is_remembered_outlives_the_object() -> None:
@@ -241,7 +241,7 @@ def test_each_namespace_has_its_turn_for_finalizers_and_refused_ones_come_last()
         *(raw(uid=f"b{number}", name=f"n{number}", namespace="b") for number in range(2)),
     )
     cluster.rows["a0"].refused = Refusal("no", 0.0, forbidden=True)
-    assert [change.known.uid for change in cluster.adoptions()] == ["a1", "b0", "a2", "b1", "a0"]
+    assert [change.object.uid for change in cluster.adoptions()] == ["a1", "b0", "a2", "b1", "a0"]
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_core_has_what_it_has_written_into_a_channel(
     assert [change.finalizers for change in changes] == ([("core.example/x",)] if goes else [])
     if deleted:
         changes = table(channel, former).releases(in_kafka.split())
-        assert [change.known.uid for change in changes] == ([] if in_kafka else ["u1"]), "ours goes last"
+        assert [change.object.uid for change in changes] == ([] if in_kafka else ["u1"]), "ours goes last"
 
 
 #: A uid, and what happens to its object: it is created or changed, gets or loses our finalizer, is being deleted, is
@@ -328,14 +328,14 @@ def test_after_any_events_each_uid_has_one_state_and_nothing_is_removed_by_accid
         _check(cluster, there, gone)
         kept = keep(cluster, published)
         assert kept.foreign <= kept.retained
-        removed = published.keys() - kept.retained - {served.uid for served in cluster.known(State.SERVED)}
+        removed = published.keys() - kept.retained - {served.uid for served in cluster.present(State.SERVED)}
         assert removed == {uid for uid in published if cluster.rows[uid].state in DELETED}
         assert keep_creations(cluster, creations) == published.keys() - removed
 
 
 def _check(cluster: Table, there: dict[str, Any], gone: set[str]) -> None:
     for uid, row in cluster.rows.items():
-        item: Known | None = row.known
+        item: ClusterObject | None = row.object
         assert (item is not None) == (uid in there)
         if item is None:
             assert row.state is (State.GONE if uid in gone else State.MISSING)
@@ -347,10 +347,10 @@ def _check(cluster: Table, there: dict[str, Any], gone: set[str]) -> None:
             assert not item.deleting
         if row.state in (State.FORMER, State.LEAVING, State.OTHERS):
             assert item.kind in ("Subscription", "Trigger")
-    adopted = {change.known.uid for change in cluster.adoptions()}
-    assert adopted.isdisjoint(change.known.uid for change in cluster.releases(()))
+    adopted = {change.object.uid for change in cluster.adoptions()}
+    assert adopted.isdisjoint(change.object.uid for change in cluster.releases(()))
     entries = cluster.entries()
-    assert {change.known.uid for change in cluster.releases(there)} <= entries
+    assert {change.object.uid for change in cluster.releases(there)} <= entries
 
 
 #: Objects that may be there, in several states each; those of one name exclude each other.
@@ -387,10 +387,12 @@ def test_following_changes_ends_where_reading_everything_does(
             there[key] = with_(given_, resourceVersion=str(step))
         changed = cluster.update([there[key]] if put else [], away, ())
         whole = table(*there.values(), core=core)
-        seen = {uid: (row.state, cluster.object_of(uid)) for uid, row in cluster.rows.items() if row.known is not None}
-        assert seen == {uid: (row.state, whole.object_of(uid)) for uid, row in whole.rows.items() if row.known}
+        seen = {uid: (row.state, cluster.object_of(uid)) for uid, row in cluster.rows.items() if row.object is not None}
+        assert seen == {uid: (row.state, whole.object_of(uid)) for uid, row in whole.rows.items() if row.object}
         assert cluster.entries() == whole.entries()
         for changes in (Table.adoptions, lambda given_: Table.releases(given_, ())):
-            assert {change.known.uid for change in changes(cluster)} == {change.known.uid for change in changes(whole)}
+            assert {change.object.uid for change in changes(cluster)} == {
+                change.object.uid for change in changes(whole)
+            }
         assert cluster.expected() == whole.expected()
         assert {uid for uid in seen if before.get(uid) != seen[uid]} <= changed

@@ -32,14 +32,14 @@ def visible(text: str, limit: int = TEXT_MAX) -> str:
 
 
 def _escape_unprintable(text: str) -> str:
-    shown, marks = [], 0
+    letters, marks = [], 0
     for letter in text:
         marks = marks + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
         if not letter.isprintable() or marks > 2:  # more of them would cover the neighbouring lines
-            shown.append(letter.encode("unicode_escape").decode("ascii"))
+            letters.append(letter.encode("unicode_escape").decode("ascii"))
         else:
-            shown.append(letter)
-    return "".join(shown)
+            letters.append(letter)
+    return "".join(letters)
 
 
 def short(text: str, limit: int = 28) -> str:
@@ -65,8 +65,8 @@ def _digits(value: float) -> str:
         return "0"
     places = 3 if size < 0.0995 else 2 if size < 9.995 else 1 if size < 99.95 else 0
     # Slightly more than the value, so that a half is rounded up, as the page's scripts do.
-    shown = f"{value * (1 + 1e-12):.{places}f}"
-    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+    text = f"{value * (1 + 1e-12):.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def rate(value: float | None) -> str:

@@ -178,19 +178,19 @@ class Compiler:
             class_ = value.__class__
 
             def with_literal(attributes: Attributes) -> bool:
-                found = left(attributes)
-                return compare(found if found.__class__ is class_ else cast(found), value)
+                operand = left(attributes)
+                return compare(operand if operand.__class__ is class_ else cast(operand), value)
 
             return with_literal
         right, most = self._handled(self.closure(node.right), 1, node.operator), self._most
 
         def equality(attributes: Attributes) -> bool:
-            found, other = left(attributes), right(attributes)
+            operand, other = left(attributes), right(attributes)
             if other.__class__ is not str:
-                return compare(_CASTS[type_of(other)](found), other)
+                return compare(_CASTS[type_of(other)](operand), other)
             if len(other) > most:
                 raise too_long(node.operator, len(other))
-            return compare(found if found.__class__ is str else to_string(found), other)
+            return compare(operand if operand.__class__ is str else to_string(operand), other)
 
         return equality
 
@@ -239,19 +239,19 @@ class Compiler:
         if texts is not None:
 
             def in_texts(attributes: Attributes) -> bool:
-                found = operand(attributes)
-                if found.__class__ is str:
-                    return (found in texts) is not negated
-                return _among(found, items, attributes) is not negated
+                value = operand(attributes)
+                if value.__class__ is str:
+                    return (value in texts) is not negated
+                return _among(value, items, attributes) is not negated
 
             return in_texts
         compared, most = self._handled(operand, len(items), "IN"), self._most
 
         def within(attributes: Attributes) -> bool:
-            found = compared(attributes)
-            if found.__class__ is str and len(found) > most:
-                raise too_long("IN", len(found))
-            return _among(found, items, attributes) is not negated
+            value = compared(attributes)
+            if value.__class__ is str and len(value) > most:
+                raise too_long("IN", len(value))
+            return _among(value, items, attributes) is not negated
 
         return within
 
@@ -370,13 +370,13 @@ def _arithmetic(operator: str, left: Callable[[Attributes], int], right: Callabl
 
 def _texts(node: In) -> frozenset[str] | None:
     """The items if all are written as strings, which are looked up instead of compared one by one."""
-    found = [item.value for item in node.items if isinstance(item, Literal) and isinstance(item.value, str)]
-    return frozenset(found) if len(found) == len(node.items) else None
+    texts = [item.value for item in node.items if isinstance(item, Literal) and isinstance(item.value, str)]
+    return frozenset(texts) if len(texts) == len(node.items) else None
 
 
-def _among(found: Value, items: tuple[Closure, ...], attributes: Attributes) -> bool:
-    cast = _CASTS[type_of(found)]
-    return any(cast(item(attributes)) == found for item in items)
+def _among(value: Value, items: tuple[Closure, ...], attributes: Attributes) -> bool:
+    cast = _CASTS[type_of(value)]
+    return any(cast(item(attributes)) == value for item in items)
 
 
 def _missing_function(node: Call) -> Closure:

@@ -348,4 +348,4 @@ def _unquoted(token: Token) -> str:
     quote = token[0]
     if quote not in token[1:-1]:
         return token[1:-1]
-    return _ESCAPED(lambda found: quote if quote in found[0] else found[0], token[1:-1])
+    return _ESCAPED(lambda match: quote if quote in match[0] else match[0], token[1:-1])

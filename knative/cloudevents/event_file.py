@@ -57,10 +57,10 @@ def _request(text: bytes, name: str) -> tuple[list[tuple[bytes, bytes]], bytes |
         line, at = (text[at:], len(text)) if end is None else (text[at : end.start()], end.end())
         if not line:
             break
-        found = _HEADER(line)
-        if found is not None:
-            headers.append((found[1], found[2].rstrip(b" \t")))
+        header = _HEADER(line)
+        if header is not None:
+            headers.append((header[1], header[2].rstrip(b" \t")))
         elif number > 1 or _FIRST_LINE(line) is None:
-            shown = ascii(line[:60].decode("utf-8", "replace"))
-            raise UsageError(f"{name}, line {number}: {shown} is not a header.", _FORMS)
+            start = ascii(line[:60].decode("utf-8", "replace"))
+            raise UsageError(f"{name}, line {number}: {start} is not a header.", _FORMS)
     return headers, text[at:] or None

@@ -150,12 +150,12 @@ def binary_form(headers: Headers, value: bytes | None) -> Headers:
 
 def describe(headers: Headers) -> dict[str, str]:
     """`id`, `source` and `type` of a record for a log line, truncated; "" if missing. Accepts any record."""
-    found = dict.fromkeys(_DESCRIBED, "")
+    texts = dict.fromkeys(_DESCRIBED, "")
     for name, content in headers:
         attribute = name[3:].lower() if isinstance(name, str) and name[:3].lower() == "ce_" else ""
-        if attribute in found and content and not found[attribute]:
-            found[attribute] = content[: 4 * SHOWN_CHARS].decode("utf-8", "replace")[:SHOWN_CHARS]
-    return found
+        if attribute in texts and content and not texts[attribute]:
+            texts[attribute] = content[: 4 * SHOWN_CHARS].decode("utf-8", "replace")[:SHOWN_CHARS]
+    return texts
 
 
 def _intern(name: str, headers: Headers) -> bytes:

@@ -350,7 +350,7 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
 def _served_rows(rows: Record) -> dict[str, WorkerSubscription]:
     """Thousands of rows are the same but for their uid: each is read once."""
     read: dict[bytes, WorkerSubscription] = {}
-    found = {}
+    served = {}
     for uid, row in rows.items():
         same = marshal.dumps(row, 2)  # a fifth of the time of `repr`
         if same not in read:
@@ -358,8 +358,8 @@ def _served_rows(rows: Record) -> dict[str, WorkerSubscription]:
                 read[same] = _served(row)
             except DecodeError as problem:
                 raise problem.within(uid).within("subscriptions") from None
-        found[uid] = read[same]
-    return found
+        served[uid] = read[same]
+    return served
 
 
 def _served_row(served: WorkerSubscription) -> Record:
@@ -368,16 +368,16 @@ def _served_row(served: WorkerSubscription) -> Record:
 
 
 def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> dict[str, SubscriptionStats]:
-    found: dict[str, SubscriptionStats] = {}
+    stats: dict[str, SubscriptionStats] = {}
     if not isinstance(rows, dict):
-        return found
+        return stats
     for uid, row in rows.items():
         try:
-            found[uid] = stats_of(row)
+            stats[uid] = stats_of(row)
         except DecodeError as problem:
             if unreadable is not None:
                 unreadable(uid, problem)
-    return found
+    return stats
 
 
 def stats_row(stats: SubscriptionStats) -> Record | None:

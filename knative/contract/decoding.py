@@ -57,12 +57,12 @@ class Decoder:
 
     def read(self, kind: type[T], row: Any) -> T:
         """The value of a JSON object. Raises DecodeError."""
-        known = object_at(row)
+        members = object_at(row)
         values = {}
         for name, read, required in self._fields(kind):
-            if name in known:
+            if name in members:
                 try:
-                    values[name] = read(known[name])
+                    values[name] = read(members[name])
                 except DecodeError as problem:
                     raise problem.within(name) from None
             elif required:

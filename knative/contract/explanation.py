@@ -40,7 +40,7 @@ def as_json(explanation: Explanation) -> dict[str, object]:
                 "depth": part.depth,
                 "part": part.text,
                 "matches": part.passes,
-                "found": part.found,
+                "found": part.value,
                 "decides": part.decides,
             }
             for part in explanation.parts
@@ -52,23 +52,23 @@ def as_json(explanation: Explanation) -> dict[str, object]:
     }
 
 
-def explain_event(label: str, wanted: Filter, order: DeliveryOrder, content: bytes, name: str) -> Explanation:
+def explain_event(label: str, filter_: Filter, order: DeliveryOrder, content: bytes, name: str) -> Explanation:
     """Explains an event as a person has written it: `knative/cloudevents/event_file`. Raises UsageError if it is not
     one."""
     headers, key, value = read_event(content, name)
-    return explain_record(label, wanted, order, headers, key, value)
+    return explain_record(label, filter_, order, headers, key, value)
 
 
 def explain_record(
-    label: str, wanted: Filter, order: DeliveryOrder, headers: Headers, key: bytes | None, value: bytes | None
+    label: str, filter_: Filter, order: DeliveryOrder, headers: Headers, key: bytes | None, value: bytes | None
 ) -> Explanation:
     """Explains a stored event."""
     attributes = attributes_of(headers, value) or {}
-    compiled = compile_filter(wanted)
+    compiled = compile_filter(filter_)
     return Explanation(
         trigger=label,
         passes=compiled is None or compiled.matches(attributes),
-        parts=() if wanted == ALL_EVENTS else tuple(explain(wanted, attributes)),
+        parts=() if filter_ == ALL_EVENTS else tuple(explain(filter_, attributes)),
         order=order,
         key=None if key is None else key.decode("utf-8", "replace"),
         attributes=attributes,
@@ -85,8 +85,8 @@ def reason(explanation: Explanation) -> str:
         return f"{verdict}: " + (
             "every attribute has the value of the filter" if explanation.passes else "several filters together"
         )
-    if decider.operand or decider.found or decider.text not in ("all", "any"):
-        return f"{verdict}: {decider.text}" + (f" ({decider.found})" if decider.found else "")
+    if decider.operand or decider.value or decider.text not in ("all", "any"):
+        return f"{verdict}: {decider.text}" + (f" ({decider.value})" if decider.value else "")
     return f"{verdict}: " + ("every filter of `all` matches" if decider.text == "all" else "no filter of `any` matches")
 
 
@@ -95,7 +95,7 @@ def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> lis
     Numbers and strings of an expression have no line of their own."""
     return [
         f"{_INDENT * part.depth}{marks[part.passes]} {part.text}"
-        + (f"   {part.found}" if part.found else "")
+        + (f"   {part.value}" if part.value else "")
         + (_DECIDES if part.decides else "")
         for part in parts
         if not (part.operand and _is_literal(part))
@@ -104,7 +104,7 @@ def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> lis
 
 def _is_literal(part: Part) -> bool:
     """Whether its value is what is written."""
-    return part.text == part.found or (part.text[:1] == '"' and part.text[1:-1] == part.found[1:-1])
+    return part.text == part.value or (part.text[:1] == '"' and part.text[1:-1] == part.value[1:-1])
 
 
 def order(explanation: Explanation) -> str:

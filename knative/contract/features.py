@@ -33,10 +33,10 @@ SUPPORTED = frozenset(map(str, Feature))
 def needs(entry: Channel | Subscription) -> list[str]:
     """The features that an entry needs, sorted; none = every version can serve it."""
     if isinstance(entry, Channel):
-        found = {Feature.BROKER: entry.kind == BROKER, Feature.EXTERNAL_TOPIC: entry.external}
-        found[Feature.KAFKA_SECRET] = bool(entry.secret)
+        uses = {Feature.BROKER: entry.kind == BROKER, Feature.EXTERNAL_TOPIC: entry.external}
+        uses[Feature.KAFKA_SECRET] = bool(entry.secret)
     else:
-        found = {
+        uses = {
             Feature.FILTER: entry.filter != ALL_EVENTS,
             Feature.TRIGGER: entry.kind == TRIGGER,
             Feature.JSON_FORMAT: entry.delivery.format is DeliveryFormat.JSON,
@@ -44,4 +44,4 @@ def needs(entry: Channel | Subscription) -> list[str]:
             Feature.STOPPED: entry.stopped,
             Feature.UNLISTED: entry.unlisted,
         }
-    return sorted(str(feature) for feature, needed in found.items() if needed)
+    return sorted(str(feature) for feature, needed in uses.items() if needed)

@@ -146,9 +146,9 @@ def _retry_after(status: int, pairs: Pairs | None) -> str | None:
     return None if value is None else value[:64].decode("latin-1")
 
 
-def _first(pairs: Pairs, wanted: bytes) -> bytes | None:
+def _first(pairs: Pairs, header: bytes) -> bytes | None:
     for name, value in pairs:
-        if name.lower() == wanted:
+        if name.lower() == header:
             return value
     return None
 

@@ -19,27 +19,27 @@ def attributes_of(headers: Headers, value: bytes | None) -> dict[str, str] | Non
 
     `datacontenttype` is the content type; extensions have the names that they have in a header.
     """
-    found: dict[str, str] = {}
+    event: dict[str, str] = {}
     try:
         for name, content in headers:
             attribute = _names.get(name)
             if attribute is None:
                 attribute = _intern(name)
             if attribute:
-                found[attribute] = content.decode()  # type: ignore[union-attr]  # a null is caught below
-        media_type = found.get(_CONTENT_TYPE)
+                event[attribute] = content.decode()  # type: ignore[union-attr]  # a null is caught below
+        media_type = event.get(_CONTENT_TYPE)
         if media_type is not None and media_type.lstrip(" \t")[: len(_STRUCTURED)].lower() == _STRUCTURED:
             return attributes_of(binary_form(headers, value), None)
     except (Unreadable, UnicodeDecodeError, AttributeError, TypeError):
         return None
-    if not (found.get("id") and found.get("source") and found.get("type") and found.get("specversion")):
+    if not (event.get("id") and event.get("source") and event.get("type") and event.get("specversion")):
         return None
     if media_type is not None:
-        found[_CONTENT_TYPE] = media_type.strip(" \t")
-    time = found.get("time")
+        event[_CONTENT_TYPE] = media_type.strip(" \t")
+    time = event.get("time")
     if time is not None:
-        found["time"] = timefmt.canonical(time)
-    return found
+        event["time"] = timefmt.canonical(time)
+    return event
 
 
 def canonical(name: str, text: str) -> str:

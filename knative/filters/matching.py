@@ -47,7 +47,7 @@ class Part:
     depth: int
     text: str  #: such as `prefix: type = "order."`, or a part of a CESQL expression
     passes: bool | None  #: None = a value in an expression, neither true nor false
-    found: str  #: what the event has there; "" if that says nothing
+    value: str  #: what the event has there; "" if that says nothing
     decides: bool = False  #: the smallest part that alone decides about the event
     operand: bool = False  #: a part inside of a CESQL expression
 
@@ -154,8 +154,8 @@ def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, d
     match filter_:
         case All() | Any_() | Not():
             place = _decider(filter_, attributes, exceeded=bool(exceeded)) if decides else None
-            found = exceeded or _NO_FILTERS.get(filter_, "")
-            yield Part(depth, dialect(filter_), passes, found, decides and place is None)
+            value = exceeded or _NO_FILTERS.get(filter_, "")
+            yield Part(depth, dialect(filter_), passes, value, decides and place is None)
             for number, inner in enumerate(_inner(filter_)):
                 yield from explain(inner, attributes, depth + 1, decides=number == place)
         case Cesql():
@@ -165,19 +165,19 @@ def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, d
             alone = [_passes(type(filter_)((pair,)), attributes) for pair in filter_.pairs]
             decider = alone.index(False) if False in alone else 0 if len(alone) == 1 else None
             for place, (name, text) in enumerate(filter_.pairs):
-                found = _shown(attributes[name]) if name in attributes else "the event does not have this attribute"
-                wanted = repr(text) if text else "any value"
-                text_ = f"{dialect(filter_)}: {name} = {wanted}"
-                yield Part(depth, text_, alone[place], found, decides and place == decider)
+                value = _shown(attributes[name]) if name in attributes else "the event does not have this attribute"
+                expected = repr(text) if text else "any value"
+                text_ = f"{dialect(filter_)}: {name} = {expected}"
+                yield Part(depth, text_, alone[place], value, decides and place == decider)
 
 
 def _explain_expression(text: str, attributes: Mapping[str, str], depth: int, *, decides: bool) -> Iterator[Part]:
     for step in cesql.compile(text).explain(attributes):
-        found = "; ".join(map(str, step.errors)) or _shown(step.value)
-        shown = f"cesql: {step.text}" if step.depth == 0 else step.text
+        value = "; ".join(map(str, step.errors)) or _shown(step.value)
+        label = f"cesql: {step.text}" if step.depth == 0 else step.text
         is_value = step.depth > 0 and not step.errors and not isinstance(step.value, bool)
         passes = None if is_value else step.value is True and not step.errors
-        yield Part(depth + step.depth, shown, passes, found, decides and step.decides, operand=step.depth > 0)
+        yield Part(depth + step.depth, label, passes, value, decides and step.decides, operand=step.depth > 0)
 
 
 def _shown(value: cesql.Value) -> str:
@@ -209,8 +209,8 @@ def _decider(filter_: All | Any_ | Not, attributes: Mapping[str, str], *, exceed
     if exceeded:
         return next((place for place, (_, why) in enumerate(inner) if why), None)
     decisive = isinstance(filter_, Any_)
-    found = (place for place, (passes, _) in enumerate(inner) if passes is decisive)
-    return 0 if len(inner) == 1 else next(found, None)
+    places = (place for place, (passes, _) in enumerate(inner) if passes is decisive)
+    return 0 if len(inner) == 1 else next(places, None)
 
 
 def _matcher(filter_: Filter, expression: Callable[[str], Matcher]) -> Matcher:
@@ -242,8 +242,8 @@ def _exact(pairs: Pairs) -> Matcher:
     if len(pairs) == 1:  # most filters
         ((name, text),) = pairs
         return lambda event: event.get(name) == text
-    wanted = dict(pairs).items()
-    return lambda event: wanted <= event.items()
+    items = dict(pairs).items()
+    return lambda event: items <= event.items()
 
 
 def _affix(pairs: Pairs, fits: Callable[[str, str], bool]) -> Matcher:

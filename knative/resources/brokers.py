@@ -220,15 +220,15 @@ TRIGGER = Kind(
 
 def read_trigger(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Trigger:
     """A Trigger. Its broker may come later."""
-    found = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
-    spec = read_fields(found, _TRIGGER_SPEC)
+    spec_reader = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
+    spec = read_fields(spec_reader, _TRIGGER_SPEC)
     notes = read_fields(annotations, _TRIGGER_ANNOTATIONS, "penstock.dev/")
     return Trigger(
         namespace=namespace,
         name=name,
         broker=spec["broker"],
         subscriber=destination_of(spec["subscriber"]) or Destination(),
-        filter=read_filter(found),
+        filter=read_filter(spec_reader),
         delivery=delivery_of(spec["delivery"]),
         order=order_of(notes[ORDER]),
         concurrency=concurrency_of(notes[CONCURRENCY]),

@@ -61,18 +61,18 @@ def ready(parts: Sequence[Condition]) -> Condition:
     return Condition("Ready", ConditionStatus.TRUE)
 
 
-def with_note(found: Condition, notes: Iterable[Condition]) -> Condition:
-    """`found`. If it is True, it gets the first reason among `notes`, because people look at `Ready` only."""
-    note = next((condition for condition in notes if condition.reason), None)
-    if found.status is not ConditionStatus.TRUE or note is None:
-        return found
-    return replace(found, reason=note.reason, message=note.message)
+def with_note(condition: Condition, notes: Iterable[Condition]) -> Condition:
+    """`condition`. If it is True, it gets the first reason among `notes`, because people look at `Ready` only."""
+    note = next((note for note in notes if note.reason), None)
+    if condition.status is not ConditionStatus.TRUE or note is None:
+        return condition
+    return replace(condition, reason=note.reason, message=note.message)
 
 
 def with_transitions(conditions: Iterable[Condition], before: Iterable[Condition], now: str) -> tuple[Condition, ...]:
     """`conditions` with the time of their last change of status: kept from `before` if the status is the same."""
-    known = {condition.type: condition for condition in before}
-    return tuple(replace(new, last_transition=_since(new, known.get(new.type), now)) for new in conditions)
+    by_type = {condition.type: condition for condition in before}
+    return tuple(replace(new, last_transition=_since(new, by_type.get(new.type), now)) for new in conditions)
 
 
 def _since(new: Condition, old: Condition | None, now: str) -> str:
@@ -81,8 +81,8 @@ def _since(new: Condition, old: Condition | None, now: str) -> str:
 
 def conditions_of(status: object) -> list[Condition]:
     """The conditions in a status as it was written."""
-    found = status.get("conditions") if isinstance(status, dict) else None
-    known = {value.value for value in ConditionStatus}
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    statuses = {value.value for value in ConditionStatus}
     return [
         Condition(
             condition["type"],
@@ -91,9 +91,9 @@ def conditions_of(status: object) -> list[Condition]:
             condition.get("message", ""),
             condition["lastTransitionTime"],
         )
-        for condition in (found if isinstance(found, list) else [])
+        for condition in (conditions if isinstance(conditions, list) else [])
         if isinstance(condition, dict)
         and "type" in condition
-        and condition.get("status") in known
+        and condition.get("status") in statuses
         and "lastTransitionTime" in condition
     ]

@@ -46,5 +46,5 @@ def crd(kind: Kind) -> dict[str, Any]:
 
 
 def _column(column: Column) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    return {**found, "priority": 1} if column.wide else found
+    fields: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return {**fields, "priority": 1} if column.wide else fields

@@ -183,6 +183,6 @@ def destination_of(values: Mapping[str, Any] | None) -> Destination | None:
     """The value of what was read; None if it is absent."""
     if values is None:
         return None
-    ref = values["ref"]
-    found = None if ref is None else Ref(ref["apiVersion"], ref["kind"], ref["namespace"], ref["name"])
-    return Destination(values["uri"], found, values["CACerts"])
+    fields = values["ref"]
+    ref = None if fields is None else Ref(fields["apiVersion"], fields["kind"], fields["namespace"], fields["name"])
+    return Destination(values["uri"], ref, values["CACerts"])

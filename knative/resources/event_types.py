@@ -36,13 +36,13 @@ _SPEC = Object(
 
 def read_event_type(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> EventType:
     """An EventType of any channel or Broker, which may come later."""
-    found = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
-    spec = read_fields(found, _SPEC)
+    spec_reader = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
+    spec = read_fields(spec_reader, _SPEC)
     read_fields(annotations, Object(fields={}), "penstock.dev/")
     attributes = {attribute["name"]: attribute["value"] for attribute in spec["attributes"]}
     type_ = spec["type"] or attributes.get("type", "")
     if not type_:
-        found.problem("type", "is missing", "write the type of the events")
+        spec_reader.problem("type", "is missing", "write the type of the events")
     return EventType(namespace, name, type_, channel_of(spec, namespace))
 
 

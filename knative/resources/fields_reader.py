@@ -109,8 +109,8 @@ def _items(reader: ObjectReader, key: str, node: Items) -> list[dict[str, Any]]:
     if len(entries) > node.most:
         reader.problem(key, f"has {len(entries)} items", f"write at most {node.most}")
         return []
-    found = [read_fields(entry, node.of) for entry in entries]
-    keys = [fields[node.key] for fields in found if fields[node.key]] if node.key else []
+    items = [read_fields(entry, node.of) for entry in entries]
+    keys = [fields[node.key] for fields in items if fields[node.key]] if node.key else []
     if len(keys) != len(set(keys)):
         reader.problem(key, f"two entries have the same {node.key}", f"give each entry its own {node.key}")
-    return found
+    return items

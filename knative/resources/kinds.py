@@ -129,8 +129,8 @@ def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
     labels = metadata.mapping("labels")
     if labels is not None:
         labels.check_texts()
-    for known in METADATA:
-        metadata.read(known)
+    for field_name in METADATA:
+        metadata.read(field_name)
     metadata.finish()
     return namespace, name, annotations or ObjectReader({}, ("metadata", "annotations"), reader.problems)
 

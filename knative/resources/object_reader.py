@@ -154,14 +154,14 @@ class ObjectReader:
         if not isinstance(value, list):
             self.problem(key, f"is {_kind_of(value)}, not a list", "write its items with a leading `- `")
             return []
-        found = []
+        readers = []
         for index, item in enumerate(value):
             if isinstance(item, Mapping):
-                found.append(ObjectReader(item, (*self.path, key, index), self.problems))
+                readers.append(ObjectReader(item, (*self.path, key, index), self.problems))
             else:
                 path = (*self.path, key, index)
                 self.problems.append(FieldProblem(path, f"is {_kind_of(item)}, not a mapping", "write its fields"))
-        return found
+        return readers
 
     def check_texts(self) -> None:
         """Report the values that are not texts, in a mapping that holds nothing else, once."""
@@ -177,9 +177,9 @@ class ObjectReader:
         """
         for key in self._value:
             if key not in self._taken and key.startswith(only):
-                known = sorted(name for name in self._taken if name.startswith(only))
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean `{close[0]}`?" if close else f"known fields: {', '.join(known)}"
+                names = sorted(name for name in self._taken if name.startswith(only))
+                close = difflib.get_close_matches(key, names, n=1)
+                hint = f"did you mean `{close[0]}`?" if close else f"known fields: {', '.join(names)}"
                 self.problem(key, "is not a known field", hint)
 
 

@@ -160,8 +160,8 @@ def _items(node: Items, depth: int) -> Schema:
 
 
 def _rule(rule: Rule) -> Schema:
-    found: Schema = {"rule": rule.cel, "message": f"{rule.what}; {rule.hint}"}
-    return {**found, "fieldPath": f".{rule.field}"} if rule.field else found
+    schema: Schema = {"rule": rule.cel, "message": f"{rule.what}; {rule.hint}"}
+    return {**schema, "fieldPath": f".{rule.field}"} if rule.field else schema
 
 
 def _transition(node: Node) -> list[Schema]:

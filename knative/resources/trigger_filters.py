@@ -135,9 +135,9 @@ def _filter(reader: ObjectReader, depth: int, size: _Size) -> Filter:
 
 
 def _pairs(reader: ObjectReader, dialect: str, size: _Size, *, empty_allowed: bool = False) -> Pairs:
-    found = reader.texts(dialect)
+    texts = reader.texts(dialect)
     reported = {problem.path for problem in reader.problems}
-    for name, text in found.items():
+    for name, text in texts.items():
         size.add(1, len(name) + len(text))
         if not _NAME.fullmatch(name):
             what = "has an empty attribute name" if not name else f"{name[:64]!r} is not a valid attribute name"
@@ -146,7 +146,7 @@ def _pairs(reader: ObjectReader, dialect: str, size: _Size, *, empty_allowed: bo
             reader.problem(dialect, what, hint)
         elif not text and not empty_allowed and (*reader.path, dialect, name) not in reported:
             reader.problem(dialect, f"the value of {name!r} is empty", "write the text that the attribute has")
-    return tuple(found.items())
+    return tuple(texts.items())
 
 
 def _some_pairs(reader: ObjectReader, dialect: str, size: _Size) -> Pairs:

@@ -57,14 +57,14 @@ class Row(Counts):
 class TrafficCounter:
     """One channel's accepted events, or one subscription's settled ones. Made by `TrafficCounters`."""
 
-    __slots__ = ("_known", "_rows", "_source_at", "_type_at", "channel", "kind", "namespace", "subscription", "users")
+    __slots__ = ("_pairs", "_rows", "_source_at", "_type_at", "channel", "kind", "namespace", "subscription", "users")
 
-    def __init__(self, kind: Kind, namespace: str, channel: str, subscription: str, known: set[_Names]) -> None:
+    def __init__(self, kind: Kind, namespace: str, channel: str, subscription: str, pairs: set[_Names]) -> None:
         self.kind = kind
         self.namespace = namespace
         self.channel = channel
         self.subscription = subscription
-        self._known = known  # combinations of this second; shared by all counters of the process
+        self._pairs = pairs  # combinations of this second; shared by all counters of the process
         self._rows: dict[_Names, Row] = {}
         self._type_at = self._source_at = 0
         self.users = 0
@@ -136,11 +136,11 @@ class TrafficCounter:
                 else:
                     self._source_at = place
         pair = (names[_TYPE], names[_SOURCE])
-        if pair not in self._known:
-            if len(self._known) >= COMBINATIONS_MAX or len(pair[0]) + len(pair[1]) > NAME_BYTES_MAX:
+        if pair not in self._pairs:
+            if len(self._pairs) >= COMBINATIONS_MAX or len(pair[0]) + len(pair[1]) > NAME_BYTES_MAX:
                 pair = _OTHERS
             else:
-                self._known.add(pair)
+                self._pairs.add(pair)
         return self._rows.setdefault(pair, Row())
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class TrafficCounters:
 
     def __init__(self, by: str) -> None:
         self.by = by
-        self._known: set[_Names] = set()
+        self._pairs: set[_Names] = set()
         self._counters: dict[tuple[Kind, str, str, str], TrafficCounter] = {}
         self._number = 0
 
@@ -174,15 +174,15 @@ class TrafficCounters:
 
     def _counter(self, kind: Kind, namespace: str, channel: str, name: str) -> TrafficCounter:
         key = (kind, namespace, channel, name)
-        found = self._counters.get(key)
-        if found is None:
-            found = self._counters[key] = TrafficCounter(*key, self._known)
-        found.users += 1
-        return found
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = TrafficCounter(*key, self._pairs)
+        counter.users += 1
+        return counter
 
     def take(self, at: int) -> Iterator[Delta]:
         """The deltas since the last call; `at`: the Unix second that they are for."""
-        self._known.clear()
+        self._pairs.clear()
         for key, counter in list(self._counters.items()):
             if not counter.users:
                 del self._counters[key]

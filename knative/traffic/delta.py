@@ -123,10 +123,10 @@ def decode(value: bytes | None) -> Delta:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a name appears twice in an object")
-    return found
+    return members
 
 
 def _no_constant(name: str) -> None:
@@ -147,11 +147,11 @@ def _count(row: Mapping[str, Any], name: str, default: int | None = None, most: 
     return value
 
 
-def _sketch(found: object) -> LatencySketch:
-    if not isinstance(found, dict):
-        raise BadDeltaError(f"A traffic record has latency {found!r}, which is not an object of counts by bucket.")
+def _sketch(value: object) -> LatencySketch:
+    if not isinstance(value, dict):
+        raise BadDeltaError(f"A traffic record has latency {value!r}, which is not an object of counts by bucket.")
     sketch: LatencySketch = {}
-    for bucket, count in found.items():
+    for bucket, count in value.items():
         if not _BUCKET.fullmatch(bucket) or int(bucket) > BUCKET_MAX:
             raise BadDeltaError(f"A traffic record has latency bucket {bucket!r}, not one of 0 to {BUCKET_MAX}.")
         if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= COUNT_MAX:

@@ -264,7 +264,7 @@ def test_event_for_which_a_filter_exceeds_its_limits_does_not_pass(
     assert len(reasons) == count
     first = next(explain(from_json(written), event))
     assert first.passes is passes
-    assert ("characters" in first.found) is bool(count)
+    assert ("characters" in first.value) is bool(count)
     if count:
         assert sum(part.decides for part in explain(from_json(written), event)) == 1
 
@@ -295,5 +295,5 @@ def test_explanation_shows_long_values_only_in_part() -> None:
         *explain(from_json({"cesql": "CONCAT(a, a, a) = a"}), {"a": long[:20_000]}),
         *explain(from_json({"cesql": "a = 'x'"}), {"a": long}),
     ]
-    assert max(len(part.found) for part in parts) < 300
-    assert any("120,000 characters" in part.found for part in parts)
+    assert max(len(part.value) for part in parts) < 300
+    assert any("120,000 characters" in part.value for part in parts)

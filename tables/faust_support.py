@@ -128,16 +128,16 @@ def offset_control_transport() -> Any:
             # Faust calls this after each rebalance, when tables are recovered: the only place where other offsets can
             # replace the committed ones before the first fetch.
             app: Any = self.app
-            found = dict(await super().seek_to_committed())
-            starts = dict(await app.start_offsets(self, found))
+            committed = dict(await super().seek_to_committed())
+            starts = dict(await app.start_offsets(self, committed))
             if starts:
                 await self.seek_wait(starts)
-            return {**found, **starts}
+            return {**committed, **starts}
 
         async def _commit(self, offsets: Mapping[TP, int]) -> bool:
             app: Any = self.app
-            wanted = app.offsets_to_commit(offsets)
-            return await super()._commit(wanted) if wanted else False
+            due = app.offsets_to_commit(offsets)
+            return await super()._commit(due) if due else False
 
     class OffsetControlTransport(driver.Transport):
         Consumer = OffsetControlConsumer

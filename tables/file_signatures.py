@@ -27,13 +27,13 @@ def read_together(paths: Collection[Path], read: Callable[[], T]) -> T:
     for _ in range(4):
         before = signature(paths)
         try:
-            found = read()
+            content = read()
         except (PenstockError, OSError):
             if signature(paths) == before:
                 raise
         else:
             if signature(paths) == before:
-                return found
+                return content
     return read()
 
 

@@ -64,10 +64,10 @@ def _try(
         for refusal in threads.map(partial(_refusal, kafka, limit_s), addresses):
             if refusal is not None:
                 raise refusal
-    found = admin.describe_topics(needs, on_error, operations=True)
+    topics = admin.describe_topics(needs, on_error, operations=True)
     missing = [
         f"{operation.capitalize()} on topic {name}"
-        for name, about in found.items()
+        for name, about in topics.items()
         if about.operations  # none at all: this Kafka does not say
         for operation in sorted(set(needs[name]) - about.operations)
     ]

@@ -131,11 +131,11 @@ class CompactedReader:
         """Wait until the topic exists, and assign all its partitions; False if stopped before."""
         while not self._thread.stopping.is_set():
             try:
-                found = consumer.list_topics(self.topic, timeout=CLOSE_S).topics[self.topic]
+                topic = consumer.list_topics(self.topic, timeout=CLOSE_S).topics[self.topic]
             except KafkaException as problem:
                 log.info("topic cannot be looked up yet", topic=self.topic, reason=problem.args[0].str())
             else:
-                if found.error is None and found.partitions and self._assign_all(consumer, found.partitions):
+                if topic.error is None and topic.partitions and self._assign_all(consumer, topic.partitions):
                     return True
             self._thread.stopping.wait(POLL_S)
         return False

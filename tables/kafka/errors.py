@@ -111,8 +111,8 @@ _HINTS: Mapping[int, str] = {
 
 def failed(doing: str, error: KafkaError | KafkaException, acl: str = "") -> KafkaFailed:
     """The exception for Kafka's error. `doing`: the request in words; `acl`: the permission that it needs."""
-    known: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
-    code, why = known.code(), known.str()
+    cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    code, why = cause.code(), cause.str()
     kind = _KIND_OF.get(code, KafkaFailed)
     if kind is KafkaUnavailable:
         return unanswered(doing, why)

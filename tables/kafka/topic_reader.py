@@ -90,16 +90,16 @@ class TopicReader:
 
     def _look_up(self) -> dict[int, tuple[int, int]]:
         """Partition -> (first offset, offset after the last)."""
-        found = self._consumer.list_topics(self.topic, timeout=self._limit_s).topics[self.topic]
-        if found.error is not None and found.error.code() in _ABSENT:
+        topic = self._consumer.list_topics(self.topic, timeout=self._limit_s).topics[self.topic]
+        if topic.error is not None and topic.error.code() in _ABSENT:
             raise NoSuchTopicError(
-                f"There is no topic {self.topic} ({found.error.str()}).",
+                f"There is no topic {self.topic} ({topic.error.str()}).",
                 "See `penstock status` for channels and their topics.",
             )
-        if found.error is not None:  # the topic may exist, for example without permission to read it
-            raise PenstockError(f"The topic {self.topic} cannot be read ({found.error.str()}).")
+        if topic.error is not None:  # the topic may exist, for example without permission to read it
+            raise PenstockError(f"The topic {self.topic} cannot be read ({topic.error.str()}).")
         ranges = {}
-        for number in sorted(found.partitions):
+        for number in sorted(topic.partitions):
             ranges[number] = self._range(TopicPartition(self.topic, number))
         return ranges
 
@@ -126,8 +126,8 @@ class TopicReader:
         if last is None:
             yield from self._until_end({number: low for number, (low, _) in self._ranges.items()})
             return
-        found = sorted(self.newest(last), key=lambda record: (record.timestamp_ms, record.partition, record.offset))
-        yield from found[-last:] if last else []
+        records = sorted(self.newest(last), key=lambda record: (record.timestamp_ms, record.partition, record.offset))
+        yield from records[-last:] if last else []
 
     def newest(self, last: int) -> Iterator[StoredRecord]:
         """The records at the `last` offsets of each partition, when this reader was created; by partition."""
@@ -173,12 +173,12 @@ class TopicReader:
     def _starts_at(self, timestamp_ms: int) -> dict[int, int]:
         asked = [TopicPartition(self.topic, number, timestamp_ms) for number in self._ranges]
         try:
-            found = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
+            starts = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
         except KafkaException as problem:
             raise NotReadyError(f"Kafka did not look up a timestamp in {self.topic}.", "Try again.") from problem
         return {
             topic_partition.partition: topic_partition.offset
-            for topic_partition in found
+            for topic_partition in starts
             if topic_partition.offset >= 0
         }
 

@@ -45,11 +45,11 @@ class HeldRows:
         """The `last` windows of this size, including the current one, sorted by name. `channels`: their unique names.
         Namespace "" or no channels = any."""
         current = start_of(int(self._now_s), size)
-        found: dict[Name, dict[int, Window]] = {}
+        by_name: dict[Name, dict[int, Window]] = {}
         for start in range(current - (last - 1) * size, current + 1, size):
             for name, window in self._windows(size, start, namespace, channels):
-                found.setdefault(name, {})[start] = window
-        return [Line(*name, found[name]) for name in sorted(found)]
+                by_name.setdefault(name, {})[start] = window
+        return [Line(*name, by_name[name]) for name in sorted(by_name)]
 
     def rows(self, size: int, last: int) -> Iterator[tuple[int, Mapping[Name, bytes]]]:
         """Start and rows of the `last` windows of this size, encoded, the oldest first."""
@@ -60,17 +60,17 @@ class HeldRows:
     def _windows(
         self, size: int, start: int, namespace: str, channels: Collection[str]
     ) -> Iterator[tuple[Name, Window]]:
-        def wanted(name: Name) -> bool:
+        def matches(name: Name) -> bool:
             return namespace in ("", name[0]) and (not channels or name[1] in channels)
 
         rows = self._rows.get((size, start), {})
-        for name in filter(wanted, rows):
+        for name in filter(matches, rows):
             yield name, Window.decode(rows[name])
         if size != LONG_S:
             return
         # Minutes that are not summed up yet (the current one is not) come from their windows of 10 s.
         parts = [self._rows.get((part.size, part.start), {}) for part in parts_of(Key(size, start, "", ""))]
-        for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
+        for name in filter(matches, {name for part in parts for name in part} - rows.keys()):
             yield name, merged(Window.decode(part[name]) for part in parts if name in part)
 
 

@@ -52,13 +52,13 @@ class GroupAdmin:
         """Describes several groups at once; leaves out groups that do not exist."""
         limit_s = self._limit_s if limit_s is None else limit_s
         answers = self._at_once(groups, lambda client, group, within: client.describe(group, within), limit_s)
-        found = {}
+        described = {}
         for group, answer in answers.items():
             if isinstance(answer, KafkaFailed):
                 on_error(group, answer)
             elif answer is not None:
-                found[group] = answer
-        return found
+                described[group] = answer
+        return described
 
     def delete(self, group: str) -> None:
         """Delete a group without members; it may be gone already."""
@@ -82,19 +82,19 @@ class GroupAdmin:
         on_error: OnPartition = _RAISE,
     ) -> dict[str, dict[TopicAndPartition, GroupOffset]]:
         """Reads several groups at once: group -> partition -> what it has committed."""
-        wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
-        asked = [group for group, partitions in wanted.items() if partitions != []]
+        by_group = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
+        asked = [group for group, partitions in by_group.items() if partitions != []]
         answers = self._at_once(
-            asked, lambda client, group, within: client.fetch_partitions(group, wanted[group], within), self._limit_s
+            asked, lambda client, group, within: client.fetch_partitions(group, by_group[group], within), self._limit_s
         )
-        found: dict[str, dict[TopicAndPartition, GroupOffset]] = {group: {} for group in groups}
+        offsets: dict[str, dict[TopicAndPartition, GroupOffset]] = {group: {} for group in groups}
         for group, answer in answers.items():
             if isinstance(answer, KafkaFailed):
                 raise answer
-            found[group], problems = answer
+            offsets[group], problems = answer
             for partition, problem in problems.items():
                 on_error(partition, problem)
-        return found
+        return offsets
 
     def committed_or_why(
         self, groups: Mapping[str, Collection[TopicAndPartition]]
@@ -102,10 +102,10 @@ class GroupAdmin:
         """Reads the same, with the first error in place of a group that cannot be read."""
 
         async def ask(client: GroupClient, group: str, within: float) -> dict[TopicAndPartition, GroupOffset]:
-            found, problems = await client.fetch_partitions(group, groups[group], within)
+            offsets, problems = await client.fetch_partitions(group, groups[group], within)
             for problem in problems.values():
                 raise problem
-            return found
+            return offsets
 
         return self._at_once(groups, ask, self._limit_s)
 

@@ -109,10 +109,10 @@ class GroupClient:
 
     async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
         """Partition -> what the group has committed, without those that have nothing."""
-        found, problems = await self.fetch_partitions(group, [(topic, number) for number in numbers], limit_s)
+        offsets, problems = await self.fetch_partitions(group, [(topic, number) for number in numbers], limit_s)
         for problem in problems.values():
             raise problem
-        return {number: group_offset for (_, number), group_offset in found.items()}
+        return {number: group_offset for (_, number), group_offset in offsets.items()}
 
     async def fetch_partitions(
         self, group: str, partitions: Collection[TopicAndPartition] | None, limit_s: float
@@ -127,11 +127,11 @@ class GroupClient:
         )
 
     async def _fetch(
-        self, group: str, wanted: list[tuple[str, list[Any]]] | None
+        self, group: str, asked: list[tuple[str, list[Any]]] | None
     ) -> tuple[dict[TopicAndPartition, GroupOffset], dict[TopicAndPartition, KafkaFailed]]:
-        answer = await self._coordinators.ask(group, OffsetFetchRequest(group, wanted))
+        answer = await self._coordinators.ask(group, OffsetFetchRequest(group, asked))
         self._coordinators.check(group, answer.error_code)
-        found: dict[TopicAndPartition, GroupOffset] = {}
+        offsets: dict[TopicAndPartition, GroupOffset] = {}
         problems: dict[TopicAndPartition, KafkaFailed] = {}
         for topic, partitions in answer.topics:
             for number, offset, metadata, code in partitions:
@@ -141,22 +141,22 @@ class GroupClient:
                     doing, acl = _reading_offsets(group)
                     problems[topic, number] = failed(f"{doing}, partition {number}", KafkaError(code), acl)
                 elif offset >= 0:
-                    found[topic, number] = GroupOffset(offset, metadata and metadata.removesuffix(_END))
-        return found, problems
+                    offsets[topic, number] = GroupOffset(offset, metadata and metadata.removesuffix(_END))
+        return offsets, problems
 
-    async def commit(self, group: str, wanted: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
+    async def commit(self, group: str, offsets: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
         """Commit, in one try. `may_send` is asked right before the request is written. Raises KafkaException, with the
         first error of a partition; others may have been committed."""
-        offsets = [
+        rows = [
             (
                 topic_partition.topic,
                 topic_partition.partition,
                 topic_partition.offset,
                 topic_partition.metadata + _END if topic_partition.metadata else "",
             )
-            for topic_partition in wanted
+            for topic_partition in offsets
         ]
-        request = OffsetCommitRequest(group, -1, "", -1, _by_topic(offsets))  # no generation, and Kafka's own retention
+        request = OffsetCommitRequest(group, -1, "", -1, _by_topic(rows))  # no generation, and Kafka's own retention
         answer = await self._coordinators.ask(group, _Checked(request, may_send))
         for _, partitions in answer.topics:
             for _, code in partitions:
@@ -164,9 +164,9 @@ class GroupClient:
 
     async def commit_in_time(self, group: str, offsets: Mapping[TopicAndPartition, int], limit_s: float) -> None:
         """Commit offsets of a group, which must have no members."""
-        wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+        topic_partitions = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
         await _with_retries(
-            lambda: self.commit(group, wanted, lambda: True),
+            lambda: self.commit(group, topic_partitions, lambda: True),
             _change_again,
             limit_s,
             f"committing offsets of group {group}",
@@ -181,10 +181,10 @@ def _reading_offsets(group: str) -> tuple[str, str]:
 
 def _by_topic(partitions: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
     """(topic, partition) and (topic, partition, more...), as requests have them."""
-    found: dict[str, list[Any]] = {}
+    by_topic: dict[str, list[Any]] = {}
     for topic, *rest in partitions:
-        found.setdefault(topic, []).append(tuple(rest) if len(rest) > 1 else rest[0])
-    return list(found.items())
+        by_topic.setdefault(topic, []).append(tuple(rest) if len(rest) > 1 else rest[0])
+    return list(by_topic.items())
 
 
 def _read_again(problem: KafkaException) -> bool:

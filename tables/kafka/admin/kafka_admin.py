@@ -89,17 +89,17 @@ class KafkaAdmin:
     def cluster(self, limit_s: float | None = None) -> ClusterInfo:
         """The cluster and all its topics. `limit_s`: of this request alone. Raises KafkaUnavailable."""
         try:
-            found = self._client.list_topics(timeout=self._limit_s if limit_s is None else limit_s)
+            metadata = self._client.list_topics(timeout=self._limit_s if limit_s is None else limit_s)
         except KafkaException as problem:
             raise self._refusals.unreachable(self._client, problem) from problem
-        topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
-        addresses = tuple(f"{host_in_url(str(broker.host))}:{broker.port}" for broker in found.brokers.values())
+        topics = {name: tuple(sorted(about.partitions)) for name, about in metadata.topics.items()}
+        addresses = tuple(f"{host_in_url(str(broker.host))}:{broker.port}" for broker in metadata.brokers.values())
         replicas = {
             name: min(len(part.replicas) for part in about.partitions.values())
-            for name, about in found.topics.items()
+            for name, about in metadata.topics.items()
             if about.partitions
         }
-        return ClusterInfo(found.cluster_id or "", len(addresses), topics, addresses, replicas)
+        return ClusterInfo(metadata.cluster_id or "", len(addresses), topics, addresses, replicas)
 
     def broker_setting(self, name: str) -> str | None:
         """The value of a setting of a broker; None if it has no such setting."""
@@ -119,17 +119,17 @@ class KafkaAdmin:
     ) -> dict[str, TopicInfo]:
         """Topic -> what Kafka says of it, if wanted with the `operations` that are allowed. A topic that does not exist
         is an error: KafkaNotFound."""
-        wanted = sorted(set(names))
-        if not wanted:
+        topics = sorted(set(names))
+        if not topics:
             return {}
         try:
             asked = self._client.describe_topics(
-                TopicCollection(wanted), request_timeout=self._limit_s, include_authorized_operations=operations
+                TopicCollection(topics), request_timeout=self._limit_s, include_authorized_operations=operations
             )
         except ValueError as problem:  # the client itself refuses some names, such as ""
-            raise KafkaInvalid(f"describing {', '.join(wanted)}: {problem}", str(problem)) from problem
-        found = self._answers(asked, lambda name: (f"describing topic {name}", f"Describe on topic {name}"), on_error)
-        return {name: _topic_info(name, about) for name, about in found.items()}
+            raise KafkaInvalid(f"describing {', '.join(topics)}: {problem}", str(problem)) from problem
+        answers = self._answers(asked, lambda name: (f"describing topic {name}", f"Describe on topic {name}"), on_error)
+        return {name: _topic_info(name, about) for name, about in answers.items()}
 
     def topic_configs(self, names: Iterable[str], always: Container[str] = ()) -> dict[str, dict[str, str]]:
         """Topic -> the configs that it has of its own, and those in `always`, without topics that do not exist."""
@@ -137,7 +137,7 @@ class KafkaAdmin:
         if not asked:
             return {}
         answers = self._client.describe_configs(asked, request_timeout=self._limit_s)
-        found = self._answers(
+        configs = self._answers(
             {resource.name: answer for resource, answer in answers.items()},
             lambda name: (f"reading the configs of topic {name}", f"DescribeConfigs on topic {name}"),
             leave_out(KafkaNotFound),
@@ -145,7 +145,7 @@ class KafkaAdmin:
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {
             name: {entry: each.value for entry, each in entries.items() if entry in always or each.source == own}
-            for name, entries in found.items()
+            for name, entries in configs.items()
         }
 
     def create_topic(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> bool:
@@ -181,9 +181,9 @@ class KafkaAdmin:
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaFailed]:
         """Delete topics. Returns the error of each that was not deleted; KafkaNotFound: it was gone already."""
-        wanted, problems = sorted(set(names)), dict[str, KafkaFailed]()
-        if wanted:
-            asked = self._client.delete_topics(wanted, operation_timeout=self._limit_s, request_timeout=self._limit_s)
+        topics, problems = sorted(set(names)), dict[str, KafkaFailed]()
+        if topics:
+            asked = self._client.delete_topics(topics, operation_timeout=self._limit_s, request_timeout=self._limit_s)
             self._answers(
                 asked, lambda name: (f"deleting topic {name}", f"Delete on topic {name}"), problems.__setitem__
             )
@@ -221,8 +221,8 @@ class KafkaAdmin:
     def newest_timestamps(self, partitions: Iterable[TopicAndPartition]) -> dict[TopicAndPartition, int]:
         """The newest timestamp of the records of each partition, in milliseconds; -1 where there are none."""
         return {
-            partition: found.timestamp
-            for partition, found in self._listed(partitions, OffsetSpec.max_timestamp(), _RAISE)
+            partition: info.timestamp
+            for partition, info in self._listed(partitions, OffsetSpec.max_timestamp(), _RAISE)
         }
 
     def _offsets(
@@ -231,7 +231,7 @@ class KafkaAdmin:
         spec: OffsetSpec,
         on_error: OnPartition,
     ) -> dict[TopicAndPartition, int]:
-        return {partition: found.offset for partition, found in self._listed(partitions, spec, on_error)}
+        return {partition: info.offset for partition, info in self._listed(partitions, spec, on_error)}
 
     def _listed(
         self,
@@ -239,22 +239,22 @@ class KafkaAdmin:
         spec: OffsetSpec,
         on_error: OnPartition,
     ) -> list[tuple[TopicAndPartition, ListOffsetsResultInfo]]:
-        wanted = {TopicPartition(*partition): spec for partition in partitions}
-        if not wanted:
+        specs = {TopicPartition(*partition): spec for partition in partitions}
+        if not specs:
             return []
-        asked = self._client.list_offsets(wanted, request_timeout=self._limit_s)
-        found = self._answers(
+        asked = self._client.list_offsets(specs, request_timeout=self._limit_s)
+        infos = self._answers(
             {(topic_partition.topic, topic_partition.partition): answer for topic_partition, answer in asked.items()},
             lambda partition: (f"looking up offsets of {partition[0]}", f"Describe on topic {partition[0]}"),
             on_error,
         )
-        return list(found.items())
+        return list(infos.items())
 
     def group_ids(self) -> list[str]:
         """The ids of all consumer groups."""
         asked = self._client.list_consumer_groups(request_timeout=self._limit_s)
-        found = self._answer(asked, "listing the consumer groups", "Describe on its groups")
-        return sorted(group.group_id for group in found.valid)
+        groups = self._answer(asked, "listing the consumer groups", "Describe on its groups")
+        return sorted(group.group_id for group in groups.valid)
 
     # -- answers
 
@@ -265,21 +265,21 @@ class KafkaAdmin:
         on_error: Callable[[K, KafkaFailed], None],
     ) -> dict[K, Any]:
         """`words`: what the request does and the permission that it needs, for one of its parts."""
-        found = {}
+        answers = {}
         for key, future in asked.items():
             try:
-                found[key] = self._answer(future, *words(key))
+                answers[key] = self._answer(future, *words(key))
             except KafkaFailed as problem:
                 on_error(key, problem)
-        return found
+        return answers
 
     def _answer(self, future: Future[Any], doing: str, acl: str) -> Any:
         try:
             answer = future.result(self._limit_s + LATER_S)
         except KafkaException as problem:
-            found = failed(doing, problem, acl)
-            refused = self._refusals.reported(self._client) if isinstance(found, KafkaUnavailable) else ""
-            raise (unanswered(doing, refused) if refused else found) from problem
+            failure = failed(doing, problem, acl)
+            refused = self._refusals.reported(self._client) if isinstance(failure, KafkaUnavailable) else ""
+            raise (unanswered(doing, refused) if refused else failure) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
         if (client := self._made) is not None:

@@ -54,30 +54,30 @@ class BrokerSecretFiles:
             return {}
         before = self._reads
         self._reads = await call_in_thread(lambda: _read(root, references, before), ANSWER_S, "broker-secrets")
-        return self._found()
+        return self._last_problems()
 
     async def latest(self, references: Collection[str]) -> Mapping[str, SecretProblem]:
         """The same, or what was found before if the files cannot be read in time."""
         try:
             return await self.problems(references)
         except TimeoutError:
-            return self._found()
+            return self._last_problems()
 
-    def _found(self) -> Mapping[str, SecretProblem]:
+    def _last_problems(self) -> Mapping[str, SecretProblem]:
         return {reference: problem for reference, (_, problem) in self._reads.items() if problem is not None}
 
 
 def _read(root: Path, references: Iterable[str], before: _Reads) -> _Reads:
-    found = {}
+    reads = {}
     for reference in sorted(references):
         # What changes while it is read has another signature the next time.
         seen = _signature(root, reference)
         if (last := before.get(reference)) is not None and last[0] == seen:
-            found[reference] = last
+            reads[reference] = last
         else:
             read = read_broker_secret(root, reference)
-            found[reference] = seen, read if isinstance(read, SecretProblem) else None
-    return found
+            reads[reference] = seen, read if isinstance(read, SecretProblem) else None
+    return reads
 
 
 def _signature(root: Path, reference: str) -> Signature:

@@ -44,16 +44,16 @@ def broker_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:
 def _credentials(kafka: Mapping[str, Any]) -> Any:
     from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
-    found = aiokafka_settings(kafka)
-    context = found.get("ssl_context")
-    if not found["security_protocol"].startswith("SASL"):
+    settings = aiokafka_settings(kafka)
+    context = settings.get("ssl_context")
+    if not settings["security_protocol"].startswith("SASL"):
         return None if context is None else SSLCredentials(context)
-    if "sasl_oauth_token_provider" in found:
-        return OAuthCredentials(oauth_cb=found["sasl_oauth_token_provider"], ssl_context=context)
+    if "sasl_oauth_token_provider" in settings:
+        return OAuthCredentials(oauth_cb=settings["sasl_oauth_token_provider"], ssl_context=context)
     return SASLCredentials(
-        username=found["sasl_plain_username"],
-        password=found["sasl_plain_password"],
-        mechanism=found["sasl_mechanism"],
+        username=settings["sasl_plain_username"],
+        password=settings["sasl_plain_password"],
+        mechanism=settings["sasl_mechanism"],
         ssl_context=context,
     )
 
@@ -94,8 +94,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
                 aiohttp.ClientSession(timeout=limit, raise_for_status=True) as session,
                 session.post(self._url, data=form, headers=headers) as answer,
             ):
-                found = await answer.json(content_type=None)
-            return str(found["access_token"]), asked + _RENEWED_AT * float(found.get("expires_in", _TOKEN_LIFE_S))
+                token = await answer.json(content_type=None)
+            return str(token["access_token"]), asked + _RENEWED_AT * float(token.get("expires_in", _TOKEN_LIFE_S))
         except aiohttp.ClientResponseError as problem:
             why = f"the answer was {problem.status}"
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:

@@ -53,10 +53,10 @@ class Hidden(str):
 
 def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, str], list[str]]:
     """librdkafka settings for the keys of a Secret whose files are in `folder`, and what is wrong with it."""
-    found = {key: next((secret[name] for name in names if secret.get(name)), "") for key, names in _NAMES.items()}
-    tls, sasl = _wanted(secret, found)
+    values = {key: next((secret[name] for name in names if secret.get(name)), "") for key, names in _NAMES.items()}
+    tls, sasl = _tls_and_sasl(secret, values)
     problems = []
-    protocol = found["protocol"].strip().upper() or ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
+    protocol = values["protocol"].strip().upper() or ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
     if protocol not in _PROTOCOLS:
         return {}, [f"protocol is not {_one_of(_PROTOCOLS)}"]
     settings = {"security.protocol": protocol}
@@ -67,26 +67,26 @@ def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, 
     elif tls:
         problems.append(f"protocol is {protocol}, which has no TLS, but the secret has tls.enabled or a certificate")
     if protocol.startswith("SASL"):
-        of_sasl, wrong = _sasl(secret, found)
+        of_sasl, wrong = _sasl(secret, values)
         settings |= of_sasl
         problems += wrong
     return settings, problems
 
 
-def _wanted(secret: Mapping[str, str], found: Mapping[str, str]) -> tuple[bool, bool]:
+def _tls_and_sasl(secret: Mapping[str, str], values: Mapping[str, str]) -> tuple[bool, bool]:
     """Whether a Secret without `protocol` is for TLS, and whether for SASL."""
-    tls = found["tls"].strip().lower() == "true" or any(secret.get(name) for name in _FILES)
-    return tls, bool(found["mechanism"] or found["user"] or any(secret.get(name) for name in _OAUTH_KEYS))
+    tls = values["tls"].strip().lower() == "true" or any(secret.get(name) for name in _FILES)
+    return tls, bool(values["mechanism"] or values["user"] or any(secret.get(name) for name in _OAUTH_KEYS))
 
 
-def _sasl(secret: Mapping[str, str], found: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    mechanism = found["mechanism"].strip().upper() or "PLAIN"
+def _sasl(secret: Mapping[str, str], values: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    mechanism = values["mechanism"].strip().upper() or "PLAIN"
     if mechanism not in _MECHANISMS:
         return {}, [f"sasl.mechanism is not {_one_of(_MECHANISMS)}"]
     settings = {"sasl.mechanism": mechanism}
     if mechanism != "OAUTHBEARER":
-        settings |= {"sasl.username": found["user"].strip(), "sasl.password": Hidden(found["password"])}
-        return settings, [f"{mechanism} needs {key}" for key in ("user", "password") if not found[key]]
+        settings |= {"sasl.username": values["user"].strip(), "sasl.password": Hidden(values["password"])}
+        return settings, [f"{mechanism} needs {key}" for key in ("user", "password") if not values[key]]
     settings["sasl.oauthbearer.method"] = "oidc"
     settings |= {key: Hidden(secret[key].strip()) for key in _OAUTH_KEYS if secret.get(key)}
     return settings, [f"{mechanism} needs {key}" for key in _OAUTH_NEEDS if not secret.get(key)]

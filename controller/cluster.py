@@ -20,7 +20,7 @@ from knative.contract import kafka_names
 
 
 def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], worker_id: str) -> Place:
-    """The cluster of the config. `worker_id`: names this process to people; it may have the name of another."""
+    """Returns the cluster of the config. `worker_id`: names this process to people; it may have the name of another."""
     api = ApiServer(config.kubeconfig, config.context)
     me = f"{worker_id}_{secrets.token_hex(4)}"
     elected: list[LeaseElection] = []

@@ -23,4 +23,4 @@ class Election(Protocol):
         """Give up leadership, so that another process can have it at once."""
 
     async def confirm(self) -> bool:
-        """Whether this process leads, as those confirm that elect the leader."""
+        """Returns whether this process leads, as those confirm that elect the leader."""

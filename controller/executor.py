@@ -72,8 +72,8 @@ class LeadershipLost(Exception):
 
 
 def runs(actions: Iterable[Action], most: int = PART_MAX) -> Iterator[list[Action]]:
-    """Actions in their order, those together that may be carried out at the same time: neighbours of one kind with
-    different targets. Pure."""
+    """Yields actions in their order, those together that may be carried out at the same time: neighbours of one kind
+    with different targets. Pure."""
     run: list[Action] = []
     targets: set[str] = set()
     for action in actions:
@@ -151,7 +151,7 @@ class Executor:
         self._confirmed_s = asked_s
 
     async def observe(self, scope: Scope) -> ObservedKafka:
-        """The state in Kafka of everything in `scope`. Raises KafkaFailed, but not for a single group."""
+        """Returns the state in Kafka of everything in `scope`. Raises KafkaFailed, but not for a single group."""
         others = (group for group, _ in (*scope.starts, *scope.offsets, *scope.fanouts))
         # Groups are described, and then their offsets are read.
         longest_s = self._limit_s + 2 * turns_s(len({*scope.groups, *others}))
@@ -165,7 +165,7 @@ class Executor:
         return observed
 
     async def unavailable(self) -> str:
-        """Why Kafka cannot be observed; "" = it can."""
+        """Returns why Kafka cannot be observed; "" = it can."""
         try:
             await self.observe(Scope(frozenset({self._contract_topic}), (), frozenset()))
         except KafkaFailed as problem:
@@ -231,7 +231,7 @@ class Executor:
         return await asyncio.gather(*(_problem_of(self._do(action)) for action in run))
 
     def _recorded(self, state: LeaderState, action: Action) -> LeaderState:
-        """What the leader must remember after this action."""
+        """Returns what the leader must remember after this action."""
         if isinstance(action, Remember):
             self._log_removal(action.removal)
             return state.with_removal(action.removal)

@@ -27,10 +27,10 @@ class _NoLock:
     term = 0
 
     def start(self) -> None:
-        """Nothing to join."""
+        """There is nothing to join."""
 
     async def stop(self, limit_s: float) -> None:
-        """Nothing to leave."""
+        """There is nothing to leave."""
 
     async def confirm(self) -> bool:
         """Nobody confirms it."""

@@ -43,5 +43,5 @@ class Place:
 
 
 def directory(config: ControllerConfig) -> Place:
-    """The directories of the config."""
+    """Returns the directories of the config."""
     return Place(FileSource(config.resources_dir), StateDirectory(config.state_dir))

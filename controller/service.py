@@ -97,7 +97,7 @@ class Controller:
         return self._election.held
 
     def troubles(self) -> list[Trouble]:
-        """What does not work now at the API server, if the resources are from a cluster."""
+        """Returns what does not work now at the API server, if the resources are from a cluster."""
         return self._place.troubles()
 
     def _lock(self, changed: Callable[[bool], None]) -> GroupLock:

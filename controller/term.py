@@ -65,7 +65,7 @@ class Term:
             self.rest -= self.focus
 
     def must_ask(self, asked: Scope) -> bool:
-        """Whether Kafka must be asked before it is decided about what needs this."""
+        """Returns whether Kafka must be asked before it is decided about what needs this."""
         new = not asked.topics <= self.topics or bool(asked.starts or asked.groups)
         return self.observed is None or self.look or (new and self.parts is not None)
 
@@ -111,7 +111,7 @@ def _merged(before: Mapping[str, V], asked: Collection[str], seen: Mapping[str, 
 
 
 def _by_turns(uids: Iterable[str], namespace_of: Callable[[str], str]) -> Iterator[str]:
-    """The first one of each namespace, then the second one of each, and so on."""
+    """Returns the first one of each namespace, then the second one of each, and so on."""
     groups: dict[str, list[str]] = {}
     for uid in sorted(uids):
         groups.setdefault(namespace_of(uid), []).append(uid)

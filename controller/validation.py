@@ -87,7 +87,7 @@ def validate(config: ControllerConfig) -> Found:
 
 
 def _other_classes(objects: Iterable[Written]) -> list[FileProblem]:
-    """A warning for each Broker that is left alone because of its class. Its Triggers wait for the same annotation."""
+    """Returns a warning for each Broker that is left alone for its class. Its Triggers wait for the same annotation."""
     problems = []
     for written in objects:
         broker = written.resource
@@ -102,7 +102,7 @@ def _other_classes(objects: Iterable[Written]) -> list[FileProblem]:
 
 
 def _of_nothing(objects: Iterable[Written]) -> list[FileProblem]:
-    """A warning for each EventType of a channel or Broker that is in no file."""
+    """Returns a warning for each EventType of a channel or Broker that is in no file."""
     keys = {written.key for written in objects}
     problems = []
     for written in objects:
@@ -117,7 +117,7 @@ def _of_nothing(objects: Iterable[Written]) -> list[FileProblem]:
 
 
 def _there_already(objects: Iterable[AnyObject]) -> ObservedKafka:
-    """The topics that brokers name instead of having one created."""
+    """Returns the topics that brokers name instead of having one created."""
     brokers = (object_.resource for object_ in objects if isinstance(object_.resource, Broker))
     return ObservedKafka(
         topics={broker.external_topic: ObservedTopic(1, 1) for broker in brokers if broker.external_topic}
@@ -125,7 +125,7 @@ def _there_already(objects: Iterable[AnyObject]) -> ObservedKafka:
 
 
 def _settle(world: World, config: ControllerConfig) -> list[Action]:
-    """The statuses after a Kafka that grants everything has carried out all actions."""
+    """Returns the statuses after a Kafka that grants everything has carried out all actions."""
     for _ in range(_ROUNDS_MAX):
         actions = reconcile(world, config)
         steps = [action for action in actions if not isinstance(action, RecordCreations | WriteStatus)]

@@ -88,15 +88,15 @@ class View:
         term.secrets = secrets
 
     async def secrets(self, objects: Iterable[AnyObject]) -> Mapping[str, SecretProblem]:
-        """The Secrets of Brokers that cannot be used. Raises TimeoutError if their files cannot be read in time."""
+        """Returns the Secrets of Brokers that cannot be used. Raises TimeoutError if files cannot be read in time."""
         return await self._broker_secrets.problems(secrets_of(objects))
 
     async def latest_secrets(self, objects: Iterable[AnyObject]) -> Mapping[str, SecretProblem]:
-        """The same, or what was found before."""
+        """Returns the same, or what was found before."""
         return await self._broker_secrets.latest(secrets_of(objects))
 
     def is_about_everything(self, term: Term) -> bool:
-        """Whether a part is not enough: seeks, requests of people, and objects that are not all read."""
+        """Returns whether a part is not enough: seeks, requests of people, and objects that are not all read."""
         asked = self._reporter.seek_requests(self._executor.seeks, time.time())
         resets = [self._source.object_of(uid) for uid in term.dirty] if term.parts is not None else []
         resets += [term.parts.objects.get(uid) for uid in term.dirty] if term.parts is not None else []
@@ -127,7 +127,7 @@ class View:
         term.rest = {*parts.objects, *published, *self._executor.removals, *self._executor.creations}
 
     def _waits(self, object_: AnyObject) -> bool:
-        """Whether it is a seek that has not begun; when it does is a matter of time."""
+        """Returns whether it is a seek that has not begun; when it does is a matter of time."""
         resource = object_.resource
         return isinstance(resource, ResetOffset) and not resource.over and object_.uid not in self._executor.seeks
 
@@ -147,11 +147,11 @@ class View:
         self._executor.keep_failures_of(frozenset(keep))
 
     def published(self) -> list[Record]:
-        """All records of the contract."""
+        """Returns all records of the contract."""
         return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
 
     def _changed(self, parts: Parts) -> set[str]:
-        """The uids of what the parts do not know yet of the contract and the removals."""
+        """Returns the uids of what the parts do not know yet of the contract and the removals."""
         if parts.revision == self._contract.revision:
             return parts.removed(self._executor.removals)
         return parts.differences(self._by_uid(), self._executor.removals)
@@ -160,7 +160,7 @@ class View:
         return {**self._contract.channels, **self._contract.subscriptions}
 
     def world(self, term: Term) -> World:
-        """Everything, or what is dirty and what it depends on."""
+        """Returns everything, or what is dirty and what it depends on."""
         world = self._whole(term) if term.parts is None else self._part(term, term.parts)
         published: list[Record] = [*world.channels.values(), *world.subscriptions.values()]
         retained = self._source.retained(world.complete, published, world.objects)
@@ -188,7 +188,7 @@ class View:
         return parts.world(world, term.focus)
 
     def _around(self, term: Term, cluster: ClusterView | None) -> World:
-        """All but objects, what is published, and what people ask for."""
+        """Returns all but objects, what is published, and what people ask for."""
         now, creations, complete = time.time(), self._executor.creations, term.scan.complete
         return World(
             observed=term.observed or ObservedKafka(),

@@ -28,7 +28,7 @@ def observe_groups(
     groups: Collection[str],
     with_offsets: Collection[str],
 ) -> ObservedGroups:
-    """The states and members of `groups`, and what those in `with_offsets` have committed."""
+    """Returns the states and members of `groups`, and what those in `with_offsets` have committed."""
     observed = ObservedGroups()
 
     def failed(group: str, problem: KafkaFailed) -> None:
@@ -48,7 +48,7 @@ def observe_groups(
 
 
 def group_state(group: GroupInfo | None) -> GroupState:
-    """The state of a group; None = it does not exist."""
+    """Returns the state of a group; None = it does not exist."""
     if group is None:
         return GroupState.ABSENT
     return GroupState.LIVE if group.members or group.state != "Empty" else GroupState.EMPTY

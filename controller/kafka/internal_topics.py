@@ -56,7 +56,7 @@ def ensure_audit(admin: KafkaAdmin, name: str, replication: int) -> None:
 
 
 def traffic_configs(retention_s: float) -> dict[str, str]:
-    """Configs of the traffic topic."""
+    """Returns configs of the traffic topic."""
     return {NEEDED: "delete", "retention.ms": str(int(retention_s * 1000))}
 
 

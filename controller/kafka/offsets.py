@@ -36,7 +36,7 @@ class Offsets:
         self._limit_s = limit_s
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """The committed offset of each partition that has one."""
+        """Returns the committed offset of each partition that has one."""
         where = [(topic, partition) for partition in partitions]
         offsets = self._with_retries(lambda: self._admin.groups.committed(group, where))
         return {partition: group_offset.offset for (_, partition), group_offset in offsets.items()}
@@ -44,8 +44,8 @@ class Offsets:
     def committed_by(
         self, groups: Mapping[str, tuple[str, Iterable[int]]], on_error: Callable[[str, KafkaFailed], None]
     ) -> dict[str, dict[int, int]]:
-        """The same of several groups, asked at once: group -> partition -> offset. `groups`: group -> its topic and the
-        partitions."""
+        """Returns the same of several groups, asked at once: group -> partition -> offset. `groups`: group -> its topic
+        and the partitions."""
         where = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in groups.items()}
         offsets = {}
         for group, answer in self._admin.groups.committed_or_why(where).items():
@@ -74,7 +74,7 @@ class Offsets:
             )
 
     def moves(self, group: str, topic: str, partitions: int, to: SeekPosition) -> tuple[Move, ...]:
-        """The old and the new offset of each partition. Nothing is committed."""
+        """Returns the old and the new offset of each partition. Nothing is committed."""
         where = [(topic, partition) for partition in range(partitions)]
         old = self.committed(group, topic, range(partitions))
         if isinstance(to, Shift):

@@ -11,7 +11,7 @@ from tables.kafka.errors import KafkaInvalid, KafkaNotFound, leave_out
 
 
 def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, ObservedTopic]:
-    """The topics of `names` that exist."""
+    """Returns the topics of `names` that exist."""
     topics = admin.describe_topics(names, leave_out(KafkaNotFound))
     topics = {name: about for name, about in topics.items() if about.partitions}
     configs = admin.topic_configs(topics, MANAGED_CONFIGS)  # of the others, those that the topic has of its own

@@ -71,7 +71,7 @@ class Connections:
         self._client: ApiClient | None = None
 
     def use(self, settings: Configuration) -> None:
-        """What to connect to, and as whom; connects at the first request."""
+        """Set what to connect to, and as whom; connects at the first request."""
         self._settings = settings
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class Connections:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Json:
-        """One request and its answer."""
+        """Send one request; returns its answer."""
         return (await self.answer(method, path, params, body, content_type))[0]
 
     async def answer(
@@ -102,7 +102,7 @@ class Connections:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> tuple[Json, Mapping[str, str]]:
-        """The same with the headers of the answer."""
+        """Do the same; returns the headers of the answer too."""
         what = f"{method} {path}"
         async with self._turns or nullcontext():
             try:
@@ -124,7 +124,7 @@ class Connections:
         content_type: str,
         limit_s: float,
     ) -> aiohttp.ClientResponse:
-        """One request, until its answer begins."""
+        """Send one request, until its answer begins."""
         client = self._connected()
         headers = {"Accept": "application/json", "Content-Type": content_type}
         query = [(name, str(value)) for name, value in (params or {}).items()]
@@ -215,11 +215,11 @@ class ApiServer:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Json:
-        """One write and its answer."""
+        """Send one write; returns its answer."""
         return await self._writes.request(method, path, params, body, content_type)
 
     async def version(self) -> tuple[str, float | None]:
-        """The version of the server, and what time it is there in Unix seconds; None = it does not say."""
+        """Returns the version of the server, and what time it is there in Unix seconds; None = it does not say."""
         body, headers = await self._lists.answer("GET", "/version")
         try:
             now_s = parsedate_to_datetime(headers.get("Date", "")).timestamp()
@@ -228,8 +228,8 @@ class ApiServer:
         return str(body.get("gitVersion", "")), now_s
 
     async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
-        """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:
-        nothing is at its other end. It raises StreamCut, and so does one whose last event is not whole."""
+        """Yields the events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half
+        open: nothing is at its other end. It raises StreamCut, and so does one whose last event is not whole."""
         what = f"watch of {path}"
         limit_s = seconds + CONNECT_S
         given = {**params, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
@@ -256,7 +256,7 @@ class ApiServer:
 
 
 def namespace_of(kubeconfig: str, context: str) -> str:
-    """The namespace of a context. Reads the kubeconfig only, and so runs no exec plugin. Raises UsageError."""
+    """Returns the namespace of a context. Reads the kubeconfig only, and so runs no exec plugin. Raises UsageError."""
     paths = kubeconfig or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
     check_kubeconfig(paths, context)
     try:
@@ -280,14 +280,14 @@ async def _refresh(loader: Any, settings: Configuration) -> None:
 
 
 def _default_kubeconfig() -> str:
-    """The kubeconfig of `kubectl`; "" = there is none. The client library has read KUBECONFIG when it was imported."""
+    """Returns the kubeconfig of `kubectl`; "" = none. The client library has read KUBECONFIG when it was imported."""
     location = str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
     paths = [os.path.expanduser(path) for path in location.split(os.pathsep)]
     return location if any(os.path.exists(path) for path in paths) else ""
 
 
 def _pods_namespace() -> str:
-    """The namespace of this pod's ServiceAccount; "" when not running in a pod."""
+    """Returns the namespace of this pod's ServiceAccount; "" when not running in a pod."""
     try:
         return (_SERVICE_ACCOUNT / "namespace").read_text("utf-8").strip()
     except FileNotFoundError:

@@ -58,7 +58,7 @@ class LeaseElection:
         self._problem_since = 0.0  #: Unix seconds
 
     def troubles(self) -> list[Trouble]:
-        """Why the Lease could not be read or written at the last try, as long as it cannot."""
+        """Returns why the Lease could not be read or written at the last try, as long as it cannot."""
         name = f"{self._api.namespace}/{self._name}"
         return [Trouble("lease", name, self._problem_since, self._problem, stops=True)] if self._problem else []
 
@@ -107,7 +107,7 @@ class LeaseElection:
                 log.info("the Lease could not be released, and expires", lease=self._name, reason=str(problem))
 
     async def confirm(self) -> bool:
-        """Whether Kafka confirms the lock, and the Lease is not about to expire."""
+        """Returns whether Kafka confirms the lock, and the Lease is not about to expire."""
         return self.has_lease and self._lock is not None and await self._lock.confirm()
 
     # -- the Lease

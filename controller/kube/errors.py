@@ -43,6 +43,6 @@ class StreamCut(ApiError):
 
 
 def retry_after_s(header: str | None) -> float:
-    """The wait that a `Retry-After` in seconds asks for; API servers write no dates."""
+    """Returns the wait that a `Retry-After` in seconds asks for; API servers write no dates."""
     text = (header or "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 4 else 0.0

@@ -28,7 +28,7 @@ def check_kubeconfig(paths: str, context: str = "") -> None:
 
 
 def not_valid(paths: str, problem: Exception) -> UsageError:
-    """What the client library found."""
+    """Returns the error for what the client library found."""
     return UsageError(f"The kubeconfig {paths} is not valid: {problem}.", _WHICH)
 
 

@@ -18,7 +18,7 @@ from knative import timefmt
 
 
 def lease_path(namespace: str, instance: str) -> str:
-    """Where the Lease of an installation's controllers is."""
+    """Returns where the Lease of an installation's controllers is."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{instance}-controller"
 
 
@@ -49,7 +49,7 @@ class LeaseView:
 
 
 def read_lease(raw: Mapping[str, Any]) -> LeaseView:
-    """A Lease of the API server; fields may be missing."""
+    """Returns a Lease of the API server; fields may be missing."""
     spec = raw.get("spec") or {}
     return LeaseView(
         holder=str(spec.get("holderIdentity") or ""),
@@ -75,7 +75,7 @@ def next_move(lease: LeaseView | None, me: str, unchanged_s: float) -> Move:
 def lease_object(
     namespace: str, name: str, holder: str, now: float, before: LeaseView | None, *, taken: bool
 ) -> dict[str, Any]:
-    """The Lease to write. `taken`: it changes hands. `holder` "" gives it up. `now`: Unix seconds."""
+    """Returns the Lease to write. `taken`: it changes hands. `holder` "" gives it up. `now`: Unix seconds."""
     stamp = timefmt.in_milliseconds(now).removesuffix("Z") + "000Z"  # the API's MicroTime
     metadata: dict[str, Any] = {"namespace": namespace, "name": name}
     if before is not None:

@@ -138,7 +138,7 @@ class ClusterView:
     core: bool = False  #: Knative's own controller resolves Subscriptions
 
     def why_refused(self, api_version: str, kind: str, namespace: str) -> str:
-        """Why an object of this kind cannot be read; "" = it can."""
+        """Returns why an object of this kind cannot be read; "" = it can."""
         return self.refused.get((api_version, kind, namespace)) or self.refused.get((api_version, kind, ""), "")
 
 
@@ -175,7 +175,7 @@ class World:
     only: frozenset[str] | None = None
 
     def decides(self, uid: str) -> bool:
-        """Whether to decide about this one."""
+        """Returns whether to decide about this one."""
         return self.only is None or uid in self.only
 
 
@@ -217,12 +217,12 @@ class Action:
 
 
 def room_target(topic: str) -> str:
-    """What the room for large events in a topic is remembered under."""
+    """Returns what the room for large events in a topic is remembered under."""
     return f"room in topic {topic}"
 
 
 def contract_target(uid: str) -> str:
-    """The target of the actions that change the contract record of this object."""
+    """Returns the target of the actions that change the contract record of this object."""
     return f"contract {uid}"
 
 

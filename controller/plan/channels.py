@@ -113,7 +113,7 @@ def _creation(channel: Object[ChannelSpec], topic: str, actions: Iterable[Action
 
 
 def published_condition(pending: bool, uid: str, world: World, type_: str = "ContractPublished") -> Condition:
-    """Whether the contract record is published as planned."""
+    """Returns whether the contract record is published as planned."""
     if not pending:
         return true(type_)
     if world.unavailable:
@@ -125,7 +125,7 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
 
 
 def kafka_unavailable(type_: str, why: str) -> Condition:
-    """What waits for Kafka, which does not answer."""
+    """Returns the condition of what waits for Kafka, which does not answer."""
     message = f"the controller cannot reach Kafka ({why}), and changes and removes nothing until it can"
     return unknown(type_, "KafkaUnavailable", message)
 
@@ -140,14 +140,14 @@ def _older(channel: Object[ChannelSpec], published: records.Channel) -> Conditio
 
 
 def topic_configs(channel: ChannelSpec, config: ControllerConfig) -> Configs:
-    """The managed configs of a channel's topic."""
+    """Returns the managed configs of a channel's topic."""
     # Room for the largest head that ingress accepts (128 KiB), and again for the attribute that is the key, which may
     # be nearly all of it.
     return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s, channel.topic_configs)
 
 
 def dlq_configs(config: ControllerConfig) -> Configs:
-    """The managed configs of a DLQ topic: a dead letter is larger than its event, and is kept longer."""
+    """Returns the managed configs of a DLQ topic: a dead letter is larger than its event, and is kept longer."""
     # As much as the producer allows: a dead letter that one of the two refuses cannot be stored.
     return _configs(config.event_bytes_max + 512 * KIB, config.dlq_retention_s)
 
@@ -216,7 +216,7 @@ def _plan_topics(
 
 
 def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:
-    """Configs of the topic that the ConfigMap set and sets no longer. The record names them until they are reset."""
+    """Returns configs of the topic that the ConfigMap set and sets no longer. The record names them until then."""
     resource, published = channel.resource, world.channels.get(channel.uid)
     seen = world.observed.topics.get(channel_topic(channel, world))
     if published is None or seen is None or resource.external:
@@ -226,7 +226,7 @@ def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:
 
 
 def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tuple[list[Action], str]:
-    """(actions, reason why publishing must wait or "")."""
+    """Returns (actions, reason why publishing must wait or "")."""
     seen = world.observed.topics.get(wish.topic)
     if seen is None:
         return [wish], "TopicBeingCreated"
@@ -244,7 +244,7 @@ def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tupl
 
 
 def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list[str]:
-    """How the topic differs from the spec, and stays so."""
+    """Returns how the topic differs from the spec, and stays so."""
     seen = world.observed.topics.get(wish.topic)
     notes: list[str] = []
     if seen is not None and seen.partitions > wish.partitions:
@@ -264,7 +264,7 @@ def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list
 
 
 def _no_room(wish: CreateTopic, world: World) -> str:
-    """That a topic has less room for large events than they need, because Kafka refuses it; "" = it has not refused."""
+    """Returns the problem that a topic has too little room for large events, because Kafka refuses it; "" = none."""
     refused, seen = world.failures.get(room_target(wish.topic)), world.observed.topics.get(wish.topic)
     if not refused or seen is None:
         return ""
@@ -275,7 +275,7 @@ def _no_room(wish: CreateTopic, world: World) -> str:
 
 
 def _same(wish: str, seen: str | None) -> bool:
-    """Whether Kafka understood `wish` as `seen`. It shows values in its own spelling: `0.50` as `0.5`."""
+    """Returns whether Kafka understood `wish` as `seen`. It shows values in its own spelling: `0.50` as `0.5`."""
     if seen is None or wish == seen:
         return wish == seen
     try:
@@ -320,5 +320,5 @@ def _plan_hosts(
 
 
 def in_order_of_precedence(channels: list[Object[ChannelSpec]], world: World) -> list[Object[ChannelSpec]]:
-    """Published channels first, then by name: a published channel keeps its names."""
+    """Returns published channels first, then by name: a published channel keeps its names."""
     return sorted(channels, key=lambda channel: (channel.uid not in world.channels, channel.key))

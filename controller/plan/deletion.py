@@ -39,7 +39,7 @@ from knative.contract.records import Channel, Subscription
 
 
 def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig) -> list[Action]:
-    """The next steps of all removals. `alive`: uids of the objects that must be served."""
+    """Returns the next steps of all removals. `alive`: uids of the objects that must be served."""
     actions: list[Action] = []
     for record in gone(world, alive):
         if world.missing_is_deleted or record.uid in world.asked:
@@ -63,7 +63,7 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
 
 
 def gone(world: World, alive: frozenset[str]) -> Iterator[Channel | Subscription]:
-    """The published resources that nothing serves any more, and whose removal has not begun."""
+    """Returns the published resources that nothing serves any more, and whose removal has not begun."""
     keep = alive | world.retained | world.removals.keys()
     records: list[Channel | Subscription] = [*world.subscriptions.values(), *world.channels.values()]
     return (record for record in records if record.uid not in keep and world.decides(record.uid))
@@ -76,7 +76,7 @@ def _unlist(record: Channel | Subscription) -> Action:
 
 
 def removable(asked: Collection[str], published: Iterable[Channel | Subscription]) -> frozenset[str]:
-    """Those of the resources that a person wants to remove that may be: a channel only with all its subscriptions."""
+    """Returns which resources that a person wants to remove may be: a channel only with all its subscriptions."""
     read = {record.channel_uid for record in published if isinstance(record, Subscription) and record.uid not in asked}
     return frozenset(asked) - read
 
@@ -111,7 +111,7 @@ def record_creations(
 
 
 def _unpublished(world: World) -> Mapping[str, Removal]:
-    """The creations that are still needed."""
+    """Returns the creations that are still needed."""
     uids = world.channels.keys() | world.subscriptions.keys() | world.removals.keys()
     return {uid: removal for uid, removal in world.creations.items() if uid not in uids}
 
@@ -154,7 +154,7 @@ def _is_served(removal: Removal, world: World) -> bool:
 
 
 def _readers(removal: Removal, world: World, config: ControllerConfig) -> bool:
-    """Whether a subscription may still read the topic. Kafka allows deleting it then, but the readers log errors."""
+    """Returns whether a subscription may still read the topic. Kafka allows deleting it, but the readers log errors."""
     if any(record.topic == removal.topic for record in world.subscriptions.values()):
         return True
     return world.now - removal.since < config.group_wait_s and any(

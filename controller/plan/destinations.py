@@ -39,7 +39,7 @@ class Unresolved(Exception):
         self.reason, self.message, self.waits = reason, message, waits
 
     def condition(self, type_: str) -> Condition:
-        """The condition of the object that has the Destination."""
+        """Returns the condition of the object that has the Destination."""
         return (unknown if self.waits else false)(type_, self.reason, self.message)
 
 
@@ -67,13 +67,13 @@ class AddressResolver:
         }
 
     def addresses(self, channel: records.Channel) -> tuple[str, ...]:
-        """The URLs in a published channel's status. The first one is the address for refs."""
+        """Returns the URLs in a published channel's status. The first one is the address for refs."""
         base = self._config.ingress_url.rstrip("/")
         by_path = (f"{base}{channel.path}",) if base else ()
         return (*by_path, *(f"http://{host}" for host in channel.hosts))
 
     def resolve(self, destination: Destination | None, namespace: str, what: str, reason: str) -> Addressable | None:
-        """Where to POST; None without a Destination. `namespace`: for a ref without one.
+        """Returns where to POST; None without a Destination. `namespace`: for a ref without one.
 
         Raises Unresolved with `reason` and a message that begins with `what`, the field.
         """
@@ -97,8 +97,8 @@ class AddressResolver:
         default: DeliverySpec,
         spec: SubscriptionSpec,
     ) -> tuple[DeliverySpec, EffectiveDelivery]:
-        """The delivery of a subscription that applies with the sink resolved, and where it comes from. `channel`: the
-        channel's or broker's. Raises Unresolved."""
+        """Returns the delivery of a subscription that applies with the sink resolved, and where it comes from.
+        `channel`: the channel's or broker's. Raises Unresolved."""
         effective = effective_delivery(spec.delivery, channel, default, by_field=spec.kind == TRIGGER)
         whose = f"the {spec.channel_noun}'s " if SINK in effective.inherited else ""
         what = f"{whose}spec.delivery.deadLetterSink"
@@ -106,7 +106,7 @@ class AddressResolver:
         return replace(effective.spec, dead_letter_sink=sink), effective
 
     def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Addressable | None:
-        """The dead letter sink of a `delivery`. Raises Unresolved."""
+        """Returns the dead letter sink of a `delivery`. Raises Unresolved."""
         return self.resolve(rules.dead_letter_sink if rules else None, namespace, what, "DeadLetterSinkNotResolved")
 
     def _address(self, ref: Ref, what: str, reason: str) -> Addressable:
@@ -130,7 +130,7 @@ class AddressResolver:
 
     @staticmethod
     def _in_cluster(ref: Ref, cluster: ClusterView, what: str, reason: str) -> Addressable:
-        """The address of an object in the cluster. A Service needs none in its status."""
+        """Returns the address of an object in the cluster. A Service needs none in its status."""
         kind = ref.api_version, ref.kind
         if kind in cluster.unknown:
             raise Unresolved(reason, f"{what}: {cluster.unknown[kind]}; install it, or correct the ref")

@@ -32,8 +32,8 @@ _STAY = frozenset(
 
 
 def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], why: str) -> WriteStatus | None:
-    """The status of a channel, Broker, Subscription or Trigger, or of a ResetOffset that is not over. `live`: its
-    present one, and if that says all of it, there is none to write; `why`: Kafka is away."""
+    """Returns the status of a channel, Broker, Subscription or Trigger, or of a ResetOffset that is not over. `live`:
+    its present one, and if that says all of it, there is none to write; `why`: Kafka is away."""
     current = live.get("observedGeneration") == generation
     before = {condition.type: condition for condition in conditions_of(live)}
     # A Broker has it only with a Secret of its own.

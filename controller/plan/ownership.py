@@ -48,7 +48,7 @@ class Ownership:
         self._hosts.setdefault(host, {})[owner.uid] = owner
 
     def host_problem(self, owner: ClaimOwner, host: str) -> str | None:
-        """Why `owner` does not have a host that it claims; None = it has it."""
+        """Returns why `owner` does not have a host that it claims; None = it has it."""
         channel = self._channels.get(short_host(host))
         if channel is not None:
             return None if channel.uid == owner.uid else f"belongs to {channel.label}, whose address it is"
@@ -66,13 +66,13 @@ def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str])
 
 
 def short_host(host: str) -> str:
-    """A cluster host name without its domain."""
+    """Returns a cluster host name without its domain."""
     name, svc, _ = f"{host}.".partition(".svc.")
     return f"{name}{svc}".rstrip(".")
 
 
 def service_hosts(channel: ChannelSpec, config: ControllerConfig) -> tuple[str, ...]:
-    """The cluster host names that every channel has, the full one first. Brokers share a host and differ by path."""
+    """Returns the cluster host names of every channel, the full one first. Brokers share a host and differ by path."""
     if channel.kind != CHANNEL:
         return ()
     short = channel_host(channel.namespace, channel.name)
@@ -80,18 +80,18 @@ def service_hosts(channel: ChannelSpec, config: ControllerConfig) -> tuple[str, 
 
 
 def channel_topic(channel: Object[ChannelSpec], world: World) -> str:
-    """The recorded topic of a published channel, even if the template has changed; else the spec's."""
+    """Returns the recorded topic of a published channel, even if the template has changed; else the spec's."""
     published = world.channels.get(channel.uid)
     return channel.resource.topic if published is None else published.topic
 
 
 def channel_owner(uid: str, kind: str, namespace: str, name: str) -> ClaimOwner:
-    """A channel or broker as an owner of names."""
+    """Returns a channel or broker as an owner of names."""
     return ClaimOwner(uid, f"{kind} {namespace}/{name}")
 
 
 def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: ControllerConfig) -> Ownership:
-    """The claims on topics that come first, of published channels and of removals in progress; all claims on hosts."""
+    """Returns the first claims on topics, of published channels and of removals in progress; all claims on hosts."""
     claims = Ownership()
     for record in world.channels.values():
         owner = channel_owner(record.uid, record.kind, record.namespace, record.name)

@@ -51,20 +51,20 @@ class Parts:
     # -- what there is
 
     def put_object(self, uid: str, object_: AnyObject | None) -> None:
-        """An object as it is now; None = it is not there."""
+        """Take an object as it is now; None = it is not there."""
         _put(self.objects, uid, object_)
         self._put("object", uid, () if object_ is None else self._of_object(object_))
 
     def differences(self, published: Mapping[str, Channel | Subscription], removals: Mapping[str, Removal]) -> set[str]:
-        """The uids of what is different in the contract and the removals since `follow`."""
+        """Returns the uids of what is different in the contract and the removals since `follow`."""
         return _differences(self._records, published) | self.removed(removals)
 
     def removed(self, removals: Mapping[str, Removal]) -> set[str]:
-        """The uids of what is different in the removals since `follow`."""
+        """Returns the uids of what is different in the removals since `follow`."""
         return _differences(self._removals, removals)
 
     def follow(self, published: Mapping[str, Channel | Subscription], removals: Mapping[str, Removal]) -> None:
-        """The contract and the removals as they are now."""
+        """Take the contract and the removals as they are now."""
         self._follow(self.differences(published, removals), published, removals)
 
     def _follow(
@@ -147,22 +147,22 @@ class Parts:
     # -- the part
 
     def claiming(self, topics: Iterable[str]) -> set[str]:
-        """Uids of those that claim these topics."""
+        """Returns the uids of those that claim these topics."""
         return {uid for topic in topics for uid in self._with(*_split(_claim(topic)))}
 
     def changed_in_kafka(self, before: ObservedKafka, after: ObservedKafka) -> set[str]:
-        """Uids of what is concerned by a difference between two observations of the same things."""
+        """Returns the uids of what is concerned by a difference between two observations of the same things."""
         uids = self.claiming(changed(before.topics, after.topics))
         for name in ("committed", "groups", "offsets", "unknown"):
             uids |= self.of_groups(changed(getattr(before, name), getattr(after, name)))
         return uids
 
     def of_groups(self, groups: Iterable[str]) -> set[str]:
-        """Uids of those that these consumer groups belong to."""
+        """Returns the uids of those that these consumer groups belong to."""
         return {group.removeprefix(_GROUP) for group in groups}
 
     def concerned(self, targets: Iterable[str]) -> set[str]:
-        """Uids of what actions of these targets are about."""
+        """Returns the uids of what actions of these targets are about."""
         uids: set[str] = set()
         for target in targets:
             what, _, name = target.partition(" ")
@@ -175,9 +175,9 @@ class Parts:
         return uids
 
     def touched(self, dirty: Iterable[str]) -> set[str]:
-        """What may be decided in another way because of these, as they are now: call it before a change is put, and
-        after. What depends on a subscription is the status of its channel, which lists it; on a channel, all that reads
-        it or refers to it, and the rivals for its names."""
+        """Returns what may be decided in another way because of these, as they are now: call it before a change is put,
+        and after. What depends on a subscription is the status of its channel, which lists it; on a channel, all that
+        reads it or refers to it, and the rivals for its names."""
         uids, new, weak = set(dirty), list(dirty), set[str]()
         while new:
             uid = new.pop()
@@ -199,7 +199,7 @@ class Parts:
         return uids | weak
 
     def context(self, focus: Collection[str]) -> set[str]:
-        """What decisions about these depend on, with these."""
+        """Returns what decisions about these depend on, with these."""
         uids, new = set(focus), list(focus)
         while new:
             uid = new.pop()
@@ -221,7 +221,7 @@ class Parts:
         return uids
 
     def namespace_of(self, uid: str) -> str:
-        """Whose it is; "" = not known."""
+        """Returns its namespace; "" = not known."""
         if (object_ := self.objects.get(uid)) is not None:
             return object_.resource.namespace
         if (record := self._records.get(uid)) is not None:
@@ -230,7 +230,7 @@ class Parts:
         return removal.label.partition("/")[0] if removal is not None else ""
 
     def brokers(self) -> set[str]:
-        """Uids of all Brokers."""
+        """Returns the uids of all Brokers."""
         return {uid for uid, object_ in self.objects.items() if isinstance(object_.resource, Broker)}
 
     def renew(
@@ -251,7 +251,7 @@ class Parts:
         return focus | self.touched(dirty)
 
     def world(self, whole: World, focus: Collection[str]) -> World:
-        """The part of a world that decisions about these uids need. `whole` has no objects."""
+        """Returns the part of a world that decisions about these uids need. `whole` has no objects."""
         uids = sorted(self.context(focus))
         channels = {uid: record for uid in uids if isinstance(record := self._records.get(uid), Channel)}
         subscriptions = {uid: record for uid in uids if isinstance(record := self._records.get(uid), Subscription)}
@@ -285,8 +285,8 @@ def _split(token: Token) -> tuple[str, Token]:
 
 
 def changed(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
-    """The names of what is not equal; None is as good as nothing. Most is the same object in both, which need not be
-    compared."""
+    """Returns the names of what is not equal; None is as good as nothing. Most is the same object in both, which need
+    not be compared."""
     names = () if before is after else before.keys() | after.keys()
     return {name for name in names if (old := before.get(name)) is not (new := after.get(name)) and old != new}
 

@@ -54,7 +54,7 @@ class _Sorted:
 
 
 def scope_of(world: World, config: ControllerConfig) -> Scope:
-    """What must be observed in Kafka before `reconcile` can decide."""
+    """Returns what must be observed in Kafka before `reconcile` can decide."""
     objects = _sort(world, config)
     topics: set[str] = set()
     topic_of: dict[ChannelKey, str] = {}
@@ -85,8 +85,8 @@ def scope_of(world: World, config: ControllerConfig) -> Scope:
 
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:
-    """RecordCreations if they change, the next actions in the order to carry them out, then one WriteStatus for each
-    object."""
+    """Returns RecordCreations if they change, the next actions in the order to carry them out, then one WriteStatus for
+    each object."""
     objects = _sort(world, config)
     claims = first_claims(objects.channels, world, config)
     channels = [

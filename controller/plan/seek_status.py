@@ -32,7 +32,7 @@ _BEING = {
 
 
 def seek_status(reset_offset: Object[ResetOffset], world: World, waits_for: str) -> WriteStatus:
-    """The status of a ResetOffset. `waits_for`: why it has not begun."""
+    """Returns the status of a ResetOffset. `waits_for`: why it has not begun."""
     seek = world.seeks.get(reset_offset.uid)
     if seek is None:
         waiting = unknown("RefMapped", "Pending", waits_for or "it starts shortly")

@@ -70,7 +70,7 @@ class SeekPlan:
 
 
 def wish_of(reset_offset: Object[ResetOffset]) -> Wish:
-    """What a ResetOffset asks for."""
+    """Returns what a ResetOffset asks for."""
     resource = reset_offset.resource
     reset = f"{resource.namespace}/{resource.name}"
     kind, namespace, name = resource.ref_kind, resource.namespace, resource.ref_name
@@ -78,7 +78,7 @@ def wish_of(reset_offset: Object[ResetOffset]) -> Wish:
 
 
 def wish_of_request(seek_request: SeekRequest) -> Wish:
-    """What a command asks for."""
+    """Returns what a command asks for."""
     return Wish(seek_request.id, "", seek_request.kind, seek_request.namespace, seek_request.name, seek_request.to)
 
 
@@ -89,7 +89,7 @@ def plan_seeks(
     publishing: frozenset[str],
     expected: frozenset[Ref],
 ) -> SeekPlan:
-    """The next steps. `publishing`: uids whose contract record is published in this round for another reason.
+    """Returns the next steps. `publishing`: uids whose contract record is published in this round for another reason.
     `expected`: Subscriptions and Triggers that are there, whether they are served or not."""
     asked = {wish.id: wish for wish in wishes}
     actions: list[Action] = []
@@ -120,7 +120,7 @@ def plan_seeks(
 def _begin(
     wish: Wish, world: World, config: ControllerConfig, busy: dict[str, Seek], expected: frozenset[Ref]
 ) -> Seek | str:
-    """The seek to record, at once refused or not; or what the wish waits for."""
+    """Returns the seek to record, at once refused or not; or what the wish waits for."""
     seek = Seek(wish.id, wish.reset, wish.kind, wish.namespace, wish.name, wish.to, SeekPhase.STOPPING, world.now)
     try:
         position = seek_position(wish.to)
@@ -161,7 +161,7 @@ def _ref(record: records.Subscription) -> Ref:
 
 
 def in_phase(seek: Seek, phase: SeekPhase, now: float, reason: str = "", message: str = "") -> Seek:
-    """The seek in its next phase."""
+    """Returns the seek in its next phase."""
     assert phase in TRANSITIONS[seek.phase], f"{seek.phase} is not followed by {phase}"
     return replace(seek, phase=phase, since=now, reason=reason or seek.reason, message=message or seek.message)
 
@@ -171,7 +171,7 @@ def _refused(seek: Seek, reason: str, message: str, world: World) -> Seek:
 
 
 def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) -> Action | None:
-    """The next step of a recorded seek; None: it waits. `asked`: somebody still wants it."""
+    """Returns the next step of a recorded seek; None: it waits. `asked`: somebody still wants it."""
     if seek.is_over:
         kept = asked or not world.complete or (not seek.reset and world.now - seek.since < config.seek_kept_s)
         return None if kept else ForgetSeek(seek.id)
@@ -228,7 +228,7 @@ def _stop(
 
 
 def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[str]:
-    """What may still commit an offset of the subscription."""
+    """Returns what may still commit an offset of the subscription."""
     if not record.stopped or record.seek != seek.id:
         return ["workers are being asked to stop the subscription"]
     reasons = []
@@ -250,7 +250,7 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
 
 
 def _unheard_members(record: records.Subscription, world: World) -> str:
-    """The problem that the fan-out may have a member of which nothing is heard, such as a frozen worker; "" = none."""
+    """Returns the problem that the fan-out may have a member that is not heard, such as a frozen worker; "" = none."""
     members = world.observed.fanouts.get(record.topic, 0)
     if members is None:
         return f"Kafka has not described the members of the fan-out of topic {record.topic} yet"
@@ -276,5 +276,5 @@ def _unheard_members(record: records.Subscription, world: World) -> str:
 
 
 def active(seeks: Iterable[Seek]) -> list[Seek]:
-    """Those that are not over."""
+    """Returns those that are not over."""
     return [seek for seek in seeks if not seek.is_over]

@@ -134,7 +134,7 @@ class SubscriptionSpec:
 
 
 def of_channel(channel: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
-    """The spec of a KafkaChannel."""
+    """Returns the spec of a KafkaChannel."""
     return ChannelSpec(
         kind=CHANNEL,
         namespace=channel.namespace,
@@ -159,7 +159,7 @@ def of_broker(
     secrets: Mapping[str, SecretProblem],
     cluster: ClusterView | None = None,
 ) -> ChannelSpec:
-    """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
+    """Returns the spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
     `published` with something else that cannot be changed. `secrets`: those that cannot be used."""
     settings, problem = _broker_config(broker, config_maps, cluster)
     changed = _changed(broker, published)
@@ -201,7 +201,7 @@ def of_broker(
 
 
 def secrets_of(objects: Iterable[AnyObject]) -> set[str]:
-    """The Secrets that ConfigMaps name."""
+    """Returns the Secrets that ConfigMaps name."""
     named = [secret_of(each.resource) for each in objects if isinstance(each.resource, ConfigMap)]
     return {secret for secret in named if secret}
 
@@ -213,7 +213,7 @@ def _secret(
     published: Channel | None,
     secrets: Mapping[str, SecretProblem],
 ) -> tuple[str, Condition | None]:
-    """The Secret to use. A published Broker keeps the one that it has while the next cannot be used."""
+    """Returns the Secret to use. A published Broker keeps the one that it has while the next cannot be used."""
     if broker.config is None or not settings.secret or config.kafka_secrets is None:
         return "", None
     secret, why = settings.secret, secrets.get(settings.secret)
@@ -277,7 +277,7 @@ def _immutable(changed: str, kind: str) -> Condition:
 
 
 def of_subscription(subscription: Subscription) -> SubscriptionSpec:
-    """The spec of a Subscription."""
+    """Returns the spec of a Subscription."""
     return SubscriptionSpec(
         kind=SUBSCRIPTION,
         namespace=subscription.namespace,
@@ -295,7 +295,7 @@ def of_subscription(subscription: Subscription) -> SubscriptionSpec:
 
 
 def of_trigger(trigger: Trigger, broker: Broker | None) -> SubscriptionSpec:
-    """The spec of a Trigger. `broker`: for what the Trigger leaves open; None = there is none yet."""
+    """Returns the spec of a Trigger. `broker`: for what the Trigger leaves open; None = there is none yet."""
     return SubscriptionSpec(
         kind=TRIGGER,
         namespace=trigger.namespace,

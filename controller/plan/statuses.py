@@ -33,8 +33,8 @@ _NOT_RESOLVED = frozenset({"SubscriberNotResolved", "DeadLetterSinkNotResolved"}
 def channel_status(
     plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """`Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved;
-    of a Broker the same without SubscribersReady, and with KafkaSecretReady if it has a Secret of its own."""
+    """Returns `Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady,
+    DeadLetterSinkResolved; of a Broker without SubscribersReady, and with KafkaSecretReady if it has its own Secret."""
     channel = plan.object
     sink, sink_resolved = _dead_letter_sink(plan, destinations)
     parts = (*plan.conditions, *_kafka_secret(plan, world), sink_resolved)
@@ -50,7 +50,7 @@ def channel_status(
 
 
 def note_unseen(status: WriteStatus, world: World) -> WriteStatus:
-    """The status; if it is ready, with a note if the API server does not let its changes be seen."""
+    """Returns the status; if it is ready, with a note if the API server does not let its changes be seen."""
     if world.cluster is None or status.conditions[0].status is not ConditionStatus.TRUE:
         return status
     why = world.cluster.why_refused("", status.kind, status.namespace)
@@ -63,7 +63,7 @@ def note_unseen(status: WriteStatus, world: World) -> WriteStatus:
 
 
 def _kafka_secret(plan: ChannelPlan, world: World) -> Iterable[Condition]:
-    """Whether this process and the workers can use the Secret of a Broker; nothing for one without."""
+    """Yields whether this process and the workers can use the Secret of a Broker; nothing for one without."""
     resource = plan.object.resource
     if resource.secret_problem is not None:
         yield resource.secret_problem
@@ -81,7 +81,7 @@ def _kafka_secret(plan: ChannelPlan, world: World) -> Iterable[Condition]:
 
 
 def left_alone_status(subject: Object[Broker] | Object[Trigger], broker: Broker) -> WriteStatus:
-    """The status of a Broker that another implementation serves, or of a Trigger of it: nothing is done with it."""
+    """Returns the status of a Broker that another implementation serves, or of its Trigger: nothing is done with it."""
     who = "it" if isinstance(subject.resource, Broker) else f"its broker {broker.name!r}"
     why = (
         f"has the class {broker.class_!r}, not {KAFKA_CLASS!r}"
@@ -93,7 +93,7 @@ def left_alone_status(subject: Object[Broker] | Object[Trigger], broker: Broker)
 
 
 def unlisted_status(record: Channel | Subscription) -> WriteStatus:
-    """The status of a resource that no file has any more."""
+    """Returns the status of a resource that no file has any more."""
     name = record.title
     keeps = "topics and events" if isinstance(record, Channel) else "consumer group and offsets"
     message = (
@@ -131,7 +131,7 @@ def _subscribers(
 
 
 def _waiting_entries(plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan]) -> list[SubscriptionPlan]:
-    """The entries of the channel that are not published yet. They have no status of their own that would say why."""
+    """Returns the entries of the channel that are not published yet. They have no status of their own to say why."""
     uids = {entry.uid for entry in plan.object.resource.subscribers}
     if not uids:
         return []
@@ -177,7 +177,7 @@ def _channel_body(
 def subscription_status(
     plan: SubscriptionPlan, channel: ChannelPlan | None, world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """`Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for Triggers."""
+    """Returns `Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for Triggers."""
     if plan.object.resource.kind == TRIGGER:
         return _trigger_status(plan, channel, world, destinations)
     subscription = plan.object
@@ -204,7 +204,7 @@ def _uris(record: Subscription) -> dict[str, Any]:
 def _trigger_status(
     plan: SubscriptionPlan, broker: ChannelPlan | None, world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """`Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed, DependencyReady."""
+    """Returns `Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed, DependencyReady."""
     subscription = plan.object
     subscribed = replace(plan.added, type="Subscribed")
     if subscribed.status is ConditionStatus.TRUE and plan.record is not None:
@@ -234,7 +234,7 @@ def _broker_ready(plan: SubscriptionPlan, broker: ChannelPlan | None) -> Conditi
 def _trigger_resolved(
     plan: SubscriptionPlan, broker: ChannelPlan | None, destinations: AddressResolver
 ) -> tuple[Condition, Condition]:
-    """SubscriberResolved and DeadLetterSinkResolved, each for itself: the plan ends at the first problem."""
+    """Returns SubscriberResolved and DeadLetterSinkResolved, each for itself: the plan ends at the first problem."""
     if plan.resolved.status is ConditionStatus.TRUE:
         return true("SubscriberResolved"), true("DeadLetterSinkResolved")
     resource = plan.object.resource
@@ -252,8 +252,8 @@ def _trigger_resolved(
 
 
 def _dependency_ready(dependency: str) -> Condition:
-    """Unknown if the Trigger names a dependency, because Penstock does not check it. Events are delivered anyway, as in
-    Knative."""
+    """Returns Unknown if the Trigger names a dependency, because Penstock does not check it. Events are delivered
+    anyway, as in Knative."""
     if not dependency:
         return true("DependencyReady")
     message = (

@@ -36,7 +36,7 @@ class SubscriptionPlan:
 
 
 def entries(channel: Object[ChannelSpec]) -> list[Object[SubscriptionSpec]]:
-    """The subscriptions in a channel's `spec.subscribers`, as objects with the identity given there."""
+    """Returns the subscriptions in a channel's `spec.subscribers`, as objects with the identity given there."""
     resource = channel.resource
     return [
         Object(
@@ -198,7 +198,7 @@ def _record(
 
 
 def _never_older(record: records.Subscription, published: records.Subscription | None) -> records.Subscription:
-    """The record with a generation that is not older than the published one. A generation in a channel's
+    """Returns the record with a generation that is not older than the published one. A generation in a channel's
     `spec.subscribers` may be lowered, but readers of the contract ignore records that look older than theirs."""
     if published is None or record.generation >= published.generation:
         return record
@@ -245,7 +245,7 @@ def _topic_id(topic: str, world: World) -> str:
 
 
 def _other_topic(record: records.Subscription, world: World) -> Condition | None:
-    """The problem if the topic is not the one that the subscription's offsets belong to, else None."""
+    """Returns the problem if the topic is not the one that the subscription's offsets belong to, else None."""
     if _topic_id(record.topic, world) in ("", record.topic_id):
         return None
     message = (

@@ -9,7 +9,7 @@ from knative.contract.records import unique_name
 
 
 def by_channel(declared: Iterable[tuple[Key | None, str]]) -> dict[str, tuple[str, ...]]:
-    """The sorted types of each channel or Broker, by its label. `declared`: its key and the type of each EventType."""
+    """Returns the sorted types of each channel or Broker, by its label. `declared`: key and type of each EventType."""
     types: dict[str, set[str]] = {}
     for key, type_ in declared:
         if key is not None:

@@ -115,7 +115,7 @@ class Directory:
         return self._merge(unread)
 
     def _scan_file(self, name: str, path: Path, before: _File | None) -> _File | None:
-        """None: it was removed after the folder was listed."""
+        """Returns None if the file was removed after the folder was listed."""
         try:
             status = path.stat()
             signature: FileSignature | None = file_signature(status)
@@ -178,7 +178,7 @@ class Directory:
         return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
 
     def _in_order_of_precedence(self) -> list[Written]:
-        """Objects sorted so that, of two with the same name, the one in the same file as before comes first."""
+        """Returns objects sorted so that, of two with the same name, the one in the same file as before comes first."""
 
         def is_new(written: Written) -> bool:
             before = self._objects.get(written.key)
@@ -189,7 +189,7 @@ class Directory:
 
 
 def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
-    """Files with our suffixes, and problems of folders that cannot be read. Raises _Unreadable.
+    """Returns files with our suffixes, and problems of folders that cannot be read. Raises _Unreadable.
 
     Hidden files and folders are skipped: editors and mounted ConfigMaps use them.
     """
@@ -228,7 +228,7 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
 
 
 def _shown(path: Path, root: Path) -> str:
-    """A path relative to the directory. Bytes that are not UTF-8 become \\x.., as names appear in files and logs."""
+    """Returns a path relative to the directory. Bytes that are not UTF-8 become \\x.., as in files and logs."""
     name = path.relative_to(root).as_posix()
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -240,7 +240,7 @@ def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
 
 
 def _holds_back(problem: FileProblem) -> bool:
-    """Whether an object that is missing may be behind this problem."""
+    """Returns whether an object that is missing may be behind this problem."""
     return not problem.ignored or problem.suspected_typo
 
 
@@ -251,7 +251,7 @@ def _left_out(
 
 
 def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]:
-    """The objects of a file, and all its problems. Documents of other kinds are reported and ignored."""
+    """Returns the objects of a file, and all its problems. Documents of other kinds are reported and ignored."""
     try:
         documents = read_documents(data, is_json=name.lower().endswith(".json"))
     except BadDocument as bad:
@@ -296,7 +296,7 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
 
 
 def _label(value: Mapping[str, object]) -> str:
-    """The name of a document's object, such as `KafkaChannel default/orders`; "" if it has none."""
+    """Returns the name of a document's object, such as `KafkaChannel default/orders`; "" if it has none."""
     metadata = value.get("metadata")
     kind, name = value.get("kind"), metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(kind, str) or not isinstance(name, str):

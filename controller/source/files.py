@@ -48,7 +48,7 @@ class FileSource:
     waits = False
 
     def take_dirty(self) -> frozenset[str] | None:
-        """Everything."""
+        """Returns None: everything."""
         return None
 
     def object_of(self, uid: str) -> AnyObject | None:
@@ -63,7 +63,7 @@ class FileSource:
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
     ) -> tuple[FileProblem, ...]:
-        """No problem. `released`: what a person wants to remove."""
+        """Returns no problem. `released`: what a person wants to remove."""
         records = [record for record in published if record.uid not in removing]
         # One that is in a file again is not unlisted any more, and is not removed when its file goes the next time.
         uids = {record.uid for record in records if record.unlisted}
@@ -75,28 +75,28 @@ class FileSource:
         return False
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
-        """All objects in files."""
+        """Returns all objects in files."""
         objects = self._identities.assign(self._snapshot, published, retracted)
         self._alive = frozenset(each.uid for each in objects) | entries_of(self._snapshot)
         return objects
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
-        """All that was not found, as long as the directory is not known completely."""
+        """Returns all that was not found, as long as the directory is not known completely."""
         return frozenset() if complete else frozenset(record.uid for record in published) - self._alive
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """Those with topics. A group alone has no events, and its start is committed again when its file is back."""
+        """Returns those with topics. A group alone has no events, and its start is committed again with its file."""
         return frozenset(uid for uid, creation in creations.items() if creation.topics or not complete)
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
-        """Those whose file is gone."""
+        """Returns those whose file is gone."""
         if complete:
             gone = creations.keys() - self._alive
             self._vanished = {uid: self._vanished.get(uid, now) for uid in gone}
         return self._vanished
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
-        """Those that the contract does not have yet."""
+        """Returns those that the contract does not have yet."""
         return self._identities.unpublished(published)
 
     def view(self, *, whole: bool = True) -> ClusterView | None:
@@ -104,11 +104,11 @@ class FileSource:
         return None
 
     def statuses(self) -> list[WriteStatus]:
-        """None: a file that is not valid is a problem of the directory."""
+        """Returns none: a file that is not valid is a problem of the directory."""
         return []
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """None: status files are the leader's, and without Kafka nobody leads."""
+        """Returns none: status files are the leader's, and without Kafka nobody leads."""
         return []
 
     async def release(self, in_kafka: frozenset[str]) -> None:

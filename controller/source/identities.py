@@ -46,7 +46,7 @@ class Identities:
     def assign(
         self, snapshot: Snapshot, published: Iterable[Record], removing: Collection[str]
     ) -> tuple[AnyObject, ...]:
-        """The snapshot's objects with identity. `removing`: uids whose removal cannot be cancelled any more."""
+        """Returns the snapshot's objects with identity. `removing`: uids whose removal cannot be cancelled any more."""
         entries = entries_of(snapshot)
         # An entry of a channel may have the name of a Subscription, which must not get the entry's uid.
         records: Mapping[Key, Record] = {
@@ -64,7 +64,7 @@ class Identities:
         return tuple(self._object(written.key, written.resource) for written in snapshot.objects)
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
-        """The identities that are not in the contract: record them before anything is done with these objects."""
+        """Returns the identities that are not in the contract: record them before these objects are acted on."""
         recorded = {Identity(record.uid, record.generation, record.spec_hash) for record in published}
         every = {**self._inherited, **self._identities}
         return {key: own for key, own in every.items() if own not in recorded and key[0] not in _NEVER_PUBLISHED}
@@ -86,6 +86,6 @@ class Identities:
 
 
 def entries_of(snapshot: Snapshot) -> set[str]:
-    """Uids of the subscriptions in `spec.subscribers` of channels."""
+    """Returns the uids of the subscriptions in `spec.subscribers` of channels."""
     channels = (written.resource for written in snapshot.objects if isinstance(written.resource, KafkaChannel))
     return {entry.uid for channel in channels for entry in channel.subscribers}

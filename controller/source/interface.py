@@ -43,10 +43,10 @@ class Source(Protocol):
         """Whether `prepare` or `release` has something left to do."""
 
     def take_dirty(self) -> frozenset[str] | None:
-        """Uids of what may be decided in another way since the last call; None = everything."""
+        """Returns the uids of what may be decided in another way since the last call; None = everything."""
 
     def object_of(self, uid: str) -> AnyObject | None:
-        """One of `objects`; only where `take_dirty` names uids."""
+        """Returns one of `objects`; only where `take_dirty` names uids."""
 
     def begin(self, state: LeaderState) -> None:
         """Begin a term with what the last leader recorded."""
@@ -66,34 +66,34 @@ class Source(Protocol):
         person wants to remove since."""
 
     async def prepare(self) -> bool:
-        """What must be done before objects may be acted on. Returns whether there is more of it, for the next call."""
+        """Do what must be done before objects may be acted on. Returns whether there is more, for the next call."""
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
-        """The objects to be served. `retracted`: uids whose removal cannot be cancelled any more."""
+        """Returns the objects to be served. `retracted`: uids whose removal cannot be cancelled any more."""
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
-        """Uids of published resources that are neither changed nor removed."""
+        """Returns the uids of published resources that are neither changed nor removed."""
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """Uids of those, of resources that are not published yet, that are not removed."""
+        """Returns the uids of those, of resources that are not published yet, that are not removed."""
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
-        """Uids of creations whose objects are gone without being deleted, and since when this process knows it. `now`:
-        Unix seconds."""
+        """Returns the uids of creations whose objects are gone without being deleted, and since when this process knows
+        it. `now`: Unix seconds."""
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
-        """Identities that nothing else remembers."""
+        """Returns identities that nothing else remembers."""
 
     def view(self, *, whole: bool = True) -> ClusterView | None:
-        """What the cluster shows of other objects; None = there is no cluster. `whole`: with what is expected, which
-        takes a look at everything."""
+        """Returns what the cluster shows of other objects; None = there is no cluster. `whole`: with what is expected,
+        which takes a look at everything."""
 
     def statuses(self) -> list[WriteStatus]:
-        """Statuses of objects that are there and cannot be served."""
+        """Returns statuses of objects that are there and cannot be served."""
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """While Kafka is away: the statuses of objects of which it is not known what they have there, unless they say
-        so already. `said`: uids of those of which it is known. `why`: Kafka is away."""
+        """Returns, while Kafka is away, the statuses of objects of which it is not known what they have there, unless
+        they say so already. `said`: uids of those of which it is known. `why`: Kafka is away."""
 
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Let go of what is being deleted. `in_kafka`: uids that still have something there."""

@@ -47,7 +47,7 @@ class Document:
     lines: dict[Path, int] = field(default_factory=dict)
 
     def line_of(self, path: Path) -> int:
-        """The line of a field, or of the nearest thing around it that is there."""
+        """Returns the line of a field, or of the nearest thing around it that is there."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, self.line)
@@ -82,7 +82,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_documents(data: bytes, *, is_json: bool = False) -> list[Document]:
-    """Every object of a file; empty documents are skipped, a `kind: List` is opened. Raises BadDocument."""
+    """Returns every object of a file; empty documents are skipped, a `kind: List` is opened. Raises BadDocument."""
     if len(data) > FILE_BYTES_MAX:
         raise BadDocument(
             1, (), f"the file has {len(data)} bytes", f"split it into files of at most {FILE_BYTES_MAX} bytes"
@@ -204,7 +204,7 @@ def _check_tag(node: Node, expected: str, line: int, path: Path) -> None:
 
 
 def _scalar(node: ScalarNode, line: int, path: Path) -> object:
-    """The value by the core schema of YAML 1.2; what is quoted is text."""
+    """Returns the value by the core schema of YAML 1.2; what is quoted is text."""
     text = _whole(node.value, line, path)
     if node.tag != _TAG + "str":
         raise BadDocument(
@@ -229,7 +229,7 @@ def _scalar(node: ScalarNode, line: int, path: Path) -> object:
 
 
 def _whole(text: str, line: int, path: Path) -> str:
-    """The text, each pair of escapes for one character (\\ud83d\\ude00, as JSON writes it) joined to that character."""
+    """Returns the text with each pair of escapes for one character (\\ud83d\\ude00, as JSON writes it) joined."""
     if not _SURROGATE.search(text):
         return text
     try:

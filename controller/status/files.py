@@ -37,7 +37,7 @@ NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 
 
 def status_file(root: Path, kind: str, namespace: str, name: str) -> Path:
-    """Where the status of this object is in the state directory `root`."""
+    """Returns where the status of this object is in the state directory `root`."""
     file = f"{namespace}.{name}.json"
     if len(file) > NAME_BYTES_MAX:  # names are ASCII
         digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:16]
@@ -124,7 +124,7 @@ class StatusFiles:
 
 
 def _conditions_in(path: Path) -> Sequence[Condition]:
-    """Those that the file has; none if it does not exist, or is not a JSON object in UTF-8."""
+    """Returns those that the file has; none if it does not exist, or is not a JSON object in UTF-8."""
     try:
         document = json.loads(path.read_text("utf-8"))
         if not isinstance(document, dict):

@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 def refused_writes(troubles: Iterable[Trouble]) -> tuple[FileProblem, ...]:
-    """The problems that finalizers and statuses cannot be written: one for all objects of a kind with one reason."""
+    """Returns the problems that finalizers and statuses cannot be written: one for all objects of a kind and reason."""
     groups: dict[tuple[str, str, str], list[Trouble]] = {}
     for trouble in troubles:
         if trouble.what in ("finalizer", "status"):

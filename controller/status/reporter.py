@@ -63,7 +63,7 @@ _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 def resource_problems(
     statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
 ) -> list[ResourceProblem]:
-    """One problem for each object that is not fully served, and for each problem in a file; the worst first.
+    """Returns one problem for each object that is not fully served, and for each problem in a file; the worst first.
 
     `notes`: problems of the directory that do not keep anything in it from being served."""
     entries = [_on_problem(problem) for problem in problems]
@@ -84,7 +84,7 @@ def resource_problems(
 def fitting(
     problems: Sequence[ResourceProblem], bytes_max: int = RECORD_BYTES_MAX
 ) -> tuple[tuple[ResourceProblem, ...], int]:
-    """The problems that fit into one record, and how many are left out."""
+    """Returns the problems that fit into one record, and how many are left out."""
     room = bytes_max
     for count, problem in enumerate(problems):
         room -= len(orjson.dumps(asdict(problem))) + 1
@@ -96,8 +96,8 @@ def fitting(
 def fitting_types(
     declared: Mapping[str, tuple[str, ...]], bytes_max: int = TYPES_BYTES_MAX
 ) -> tuple[dict[str, tuple[str, ...]], int]:
-    """The channels whose types fit into a part of the record, and its size. Of a channel there are all types or none:
-    with a part of them, others would seem not to be declared."""
+    """Returns the channels whose types fit into a part of the record, and its size. Of a channel there are all types or
+    none: with a part of them, others would seem not to be declared."""
     types, used = {}, 0
     for channel, some in declared.items():
         size = len(orjson.dumps({channel: some}))
@@ -198,8 +198,8 @@ class StatusReporter:
             self._send(REPORT_KEY, encode_report(report))
 
     def requested(self, now: float) -> frozenset[str]:
-        """Uids of foreign resources that a person asks to remove, without requests that are too old. `now`: Unix
-        seconds."""
+        """Returns the uids of foreign resources that a person asks to remove, without requests that are too old. `now`:
+        Unix seconds."""
         requests = self._table.requests.values()
         return frozenset(request.uid for request in requests if abs(now - request.time) <= REQUEST_LIVES_S)
 
@@ -211,7 +211,7 @@ class StatusReporter:
             self._send(REQUEST_KEY + uid.encode(), None)
 
     def seek_requests(self, seeks: Mapping[str, Seek], now: float) -> tuple[SeekRequest, ...]:
-        """Those that count: the recorded ones, and new ones that are not too old. `now`: Unix seconds."""
+        """Returns those that count: the recorded ones, and new ones that are not too old. `now`: Unix seconds."""
         requests = self._table.seek_requests.values()
         return tuple(
             request for request in requests if request.id in seeks or abs(now - request.time) <= REQUEST_LIVES_S
@@ -225,8 +225,8 @@ class StatusReporter:
                 self._send(SEEK_KEY + id_.encode(), None)
 
     def silent(self, now_s: float) -> frozenset[str]:
-        """Workers whose record has not changed for `silent_s`, by our own clock: theirs may differ. `now_s`: of a clock
-        that never goes back."""
+        """Returns workers whose record has not changed for `silent_s`, by our own clock: theirs may differ. `now_s`: of
+        a clock that never goes back."""
         self._heard = {
             name: before if (before := self._heard.get(name)) and before[0] == worker.time else (worker.time, now_s)
             for name, worker in self._table.workers.items()

@@ -32,7 +32,7 @@ class StateDirectory:
         now: float,
         only: Collection[str] | None = None,
     ) -> frozenset[str]:
-        """One file for each object; those of other objects are removed."""
+        """Write one file for each object; those of other objects are removed."""
 
         def write() -> None:
             self._files.write_all(statuses, now)
@@ -43,5 +43,5 @@ class StateDirectory:
         return frozenset()  # all are decided again soon
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
-        """problems.json."""
+        """Write problems.json."""
         await asyncio.to_thread(self._files.write_problems, problems)

@@ -77,14 +77,14 @@ class Received:
 
 
 def is_enabled(features: Raw | None) -> bool:
-    """Whether the ConfigMap of Knative's features asks for EventTypes."""
+    """Returns whether the ConfigMap of Knative's features asks for EventTypes."""
     data = (features or {}).get("data") or {}
     return str(data.get(FLAG, "")).lower() == "enabled"
 
 
 def received(record: Record) -> Received | None:
-    """What a record of the traffic topic says; None = nothing about a type. An event in structured mode is counted
-    without one."""
+    """Returns what a record of the traffic topic says; None = nothing about a type. An event in structured mode is
+    counted without one."""
     if _IS_ACCEPTED not in (record.value or b""):
         return None  # most are of what was delivered, and decoding one takes 33 us of the event loop
     try:
@@ -98,7 +98,7 @@ def received(record: Record) -> Received | None:
 
 
 def event_type(event: Received, owner: ClusterObject) -> Raw:
-    """The EventType to create."""
+    """Returns the EventType to create."""
     namespace, name = event.name
     kind, _, channel = event.owner
     there = {"apiVersion": API_VERSIONS[kind], "kind": kind, "name": channel}
@@ -119,7 +119,7 @@ def event_type(event: Received, owner: ClusterObject) -> Raw:
 
 
 def owner_of(raw: Raw) -> str:
-    """The uid of the channel or Broker that an EventType belongs to; "" = of none."""
+    """Returns the uid of the channel or Broker that an EventType belongs to; "" = of none."""
     return next((str(owner.get("uid")) for owner in metadata_of(raw).get("ownerReferences") or ()), "")
 
 
@@ -128,8 +128,8 @@ def _trim_features(raw: Raw) -> Raw:
 
 
 def declared(raw: Raw) -> tuple[Key, str] | None:
-    """The channel or Broker, and the type that somebody expects there. None: it does not say them, or it was made from
-    what has come, by us or by an implementation of Knative: what it names owns it then."""
+    """Returns the channel or Broker, and the type that somebody expects there. None: it does not say them, or it was
+    made from what has come, by us or by an implementation of Knative: what it names owns it then."""
     spec, namespace = raw.get("spec") or {}, name_of(raw)[0]
     channel, reference = channel_of(spec, namespace), spec.get("reference") or {}
     owned = any(
@@ -227,7 +227,7 @@ class EventTypes:
             self._full = {key: uid for key, uid in self._full.items() if there[uid] >= COMBINATIONS_MAX}
 
     def _counts(self) -> defaultdict[str, int]:
-        """How many EventTypes there are, by the uid of their channel or Broker."""
+        """Returns how many EventTypes there are, by the uid of their channel or Broker."""
         there: defaultdict[str, int] = defaultdict(int)
         for store in self._watches.stores(self._lists):
             for raw in store.objects.values():

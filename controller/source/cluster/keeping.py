@@ -26,7 +26,7 @@ class Kept:
 
 
 def keep(table: Table, published: Mapping[str, Record]) -> Kept:
-    """What of the published stays."""
+    """Returns what of the published stays."""
     retained, foreign = set(), set()
     entries = table.entries()
     for uid, record in published.items():
@@ -43,7 +43,7 @@ def keep(table: Table, published: Mapping[str, Record]) -> Kept:
 
 
 def keep_creations(table: Table, creations: Mapping[str, Removal]) -> frozenset[str]:
-    """What stays of that which was created for objects that are not published yet. An object that is not valid now, or
+    """Returns what stays of what was created for objects that are not published yet. An object that is not valid, or
     whose list is missing, may be served tomorrow. A group alone has no events, and its start is committed again."""
     states = {uid: table.rows[uid].state for uid in creations}
     return frozenset(
@@ -54,8 +54,8 @@ def keep_creations(table: Table, creations: Mapping[str, Removal]) -> frozenset[
 
 
 def vanished(table: Table, creations: Mapping[str, Removal]) -> frozenset[str]:
-    """Creations with topics whose objects are not there, although nothing said that they were deleted. What is not
-    listed, because of its namespace or because its kind is not installed, may be there."""
+    """Returns creations with topics whose objects are not there, although nothing said that they were deleted. What is
+    not listed, because of its namespace or because its kind is not installed, may be there."""
     there = STAYING | DELETED
     missing = frozenset(uid for uid in creations if table.rows[uid].state not in there) - table.entries()
     return frozenset(
@@ -69,8 +69,8 @@ def _is_listed(creation: Removal, table: Table) -> bool:
 
 
 def _left_its_channel(record: Record, table: Table, published: Mapping[str, Record]) -> bool:
-    """Whether there is nothing more to serve: its channel is being deleted or gone from the contract, or this was an
-    entry of a channel that does not list it any more."""
+    """Returns whether there is nothing more to serve: its channel is being deleted or gone from the contract, or this
+    was an entry of a channel that does not list it any more."""
     if not isinstance(record, Subscription):
         return False
     row, channel = table.rows[record.uid], table.rows[record.channel_uid]
@@ -80,7 +80,7 @@ def _left_its_channel(record: Record, table: Table, published: Mapping[str, Reco
 
 
 def foreign_problem(uids: Collection[str], published: Mapping[str, Record], where: str) -> tuple[FileProblem, ...]:
-    """The problem that there are foreign resources."""
+    """Returns the problem that there are foreign resources."""
     keys = sorted((record.kind, record.namespace, record.name) for uid, record in published.items() if uid in uids)
     if not keys:
         return ()

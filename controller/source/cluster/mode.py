@@ -26,7 +26,7 @@ class Mode:
 
 
 def find_mode(listed: Mapping[str, Any] | None) -> Mode:
-    """What `auto` means. `listed`: the answer at CORE_PATH; None = the server has no such group."""
+    """Returns what `auto` means. `listed`: the answer at CORE_PATH; None = the server has no such group."""
     core = has_core(listed)
     value = "core" if core else "own"
     has = "has" if core else "does not have"
@@ -34,5 +34,5 @@ def find_mode(listed: Mapping[str, Any] | None) -> Mode:
 
 
 def has_core(listed: Mapping[str, Any] | None) -> bool:
-    """Whether Knative's core is there."""
+    """Returns whether Knative's core is there."""
     return listed is not None and find_kind(listed, f"{MESSAGING}/v1", "Channel") is not None

@@ -36,26 +36,26 @@ API_VERSIONS = {
 
 
 def path_of(kind: str, namespace: str = "", name: str = "") -> str:
-    """The path of a list of this kind, or of one object."""
+    """Returns the path of a list of this kind, or of one object."""
     base, plural = PATHS[kind]
     where = f"/namespaces/{namespace}" if namespace else ""
     return f"{base}{where}/{plural}" + (f"/{name}" if name else "")
 
 
 def resource_of(kind: str) -> str:
-    """As roles name it."""
+    """Returns the kind as roles name it."""
     group = API_VERSIONS[kind].rpartition("/")[0]
     return f"{PATHS[kind][1]}.{group}" if group else PATHS[kind][1]
 
 
 def grant(verbs: str, kind: str, subresource: str = "") -> str:
-    """What to do when the controller may not do this."""
+    """Returns what to do when the controller may not do this."""
     noun = "verbs" if " " in verbs else "verb"
     return f"grant the {noun} {verbs} on {resource_of(kind)}{subresource} to the controller"
 
 
 def trimmed(kind: str) -> Any:
-    """What to keep of objects of this kind: everything but what only other programs read."""
+    """Returns what to keep of objects of this kind: everything but what only other programs read."""
 
     def trim(raw: Raw) -> Raw:
         metadata = {key: value for key, value in metadata_of(raw).items() if key != "managedFields"}
@@ -68,7 +68,7 @@ def trimmed(kind: str) -> Any:
 
 
 def trim_config_map(raw: Raw) -> Raw:
-    """What to keep of a ConfigMap of any use: what it may say about a Broker's topic."""
+    """Returns what to keep of a ConfigMap of any use: what it may say about a Broker's topic."""
     entries = raw.get("data")
     data = {key: value for key, value in entries.items() if is_of_a_broker(key)} if isinstance(entries, Mapping) else {}
     return {"apiVersion": API_VERSIONS["ConfigMap"], "kind": "ConfigMap", "metadata": identity_of(raw), "data": data}
@@ -88,7 +88,7 @@ class ClusterObject:
     finalized: bool = False  #: it has our finalizer
 
     def as_object(self) -> AnyObject:
-        """It, for `reconcile`."""
+        """Returns the object for `reconcile`."""
         assert self.resource is not None, "the caller has looked"
         object_: Object[Any] = Object(self.uid, self.generation, self.hash, self.resource)
         return object_
@@ -117,12 +117,12 @@ class ClusterObject:
         return self.not_ready("SpecInvalid", self.problem)
 
     def not_ready(self, reason: str, message: str) -> WriteStatus:
-        """The status of an object that is not served for this reason."""
+        """Returns the status of an object that is not served for this reason."""
         return WriteStatus(*self.key, self.uid, self.generation, (false("Ready", reason, message),), {})
 
 
 def read_object(raw: Raw) -> ClusterObject:
-    """An object of one of our kinds."""
+    """Returns an object of one of our kinds."""
     metadata = metadata_of(raw)
     uid, generation = uid_of(raw), int(metadata.get("generation") or 1)
     deleting = bool(metadata.get("deletionTimestamp"))
@@ -142,7 +142,7 @@ def read_object(raw: Raw) -> ClusterObject:
 
 
 def _is_over(raw: Raw) -> bool:
-    """Whether the status of a ResetOffset says how it ended."""
+    """Returns whether the status of a ResetOffset says how it ended."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     return any(
@@ -152,7 +152,7 @@ def _is_over(raw: Raw) -> bool:
 
 
 def _created_s(metadata: Raw) -> float:
-    """When the API server created an object; 0 = it does not say."""
+    """Returns when the API server created an object; 0 = it does not say."""
     try:
         return datetime.fromisoformat(str(metadata.get("creationTimestamp"))).timestamp()
     except ValueError:
@@ -160,20 +160,20 @@ def _created_s(metadata: Raw) -> float:
 
 
 def owns_something(resource: Resource | None) -> bool:
-    """Whether an object with this content has topics or a group in Kafka, so that it needs our finalizer."""
+    """Returns whether an object with this content has topics or a group in Kafka, so that it needs our finalizer."""
     if isinstance(resource, Broker):
         return resource.class_ == KAFKA_CLASS
     return isinstance(resource, KafkaChannel | Subscription | Trigger)
 
 
 def is_of_another_class(object_: ClusterObject) -> bool:
-    """Whether it is a Broker that another controller serves."""
+    """Returns whether it is a Broker that another controller serves."""
     return isinstance(object_.resource, Broker) and not owns_something(object_.resource) and not object_.finalized
 
 
 def namespaced_status(object_: ClusterObject) -> WriteStatus | None:
-    """The status of a Broker of the class KafkaNamespaced, which nobody else serves: it says what to do instead.
-    None = it is of another class, or another implementation has written its status."""
+    """Returns the status of a Broker of the class KafkaNamespaced, which nobody else serves: it says what to do
+    instead. None = it is of another class, or another implementation has written its status."""
     broker = object_.resource
     if not isinstance(broker, Broker) or broker.class_ != NAMESPACED_CLASS or object_.finalized or object_.deleting:
         return None
@@ -188,12 +188,12 @@ def namespaced_status(object_: ClusterObject) -> WriteStatus | None:
 
 
 def broker_of(trigger: Raw) -> Name:
-    """The Broker that a Trigger names, valid or not."""
+    """Returns the Broker that a Trigger names, valid or not."""
     return name_of(trigger)[0], str(_spec_of(trigger).get("broker") or "")
 
 
 def is_written_into(object_: ClusterObject, channels: Collection[Name]) -> bool:
-    """Whether core writes it into a KafkaChannel: a Subscription that stays. `channels`: the names of all."""
+    """Returns whether core writes it into a KafkaChannel: a Subscription that stays. `channels`: the names of all."""
     channel = _spec_of(object_.raw).get("channel")
     if object_.kind != "Subscription" or object_.deleting or not isinstance(channel, Mapping):
         return False
@@ -204,7 +204,7 @@ def is_written_into(object_: ClusterObject, channels: Collection[Name]) -> bool:
 
 
 def _spec_of(raw: Raw) -> Raw:
-    """`spec` as it is written, of an object that may not be valid."""
+    """Returns `spec` as it is written, of an object that may not be valid."""
     spec = raw.get("spec")
     return spec if isinstance(spec, Mapping) else {}
 
@@ -219,13 +219,13 @@ class FinalizerChange:
 
 
 def lacks_annotation(object_: ClusterObject) -> bool:
-    """Whether it is a channel that does not say yet which Channelable it is."""
+    """Returns whether it is a channel that does not say yet which Channelable it is."""
     annotations = metadata_of(object_.raw).get("annotations") or {}
     return object_.kind == "KafkaChannel" and not SUBSCRIBABLE.items() <= annotations.items()
 
 
 def change_finalizer(object_: ClusterObject, *, has: bool) -> FinalizerChange:
-    """Whether it has our finalizer changes; those of others stay."""
+    """Returns the change that gives or takes our finalizer; those of others stay."""
     annotations = SUBSCRIBABLE if has and object_.kind == "KafkaChannel" else {}
     others = [str(other) for other in metadata_of(object_.raw).get("finalizers") or () if other != FINALIZER]
     return FinalizerChange(object_, (*others, FINALIZER) if has else tuple(others), annotations)

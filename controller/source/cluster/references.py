@@ -42,18 +42,18 @@ class ApiKind:
         return f"{self.plural}.{group}" if slash else self.plural
 
     def path(self, namespace: str = "") -> str:
-        """The path of its list."""
+        """Returns the path of its list."""
         where = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         return f"{group_path(self.api_version)}{where}/{self.plural}"
 
 
 def group_path(api_version: str) -> str:
-    """The path of an API group's version, which lists its kinds."""
+    """Returns the path of an API group's version, which lists its kinds."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def find_kind(listed: Mapping[str, Any], api_version: str, kind: str) -> ApiKind | None:
-    """The kind in an answer of the discovery API; None = the server does not have it."""
+    """Returns the kind in an answer of the discovery API; None = the server does not have it."""
     for resource in listed.get("resources") or ():
         if resource.get("kind") == kind and "/" not in str(resource.get("name", "/")):
             return ApiKind(api_version, kind, str(resource["name"]), bool(resource.get("namespaced")))
@@ -61,7 +61,7 @@ def find_kind(listed: Mapping[str, Any], api_version: str, kind: str) -> ApiKind
 
 
 def refs_of(resources: Iterable[Resource]) -> frozenset[Ref]:
-    """The refs whose objects the cluster must show, with their namespaces."""
+    """Returns the refs whose objects the cluster must show, with their namespaces."""
     refs = set()
     for resource in resources:
         for destination in _destinations(resource):
@@ -89,14 +89,14 @@ def _sinks(rules: DeliveryRules | None) -> Iterable[Destination]:
 
 
 def config_maps_of(resources: Iterable[Resource]) -> frozenset[tuple[str, str]]:
-    """(namespace, name) of the ConfigMaps that Brokers name."""
+    """Returns (namespace, name) of the ConfigMaps that Brokers name."""
     return frozenset(
         resource.config for resource in resources if isinstance(resource, Broker) and resource.config is not None
     )
 
 
 def address_of(raw: Raw) -> Addressable | None:
-    """The address in an Addressable's status; None = it has none yet."""
+    """Returns the address in an Addressable's status; None = it has none yet."""
     status = raw.get("status")
     address = status.get("address") if isinstance(status, Mapping) else None
     url = address.get("url") if isinstance(address, Mapping) else None
@@ -107,7 +107,7 @@ def address_of(raw: Raw) -> Addressable | None:
 
 
 def trim_addressable(raw: Raw) -> Raw:
-    """What to keep of an object that is only referred to."""
+    """Returns what to keep of an object that is only referred to."""
     status = raw.get("status")
     address = status.get("address") if isinstance(status, Mapping) else None
     return {"metadata": identity_of(raw), "status": {"address": address} if address else {}}

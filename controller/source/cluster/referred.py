@@ -62,7 +62,7 @@ class Referred:
         self._seen: tuple[object, ...] = ()
 
     def use(self, uid: str, resource: Resource | None) -> None:
-        """What one of our objects refers to now; None = it is not there."""
+        """Take what one of our objects refers to now; None = it is not there."""
         needs = (refs_of([resource]), config_maps_of([resource])) if resource is not None else _NOTHING
         before = self._needs.pop(uid, _NOTHING)
         if needs != _NOTHING:
@@ -94,7 +94,7 @@ class Referred:
         self._watches.need(collections)
 
     def news(self) -> set[str]:
-        """Uids of our objects for which something has changed, and of ConfigMaps that have, since the last call."""
+        """Returns the uids of our objects and of ConfigMaps for which something has changed since the last call."""
         uids: set[str] = set()
         refused = self.refused()
         seen = (frozenset(self._unknown.items()), self._loading(), frozenset(refused.items()), frozenset(self._kinds))
@@ -175,7 +175,7 @@ class Referred:
                 self._unknown.pop(key, None)
 
     def synced(self) -> bool:
-        """Whether all that is needed was read once. What cannot be read does not hold up the rest."""
+        """Returns whether all that is needed was read once. What cannot be read does not hold up the rest."""
         lists = [collection for kind in self._used() for collection in self._lists(kind)]
         lists += self._config_map_lists()
         waiting = {str(collection) for collection, *_ in self._watches.problems()}
@@ -183,15 +183,15 @@ class Referred:
         return all(store.synced or str(collection) in waiting for collection, store in stores)
 
     def config_maps(self) -> list[ClusterObject]:
-        """The ConfigMaps that Brokers name and that are there."""
+        """Returns the ConfigMaps that Brokers name and that are there."""
         return [self._maps[name] for name in sorted(self._maps.keys() & self._by_map.keys())]
 
     def config_map(self, uid: str) -> ClusterObject | None:
-        """The ConfigMap with this uid, if a Broker names it."""
+        """Returns the ConfigMap with this uid, if a Broker names it."""
         return next((config_map for config_map in self.config_maps() if config_map.uid == uid), None)
 
     def view(self) -> ClusterView:
-        """The addresses of all refs whose objects are there."""
+        """Returns the addresses of all refs whose objects are there."""
         unknown = {key: why for key, (why, _) in self._unknown.items() if key not in self._kinds}
         return ClusterView(self._addresses, unknown, self._loading(), self.refused())
 
@@ -206,7 +206,7 @@ class Referred:
         return frozenset(loading)
 
     def refused(self) -> dict[tuple[str, str, str], str]:
-        """Why lists are refused that are needed, by apiVersion, kind and namespace."""
+        """Returns why lists are refused that are needed, by apiVersion, kind and namespace."""
         forbidden = self._watches.forbidden()
         if not forbidden:
             return {}
@@ -227,7 +227,7 @@ class Referred:
         return refusals
 
     def _config_map_list(self, namespace: str) -> Collection:
-        """Where the ConfigMaps of this namespace are: many Brokers share one watch."""
+        """Returns where the ConfigMaps of this namespace are: many Brokers share one watch."""
         return Collection(path_of("ConfigMap", namespace if any(self._namespaces) else ""), CONFIG_MAP_PAGE)
 
     def _config_map_lists(self) -> list[Collection]:
@@ -235,7 +235,7 @@ class Referred:
 
 
 def _drop(by: dict[T, set[str]], key: T, uid: str) -> bool:
-    """Whether nothing needs it any more."""
+    """Returns whether nothing needs it any more."""
     by[key].discard(uid)
     if by[key]:
         return False

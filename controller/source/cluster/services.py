@@ -41,13 +41,13 @@ class ServiceWrite:
 
 
 def name_of_service(channel: ClusterObject) -> Name:
-    """Its namespace and name."""
+    """Returns its namespace and name."""
     namespace, name = name_of(channel.raw)
     return namespace, service_of_channel(name)
 
 
 def plan_service(channel: ClusterObject, live: Raw | None, host: str) -> ServiceWrite | None:
-    """What to write so that the name of a channel leads to `host`. `live`: the Service as it is, which is the
+    """Returns what to write so that the name of a channel leads to `host`. `live`: the Service as it is, which is the
     channel's; None = it is not there."""
     namespace, name = name_of_service(channel)
     path = _KIND.path(namespace)
@@ -72,12 +72,12 @@ def plan_service(channel: ClusterObject, live: Raw | None, host: str) -> Service
 
 
 def is_of_channel(live: Raw, channel: ClusterObject) -> bool:
-    """Whether the channel owns this Service."""
+    """Returns whether the channel owns this Service."""
     return any(owner.get("uid") == channel.uid for owner in metadata_of(live).get("ownerReferences") or ())
 
 
 def trim_service(raw: Raw) -> Raw:
-    """What to keep of a Service of a channel."""
+    """Returns what to keep of a Service of a channel."""
     spec = raw.get("spec") or {}
     kept = {key: spec.get(key) for key in ("type", "externalName")}
     return {"metadata": identity_of(raw, "ownerReferences"), "spec": kept}
@@ -135,14 +135,14 @@ class ChannelServices:
         return {**not_read, **{uid: refusal.why for uid, refusal in self._refusals.items()}}
 
     def troubles(self) -> list[Trouble]:
-        """The same for `doctor` and metrics."""
+        """Returns the same for `doctor` and metrics."""
         return [
             Trouble("service", f"Service {'/'.join(self._names[uid])}", refusal.since, refusal.why)
             for uid, refusal in self._refusals.items()
         ]
 
     def use(self, uid: str, channel: ClusterObject | None) -> None:
-        """A channel that is served, as it is now; None = it is none, or not any more."""
+        """Take a channel that is served, as it is now; None = it is none, or not any more."""
         if not self._host:
             return
         if channel is not None:

@@ -108,7 +108,7 @@ class ClusterSource:
     # -- reading
 
     def _lists(self, *kinds: str) -> dict[Listed, tuple[str, str]]:
-        """By kind and namespace."""
+        """Returns the lists of these kinds, with kind and namespace."""
         return {Listed(path_of(kind, namespace)): (kind, namespace) for kind in kinds for namespace in self._namespaces}
 
     def _stores(self, *kinds: str) -> list[ObjectStore]:
@@ -119,7 +119,7 @@ class ClusterSource:
         return {**ours, **self._services.collections, **self._event_types.collections}
 
     async def scan(self) -> Scan:
-        """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
+        """Returns what the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
         await self._find_core()
         table = self._table
         # All of one moment, and whether it was complete: objects may come and go while they are read.
@@ -154,7 +154,7 @@ class ClusterSource:
         return Scan(revision, self._problems(), table.synced, self._event_types.declared)
 
     def _take_news(self, stores: Mapping[str, Sequence[ObjectStore]]) -> tuple[list[Raw], set[str]]:
-        """The objects that have changed, and the uids of those that are not there any more."""
+        """Returns the objects that have changed, and the uids of those that are not there any more."""
         raws, away = [], set()
         for kind, of_kind in stores.items():
             for store in of_kind:
@@ -170,13 +170,13 @@ class ClusterSource:
         return raws, away
 
     def take_dirty(self) -> frozenset[str] | None:
-        """Uids of what may be decided in another way since the last call; None = everything."""
+        """Returns the uids of what may be decided in another way since the last call; None = everything."""
         dirty, everything = frozenset(self._dirty), self._all
         self._dirty, self._all = set(), False
         return None if everything else dirty
 
     def object_of(self, uid: str) -> AnyObject | None:
-        """An object that may be acted on, or a ConfigMap that a Broker names."""
+        """Returns an object that may be acted on, or a ConfigMap that a Broker names."""
         object_ = self._table.object_of(uid)
         if object_ is None:
             config_map = self._referred.config_map(uid)
@@ -244,7 +244,7 @@ class ClusterSource:
         return keeping.foreign_problem(self.foreign, records, self._api.host)
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
-        """Those that may be acted on, and ConfigMaps."""
+        """Returns those that may be acted on, and ConfigMaps."""
         return (*self._table.objects(), *(config_map.as_object() for config_map in self._referred.config_maps()))
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
@@ -265,11 +265,11 @@ class ClusterSource:
         return self._table.missing(keeping.vanished(self._table, creations), now)
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
-        """None: the API server remembers the identities."""
+        """Returns none: the API server remembers the identities."""
         return {}
 
     def view(self, *, whole: bool = True) -> ClusterView | None:
-        """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
+        """Returns the addresses for destinations, what a ResetOffset may refer to, and who resolves Subscriptions."""
         view = self._referred.view()
         expected = self._table.expected() if whole else frozenset[Key]()
         return replace(
@@ -281,7 +281,7 @@ class ClusterSource:
         )
 
     def _refused(self) -> dict[tuple[str, str, str], str]:
-        """Why lists of our kinds are refused."""
+        """Returns why lists of our kinds are refused."""
         forbidden, lists = self._watches.forbidden(), self._lists(*KINDS)
         return {
             ("", kind, namespace): f"{forbidden[listed]}; {grant('list and watch', kind)}"
@@ -290,13 +290,13 @@ class ClusterSource:
         }
 
     def statuses(self) -> list[WriteStatus]:
-        """Of objects that are not valid, that may not have our finalizer, or whose class nobody serves."""
+        """Returns statuses of objects that are not valid, may not have our finalizer, or whose class nobody serves."""
         ours = self._table.present(State.INVALID, State.DELETING)
         invalid = [object_.invalid_status for object_ in ours if object_.resource is None]
         return [*invalid, *self._table.refused(), *self._table.namespaced()]
 
     def troubles(self) -> list[Trouble]:
-        """Lists that are not read, and finalizers that are refused."""
+        """Returns lists that are not read, and finalizers that are refused."""
         unsettled = self._table.present(State.LISTED, *_GOING)
         refused = [(object_, self._table.rows[object_.uid].refused) for object_ in unsettled]
         return [
@@ -306,8 +306,8 @@ class ClusterSource:
         ]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer.
-        Not of a ResetOffset that is over: its status must stay, because nothing else may remember that."""
+        """Returns those of objects that are ours, also if they are being deleted: they wait for Kafka with our
+        finalizer. Not of a ResetOffset that is over: its status must stay, because nothing else may remember that."""
         ours = (object_ for object_ in self._table.written() if object_.uid not in said)
         statuses = (
             outage_status(object_.key, object_.uid, object_.generation, object_.raw.get("status") or {}, why)
@@ -318,7 +318,7 @@ class ClusterSource:
         return [status for status in statuses if status is not None]
 
     def live(self, kind: str, namespace: str, name: str) -> tuple[ObjectStore, Mapping[str, object]] | None:
-        """The object as it was read last, and its store."""
+        """Returns the object as it was read last, and its store."""
         for store in self._stores(kind):
             raw = store.objects.get((namespace, name))
             if raw is not None:

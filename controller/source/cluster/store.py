@@ -41,7 +41,7 @@ class ObjectStore:
         self._news: dict[Name, bool] = {}  #: what has changed since `take_news`, and whether others have changed it
 
     def take_news(self) -> dict[Name, bool]:
-        """The names of what has changed since the last call, and whether somebody else has changed it."""
+        """Returns the names of what has changed since the last call, and whether somebody else has changed it."""
         news, self._news = self._news, {}
         return news
 
@@ -132,8 +132,8 @@ class ObjectStore:
 
 
 def newer(left: str, right: str) -> bool:
-    """Whether version `left` is newer than `right`. Versions are decimal numbers; one that is not counts as newer than
-    any other text, because to drop a change is worse than to apply one twice."""
+    """Returns whether version `left` is newer than `right`. Versions are decimal numbers; one that is not counts as
+    newer than any other text, because to drop a change is worse than to apply one twice."""
     if left.isdecimal() and right.isdecimal():
         return int(left) > int(right)
     return left != right
@@ -146,34 +146,34 @@ def _is_known(before: Raw | None, after: Raw | None) -> bool:
 
 
 def _same(before: Raw, after: Raw) -> bool:
-    """Whether what is kept of an object differs in nothing but its version."""
+    """Returns whether what is kept of an object differs in nothing but its version."""
     version = {"resourceVersion": version_of(after)}
     return {**before, "metadata": {**metadata_of(before), **version}} == after
 
 
 def metadata_of(raw: Raw) -> Raw:
-    """`metadata`, which every object has."""
+    """Returns `metadata`, which every object has."""
     metadata = raw.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
 
 
 def identity_of(raw: Raw, *more: str) -> Raw:
-    """The metadata to keep of an object of which little is kept, with these fields too."""
+    """Returns the metadata to keep of an object of which little is kept, with these fields too."""
     metadata = metadata_of(raw)
     return {key: metadata.get(key) for key in ("namespace", "name", "uid", "resourceVersion", *more)}
 
 
 def name_of(raw: Raw) -> Name:
-    """(namespace, name)."""
+    """Returns (namespace, name)."""
     metadata = metadata_of(raw)
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
 def uid_of(raw: Raw) -> str:
-    """The object's uid."""
+    """Returns the object's uid."""
     return str(metadata_of(raw).get("uid") or "")
 
 
 def version_of(raw: Raw) -> str:
-    """The object's resource version."""
+    """Returns the object's resource version."""
     return str(metadata_of(raw).get("resourceVersion") or "")

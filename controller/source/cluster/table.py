@@ -96,12 +96,12 @@ class Table:
     _entries: frozenset[str] | None = None  #: None = not collected
 
     def is_new(self, raw: Raw) -> bool:
-        """Whether this object, as it is, was not read yet."""
+        """Returns whether this object, as it is, was not read yet."""
         row = self.rows.get(uid_of(raw))
         return row is None or row.object is None or row.object.raw is not raw
 
     def named(self, key: Key) -> str | None:
-        """The uid of the object of this kind, namespace and name."""
+        """Returns the uid of the object of this kind, namespace and name."""
         return self._named.get(key)
 
     def read(self, raws: Iterable[Raw], gone: Collection[str], read: Mapping[str, ClusterObject] | None = None) -> None:
@@ -175,7 +175,7 @@ class Table:
             self._listing[entry].discard(uid)
 
     def _find_state(self, uid: str) -> bool:
-        """Whether it, or what is known of the object, has changed."""
+        """Returns whether it, or what is known of the object, has changed."""
         row = self.rows[uid]
         before = row.state
         if row.object is not None:
@@ -219,24 +219,24 @@ class Table:
     # -- questions
 
     def present(self, *states: State) -> list[ClusterObject]:
-        """The objects in these states; without a state all."""
+        """Returns the objects in these states; without a state all."""
         uids = [uid for state in states for uid in sorted(self._in[state])] if states else list(self.rows)
         return [object_ for uid in uids if (object_ := self.rows[uid].object) is not None]
 
     def is_served_channel(self, object_: ClusterObject) -> bool:
-        """Whether it is a KafkaChannel that is served, perhaps as before."""
+        """Returns whether it is a KafkaChannel that is served, perhaps as before."""
         state = self.rows[object_.uid].state
         as_before = state is State.INVALID and object_.finalized
         return object_.kind == "KafkaChannel" and (state is State.SERVED or as_before)
 
     def ours(self, key: Key) -> ClusterObject | None:
-        """The object with this key, if it may be acted on and has something in Kafka."""
+        """Returns the object with this key, if it may be acted on and has something in Kafka."""
         row = self.rows.get(self._named.get(key, ""))
         object_ = row.object if row is not None and row.state is State.SERVED else None
         return object_ if object_ is not None and owns_something(object_.resource) else None
 
     def entries(self) -> frozenset[str]:
-        """Uids of the subscribers that the channels list which are served."""
+        """Returns the uids of the subscribers that the channels list which are served."""
         if self._entries is None:
             self._entries = frozenset(
                 entry
@@ -246,8 +246,8 @@ class Table:
         return self._entries
 
     def object_of(self, uid: str) -> AnyObject | None:
-        """The object, if it may be acted on. A Broker of another class is not served, but its Triggers must not be
-        taken for ours."""
+        """Returns the object, if it may be acted on. A Broker of another class is not served, but its Triggers must not
+        be taken for ours."""
         row = self.rows.get(uid)
         if row is None or row.object is None:
             return None
@@ -256,7 +256,7 @@ class Table:
         return row.object.as_object() if is_of_another_class(row.object) else None
 
     def objects(self) -> list[AnyObject]:
-        """All of them."""
+        """Returns all of them."""
         return [object_ for uid in list(self.rows) if (object_ := self.object_of(uid)) is not None]
 
     def _without_ghosts(self, object_: ClusterObject) -> ClusterObject:
@@ -273,14 +273,14 @@ class Table:
         return row is not None and row.object is not None and row.object.kind == "Subscription"
 
     def written(self) -> list[ClusterObject]:
-        """Ours, without the Triggers whose Broker has another class now: they have our finalizer until they go, and
-        their status is somebody else's."""
+        """Returns ours, without the Triggers whose Broker has another class now: they have our finalizer until they go,
+        and their status is somebody else's."""
         others = {name_of(object_.raw) for object_ in self.present() if is_of_another_class(object_)}
         ours = self.present(*OURS)
         return [object_ for object_ in ours if object_.kind != "Trigger" or broker_of(object_.raw) not in others]
 
     def refused(self) -> list[WriteStatus]:
-        """The statuses of objects that are not served because their finalizer is refused."""
+        """Returns the statuses of objects that are not served because their finalizer is refused."""
         return [
             object_.not_ready("FinalizerForbidden", f"{refused.why}; {grant('patch', object_.kind)}")
             for object_ in self.present(State.LISTED)
@@ -288,26 +288,26 @@ class Table:
         ]
 
     def namespaced(self) -> list[WriteStatus]:
-        """The statuses of Brokers of a class that nobody serves."""
+        """Returns the statuses of Brokers of a class that nobody serves."""
         statuses = map(namespaced_status, self._others())
         return [status for status in statuses if status is not None]
 
     def _others(self) -> list[ClusterObject]:
-        """Brokers of other classes."""
+        """Returns the Brokers of other classes."""
         uids = [self._named["Broker", namespace, name] for namespace, name in self._brokers]
         brokers = [object_ for uid in uids if (object_ := self.rows[uid].object) is not None]
         return [object_ for object_ in brokers if not owns_something(object_.resource)]
 
     def expected(self) -> frozenset[tuple[str, str, str]]:
-        """What may be served later: ours, and the Subscriptions that core writes into our channels."""
+        """Returns what may be served later: ours, and the Subscriptions that core writes into our channels."""
         channels = {name_of(object_.raw) for object_ in self.present() if object_.kind == "KafkaChannel"}
         cores = self.present(State.FORMER, State.OTHERS)
         there = (*self.present(*STAYING), *(object_ for object_ in cores if is_written_into(object_, channels)))
         return frozenset(object_.key for object_ in there)
 
     def adoptions(self) -> list[FinalizerChange]:
-        """Which objects get our finalizer: those that will have something in Kafka, and channels that had it before
-        their annotation. Each namespace has its turn, and what was refused comes last."""
+        """Returns which objects get our finalizer: those that will have something in Kafka, and channels that had it
+        before their annotation. Each namespace has its turn, and what was refused comes last."""
         ranks: Counter[tuple[bool, str]] = Counter()
         ranked = []
         for object_ in (*self.present(State.LISTED), *self.unannotated()):
@@ -319,14 +319,14 @@ class Table:
         return [change_finalizer(object_, has=True) for *_, object_ in sorted(ranked, key=lambda row: row[:3])]
 
     def unannotated(self) -> list[ClusterObject]:
-        """Served channels that had our finalizer before their annotation."""
+        """Returns served channels that had our finalizer before their annotation."""
         rows = [self.rows[uid] for uid in sorted(self._unannotated)]
         return [row.object for row in rows if row.state is State.SERVED and row.object is not None]
 
     def releases(self, in_kafka: Collection[str]) -> list[FinalizerChange]:
-        """Which lose it. `in_kafka`: uids of which the contract or a removal in progress still has something; an object
-        must not be gone before that is. What core has written into a channel is core's: its group goes with its
-        entry."""
+        """Returns which lose it. `in_kafka`: uids of which the contract or a removal in progress still has something;
+        an object must not be gone before that is. What core has written into a channel is core's: its group goes with
+        its entry."""
         over = [
             *self.present(State.DELETING),
             *(object_ for object_ in self._others() if self.rows[object_.uid].state is State.SERVED),

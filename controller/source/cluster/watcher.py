@@ -63,14 +63,14 @@ class StreamEnd:
 
 
 def count_cuts(before: int, end: StreamEnd) -> int:
-    """How many streams in a row were cut before their first event, which may be what cuts them: too long for a proxy,
-    say. `before`: without this one. Pure."""
+    """Returns how many streams in a row were cut before their first event, which may be what cuts them: too long for a
+    proxy, say. `before`: without this one. Pure."""
     too_early = not end.events and (end.cut is not None or end.lasted_s < QUICK_S)
     return before + 1 if too_early else 0
 
 
 def must_list(cuts: int) -> bool:
-    """Whether to list, because a watch from the same version would meet the same event again. Pure."""
+    """Returns whether to list, because a watch from the same version would meet the same event again. Pure."""
     return cuts > 0 and cuts % CUTS_MAX == 0
 
 
@@ -90,7 +90,7 @@ class Watcher:
         self._changed = changed
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until it is cancelled."""
         failures = cuts = 0
         while True:
             try:
@@ -136,7 +136,7 @@ class Watcher:
         self._changed()
 
     async def _watch(self) -> StreamEnd:
-        """One stream until its end. Raises ApiError if there is none, or if it cannot be continued."""
+        """Read one stream until its end. Raises ApiError if there is none, or if it cannot be continued."""
         count, cut, began_s = 0, None, time.monotonic()
         params = {**self.collection.params, "resourceVersion": self.store.version}
         try:
@@ -186,7 +186,7 @@ class Watcher:
         self._changed()
 
     async def _wait(self, problem: ApiError, failures: int) -> None:
-        """After a request that failed: a pause that grows."""
+        """Wait after a request that failed: the pause grows."""
         pause_s = _pause_s(failures, LONGEST_PAUSE_S)
         if problem.status == NOT_FOUND:
             self.store.absent()
@@ -198,5 +198,5 @@ class Watcher:
 
 
 def _pause_s(failures: int, longest_s: float) -> float:
-    """The pause after so many failures in a row. Several watchers do not come back at the same moment."""
+    """Returns the pause after so many failures in a row. Several watchers do not come back at the same moment."""
     return exponential_s(max(failures - 1, 0), FIRST_PAUSE_S, longest_s) * random.uniform(0.75, 1.25)

@@ -45,11 +45,11 @@ class Watches:
         self._watchers.clear()
 
     def stores(self, collections: Iterable[Collection]) -> list[ObjectStore]:
-        """The stores of those that run."""
+        """Returns the stores of those that run."""
         return [self._watchers[collection].store for collection in collections if collection in self._watchers]
 
     def problems(self) -> list[tuple[Collection, str, float]]:
-        """What cannot be read now, why, and since which Unix second."""
+        """Returns what cannot be read now, why, and since which Unix second."""
         return [
             (collection, watcher.problem, watcher.since)
             for collection, watcher in self._watchers.items()
@@ -57,7 +57,7 @@ class Watches:
         ]
 
     def troubles(self, needed: Iterable[Collection], optional: Container[Collection] = ()) -> list[Trouble]:
-        """What cannot be read now, or was never read. `needed`: nothing is served as asked for without these.
+        """Returns what cannot be read now, or was never read. `needed`: nothing is served as asked for without these.
         `optional`: nothing is amiss without these, of which the log says it."""
         stops = frozenset(needed)
         return [
@@ -73,11 +73,11 @@ class Watches:
         ]
 
     def forbidden(self) -> dict[Collection, str]:
-        """What this user may not read, in the server's words."""
+        """Returns what this user may not read, in the server's words."""
         return {collection: watcher.problem for collection, watcher in self._watchers.items() if watcher.forbidden}
 
     def absent(self) -> frozenset[Collection]:
-        """What cannot be read because its kind is not installed."""
+        """Returns what cannot be read because its kind is not installed."""
         return frozenset(collection for collection, watcher in self._watchers.items() if watcher.absent)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -24,7 +24,7 @@ class EventDraft:
 
 
 def status_document(status: WriteStatus, live: object, now: float) -> dict[str, Any]:
-    """The `status` to write. `live`: the present one, which knows when conditions changed. `now`: Unix seconds."""
+    """Returns the `status` to write. `live`: the present one, which has the times of changes. `now`: Unix seconds."""
     conditions = with_transitions(status.conditions, conditions_of(live), timefmt.in_seconds(now))
     return {
         "observedGeneration": status.generation,
@@ -35,8 +35,8 @@ def status_document(status: WriteStatus, live: object, now: float) -> dict[str, 
 
 
 def events(before: Sequence[Condition], after: Sequence[Condition]) -> list[EventDraft]:
-    """The Events of a change of status: the resource became ready, cannot be served, is not served any more, or a part
-    of its spec is rejected although it is ready. A step on the way to ready is none."""
+    """Returns the Events of a change of status: the resource became ready, cannot be served, is not served any more, or
+    a part of its spec is rejected although it is ready. A step on the way to ready is none."""
     old = next((condition for condition in before if condition.type == "Ready"), None)
     new = next((condition for condition in after if condition.type == "Ready"), None)
     if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
@@ -52,7 +52,7 @@ def events(before: Sequence[Condition], after: Sequence[Condition]) -> list[Even
 def event_object(
     draft: EventDraft, status: WriteStatus, api_version: str, name: str, now: float, reporter: str
 ) -> Mapping[str, Any]:
-    """The Event to create. `reporter`: this process."""
+    """Returns the Event to create. `reporter`: this process."""
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

@@ -73,7 +73,7 @@ class ClusterStatus:
         self._conflicts: set[str] = set()  #: uids of what had changed when it was written
 
     async def check(self) -> None:
-        """Nothing to check: an API server that is away comes back."""
+        """There is nothing to check: an API server that is away comes back."""
 
     async def begin(self) -> None:
         """Forget what an earlier term has written."""
@@ -91,7 +91,7 @@ class ClusterStatus:
         now: float,
         only: Collection[str] | None = None,
     ) -> frozenset[str]:
-        """Those that differ from the live objects, some at the same time."""
+        """Write those that differ from the live objects, some at the same time."""
         due = []
         for status in statuses:
             live = self._live(status.kind, status.namespace, status.name)
@@ -106,7 +106,7 @@ class ClusterStatus:
         return frozenset(uids & (self._failures.keys() | self._conflicts))
 
     def _due(self, status: WriteStatus, live: LiveObject, now: float) -> dict[str, Any] | None:
-        """The document to write now, or None."""
+        """Returns the document to write now, or None."""
         metadata, present = live.raw["metadata"], live.raw.get("status")
         if metadata.get("uid") != status.uid or metadata.get("generation", 1) != status.generation:
             return None  # it was decided about another object, or another spec
@@ -150,11 +150,11 @@ class ClusterStatus:
             await self._tell(draft, status, live.api_version, now)
 
     def troubles(self) -> list[Trouble]:
-        """Statuses that cannot be written."""
+        """Returns statuses that cannot be written."""
         return [Trouble("status", failure.object, failure.since, failure.why) for failure in self._failures.values()]
 
     def _failed(self, status: WriteStatus, problem: ApiError) -> bool:
-        """Whether that is news."""
+        """Returns whether that is news."""
         if problem.status in (CONFLICT, NOT_FOUND):
             self._conflicts.add(status.uid)
             return False  # the watch brings what has changed, and then it is decided again

@@ -8,7 +8,7 @@ from itertools import count
 
 
 def exponential_s(n: int, first_s: float, longest_s: float) -> float:
-    """Seconds of wait `n` (0, 1, ...)."""
+    """Returns the seconds of wait `n` (0, 1, ...)."""
     # The exponent is limited first: 2.0 ** 1024 overflows, and `n` has no upper limit.
     return min(first_s * math.ldexp(1.0, min(n, 1000)), longest_s)
 

@@ -49,7 +49,7 @@ class NotReadyError(PenstockError):
 
 
 def os_reason(problem: OSError) -> str:
-    """Why the system refused, in the words of a user."""
+    """Returns why the system refused, in the words of a user."""
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     return problem.strerror or str(problem)

@@ -18,22 +18,22 @@ _SERVICE = re.compile(r"(?<=[^.])\.([^.]*)\.svc(?:\.|$)")
 
 
 def plain_host(host: str) -> str:
-    """A host in lower case, without port and trailing dots."""
+    """Returns a host in lower case, without port and trailing dots."""
     return host.lower().partition(":")[0].rstrip(".")
 
 
 def service_of_channel(channel: str) -> str:
-    """The name of the Service that stands for a channel in its namespace."""
+    """Returns the name of the Service that stands for a channel in its namespace."""
     return f"{channel}-kn-channel".lower()
 
 
 def channel_host(namespace: str, channel: str) -> str:
-    """The short cluster host name of a channel; a domain may follow it."""
+    """Returns the short cluster host name of a channel; a domain may follow it."""
     return f"{service_of_channel(channel)}.{namespace}.svc".lower()
 
 
 def owner_by_address(host: str, namespace: str) -> str | None:
-    """The other namespace that a plain host belongs to because it is the address of a channel there; None = no other.
+    """Returns the other namespace that a plain host belongs to as the address of a channel there; None = no other.
 
     `namespace`: of the channel or broker that claims the host.
     """
@@ -41,5 +41,5 @@ def owner_by_address(host: str, namespace: str) -> str | None:
 
 
 def owner_by_service(host: str, namespace: str) -> str | None:
-    """The other namespace that a plain host belongs to because it is the name of a Service there; None = no other."""
+    """Returns the other namespace that a plain host belongs to as the name of a Service there; None = no other."""
     return next((owner for owner in _SERVICE.findall(host) if owner != namespace), None)

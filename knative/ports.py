@@ -54,10 +54,10 @@ class Clock(Protocol):
     """Time, so that simulations can run faster than real time."""
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Returns seconds of a clock that never goes back."""
 
     def time(self) -> float:
-        """Unix time in seconds."""
+        """Returns Unix time in seconds."""
 
 
 class Observe(Protocol):

@@ -21,7 +21,7 @@ _URI = re.compile(r"^https?://")
 
 
 def visible(text: str, limit: int = TEXT_MAX) -> str:
-    """`text` with every invisible or misleading character written as `\\u202e`, cut to `limit` characters."""
+    """Returns `text` with every invisible or misleading character written as `\\u202e`, cut to `limit` characters."""
     length = len(text)
     text = text[: limit + 1]
     if not text.isprintable() or not text.isascii():
@@ -52,7 +52,7 @@ def short(text: str, limit: int = 28) -> str:
 
 
 def quantity(value: float) -> str:
-    """Three significant digits with a unit prefix: 0.25, 12.5, 562, 3.8k."""
+    """Returns three significant digits with a unit prefix: 0.25, 12.5, 562, 3.8k."""
     for size, letter in _STEPS:
         if abs(value) >= size * 0.9995:
             return f"{_digits(value / size)}{letter}"
@@ -70,21 +70,21 @@ def _digits(value: float) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Events per second."""
+    """Returns events per second."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     return "0/s" if value == 0 else "<0.001/s" if 0 < value < 0.0005 else f"{quantity(value)}/s"
 
 
 def bytes_rate(value: float | None) -> str:
-    """Bytes per second."""
+    """Returns bytes per second."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     return f"{quantity(value)}B/s" if value >= 999.5 else f"{quantity(round(value))} B/s"
 
 
 def seconds(value: float | None) -> str:
-    """A duration: 4.2 ms, 118 ms, 2.5 s, 3.5 min, 2 h."""
+    """Returns a duration: 4.2 ms, 118 ms, 2.5 s, 3.5 min, 2 h."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if value < 0.9995:
@@ -95,22 +95,22 @@ def seconds(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """A whole number with commas between thousands."""
+    """Returns a whole number with commas between thousands."""
     return UNKNOWN if value is None or not math.isfinite(value) else f"{value:,.0f}"
 
 
 def plural(number: int, singular: str, many: str = "") -> str:
-    """`1 channel`, `3 channels`."""
+    """Returns `1 channel`, `3 channels`."""
     return f"{count(number)} {singular if number == 1 else many or singular + 's'}"
 
 
 def moment(unix_s: float) -> str:
-    """A time in UTC, to the second."""
+    """Returns a time in UTC, to the second."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def span(start: float, end: float) -> str:
-    """A time span in UTC; the date appears once if both ends have the same."""
+    """Returns a time span in UTC; the date appears once if both ends have the same."""
     first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
     until = last.strftime("%H:%M:%S") if first.date() == last.date() else last.strftime("%Y-%m-%d %H:%M:%S")
     return f"{first:%Y-%m-%d %H:%M:%S} \N{EN DASH} {until} UTC"

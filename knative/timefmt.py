@@ -19,12 +19,12 @@ _PARTS = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d*?)0*)?(?:[Zz
 
 
 def in_seconds(unix_s: float) -> str:
-    """`2026-11-21T12:00:00Z`. A fraction of a second is cut off."""
+    """Returns `2026-11-21T12:00:00Z`. A fraction of a second is cut off."""
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def in_milliseconds(unix_s: float) -> str:
-    """`2026-11-21T12:00:00.250Z`. The rest of a millisecond is cut off."""
+    """Returns `2026-11-21T12:00:00.250Z`. The rest of a millisecond is cut off."""
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -34,7 +34,7 @@ def is_time(value: bytes) -> bool:
 
 
 def canonical(text: str) -> str:
-    """The one form of a time that may be written in several: letters in upper case, no zeros at the end of the
+    """Returns the one form of a time that may be written in several: letters in upper case, no zeros at the end of the
     fraction, and `Z` for an offset of zero. Other offsets stay. Text that is not a time is returned unchanged."""
     parts = _PARTS(text)
     if parts is None:
@@ -44,7 +44,7 @@ def canonical(text: str) -> str:
 
 
 def _day_exists(value: bytes) -> bool:
-    """Whether a day after the 28th exists in its month. Expects that `_TIME` has checked the rest."""
+    """Returns whether a day after the 28th exists in its month. Expects that `_TIME` has checked the rest."""
     month, day = value[5:7], int(value[8:10])
     if month == b"02":
         year = int(value[:4])

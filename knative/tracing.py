@@ -49,7 +49,7 @@ class AttemptSpan(Protocol):
     """One request to a subscriber, a reply address or a dead letter sink."""
 
     def headers(self, stored: Headers) -> Headers:
-        """A record's headers with this attempt's trace context in place of the stored one."""
+        """Returns a record's headers with this attempt's trace context in place of the stored one."""
 
     def ended(self, status: int, problem: str = "") -> None:
         """The attempt ended. Status 0: no answer, and `problem` is the kind of error."""

@@ -20,7 +20,7 @@ _QUERY = re.compile(r"[?#].*", re.DOTALL)
 
 
 def uri_problem(uri: str) -> tuple[str, str] | None:
-    """Why events cannot be sent to this URI, as (what, hint); None = they can."""
+    """Returns why events cannot be sent to this URI, as (what, hint); None = they can."""
     if len(uri) > URI_CHARS_MAX:
         return f"has {len(uri)} characters", f"write at most {URI_CHARS_MAX}"
     if not _URI_CHARS.fullmatch(uri):
@@ -42,24 +42,24 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
 
 
 def host_in_url(host: str) -> str:
-    """A host name or IP address as it stands before `:PORT`: IPv6 in brackets."""
+    """Returns a host name or IP address as it stands before `:PORT`: IPv6 in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 @lru_cache(maxsize=4096)
 def shown_url(url: str) -> str:
-    """The URL without user, password, query and fragment; it need not be valid."""
+    """Returns the URL without user, password, query and fragment; it need not be valid."""
     return _QUERY.sub("", _USER.sub("", url))
 
 
 def quoted(text: str, most: int = 64) -> str:
-    """What a person wrote, for a message about it: in quotes, at most so many characters. It may be a URL at a wrong
-    place or a part of one, with or without its scheme, so nothing is shown that may be a secret there."""
+    """Returns what a person wrote, for a message about it: in quotes, at most so many characters. It may be a URL at a
+    wrong place or a part of one, with or without its scheme, so nothing is shown that may be a secret there."""
     return repr(_without_secrets(text)[:most])
 
 
 def shown_key(key: str) -> str:
-    """A key of a mapping, for a path: in quotes if it may be a URL."""
+    """Returns a key of a mapping, for a path: in quotes if it may be a URL."""
     return quoted(key) if _SIGN.search(key) else key
 
 
@@ -72,7 +72,7 @@ def _without_secrets(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine's own."""
+    """Returns whether a name or an address is this machine's own."""
     if host.lower() == "localhost":
         return True
     try:

@@ -41,8 +41,8 @@ _ORDER = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def measure(node: Node) -> tuple[int, int]:
-    """How often all operations of the node together handle each character of the longest text; and the number of its
-    operators, functions and operands."""
+    """Returns how often all operations of the node together handle each character of the longest text; and the number
+    of its operators, functions and operands."""
     weight = size = 0
     waiting = [node]
     while waiting:
@@ -70,7 +70,7 @@ def _weight(node: Node) -> int:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below."""
+    """Returns the nodes directly below."""
     match node:
         case Not() | Minus() | Like():
             return (node.operand,)
@@ -87,7 +87,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def result_type(node: Node) -> Type:
-    """What a node returns. An attribute may have any type; the specification says that it counts as a Boolean."""
+    """Returns the type of a node. An attribute may have any; the specification says that it counts as a Boolean."""
     match node:
         case Literal():
             return type_of(node.value)
@@ -111,7 +111,7 @@ class Compiler:
         self._is_metered = metered
 
     def closure(self, node: Node) -> Closure:
-        """The closure of a node."""
+        """Returns the closure of a node."""
         match node:
             case Literal():
                 value = node.value
@@ -145,7 +145,7 @@ class Compiler:
         raise TypeError(f"{type(node).__name__} is not a node of an expression")
 
     def cast_to(self, type_: Type | None, node: Node) -> Closure:
-        """A closure whose value has a type."""
+        """Returns a closure whose value has a type."""
         closure, cast = self.closure(node), _CASTS[type_]
         if type_ is None or (not isinstance(node, Attribute) and result_type(node) is type_):
             return closure
@@ -155,7 +155,7 @@ class Compiler:
         return self.cast_to(Type.INTEGER, node)  # type: ignore[return-value]
 
     def _handled(self, closure: Closure, times: int, what: str) -> Closure:
-        """The value of a closure, whose characters `what` will handle so many times: paid for if this is metered."""
+        """Returns a closure of the same value, whose characters `what` will handle so often: paid for if metered."""
         if not self._is_metered:
             return closure
 
@@ -340,7 +340,7 @@ def _attribute(name: str) -> Closure:
 
 
 def _divide(left: int, right: int) -> int:
-    """Truncated toward zero; Python's `//` rounds down."""
+    """The result is truncated toward zero; Python's `//` rounds down."""
     if right == 0:
         raise Fault(ErrorKind.MATH, "division by zero", 0)
     return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
@@ -369,7 +369,7 @@ def _arithmetic(operator: str, left: Callable[[Attributes], int], right: Callabl
 
 
 def _texts(node: In) -> frozenset[str] | None:
-    """The items if all are written as strings, which are looked up instead of compared one by one."""
+    """Returns the items if all are written as strings, which are looked up instead of compared one by one."""
     texts = [item.value for item in node.items if isinstance(item, Literal) and isinstance(item.value, str)]
     return frozenset(texts) if len(texts) == len(node.items) else None
 

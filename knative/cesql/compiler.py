@@ -50,14 +50,14 @@ class Expression:
         return self._metered
 
     def evaluate(self, attributes: Attributes) -> tuple[Value, list[EvaluationError]]:
-        """The value, and what went wrong. Never raises. Attributes have lower-case names."""
+        """Returns the value, and what went wrong. Never raises. Attributes have lower-case names."""
         try:
             return self.closure(attributes), []
         except (Fault, LimitExceeded):
             return _evaluate(self._node, self.metered, attributes)
 
     def matches(self, attributes: Attributes) -> bool:
-        """Whether an event with these attributes passes: the value is true, and there is no error."""
+        """Returns whether an event with these attributes passes: the value is true, and there is no error."""
         try:
             return self.closure(attributes) is True
         except Fault:
@@ -66,7 +66,7 @@ class Expression:
             return self.evaluate(attributes) == (True, [])
 
     def explain(self, attributes: Attributes) -> Iterator[Step]:
-        """Each part of the expression with its value, the whole first. Parts that are skipped when the whole is
+        """Yields each part of the expression with its value, the whole first. Parts that are skipped when the whole is
         evaluated (`false AND part`) have a value here too. If the whole exceeds a limit, there is nothing else."""
         value, errors = _value(self._node, attributes)
         if errors and errors[0].kind is LimitExceeded.kind:
@@ -112,7 +112,7 @@ def _value(node: Node, attributes: Attributes) -> tuple[Value, list[EvaluationEr
 
 
 def _deciding(node: Node, attributes: Attributes) -> Node:
-    """The smallest part that alone gives a node its value: what has the error, or where AND or OR ends."""
+    """Returns the smallest part that alone gives a node its value: what has the error, or where AND or OR ends."""
     _, errors = _value(node, attributes)
     inner: Node | None = None
     if errors:
@@ -125,7 +125,7 @@ def _deciding(node: Node, attributes: Attributes) -> Node:
 
 
 def _last_operand(node: Logic, attributes: Attributes) -> Node | None:
-    """The operand that decides alone: false in `a AND b`, true in `a OR b`. None if several do it together."""
+    """Returns the operand that decides alone: false in `a AND b`, true in `a OR b`. None if several do it together."""
     for operand, operator in zip(node.operands, node.operators, strict=False):
         if operator == "XOR" or operator != node.operators[0]:
             return None

@@ -35,12 +35,12 @@ class Function:
     own_value: bool = False  #: a fault has another value than the zero value of `result`
 
     def takes(self, count: int) -> bool:
-        """Whether it may be called with this number of arguments."""
+        """Returns whether it may be called with this number of arguments."""
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))
 
 
 def find(name: str, count: int) -> Function | None:
-    """The function with this name (in upper case) for this number of arguments."""
+    """Returns the function with this name (in upper case) for this number of arguments."""
     return next((function for function in FUNCTIONS.get(name, ()) if function.takes(count)), None)
 
 

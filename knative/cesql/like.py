@@ -33,13 +33,13 @@ class _Part:
 
 
 def pattern_weight(pattern: str) -> int:
-    """How often a pattern handles each character of a text; 0 = only some at the ends."""
+    """Returns how often a pattern handles each character of a text; 0 = only some at the ends."""
     middle = [part for part in _parts(pattern)[1:-1] if part.length]
     return max((1 if part.literal is not None else part.length for part in middle), default=0)
 
 
 def compile_pattern(pattern: str) -> Fits:
-    """The pattern as a function of a text."""
+    """Returns the pattern as a function of a text."""
     parts = _parts(pattern)
     if len(parts) == 1:
         return _whole(parts[0])
@@ -70,7 +70,7 @@ def _whole(part: _Part) -> Fits:
 
 
 def _simple(first: _Part, middle: list[_Part], last: _Part) -> Fits | None:
-    """The patterns that people mostly write: `text%`, `%text`, `text%text` and `%text%`."""
+    """Returns the function of a pattern that people mostly write: `text%`, `%text`, `text%text` and `%text%`."""
     match first.literal, [part.literal for part in middle], last.literal:
         case str(start), [], "":
             return lambda text: text.startswith(start)
@@ -104,7 +104,7 @@ def _general(first: _Part, middle: list[_Part], last: _Part) -> Fits:
 
 
 def _at(part: _Part) -> Callable[[str, int], object]:
-    """Whether the part is at a position of a text."""
+    """Returns what says whether the part is at a position of a text."""
     literal = part.literal
     if literal is not None:
         return lambda text, position: text.startswith(literal, position)

@@ -50,5 +50,5 @@ def too_long(what: str, characters: int) -> LimitExceeded:
 
 
 def longest(weight: int) -> int:
-    """How long a text may be so that operations of this weight together stay within the budget."""
+    """Returns how long a text may be so that operations of this weight together stay within the budget."""
     return min(TEXT_MAX, BUDGET // max(weight, 1))

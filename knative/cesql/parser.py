@@ -209,7 +209,7 @@ class Call(Node):
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression. Raises CesqlSyntaxError."""
+    """Returns the tree of an expression. Raises CesqlSyntaxError."""
     if len(text) > LENGTH_MAX:
         raise CesqlSyntaxError(f"the expression has {len(text)} characters; write at most {LENGTH_MAX}", LENGTH_MAX)
     try:
@@ -227,7 +227,7 @@ def parse(text: str) -> Node:
 
 @cache
 def _parser() -> Lark:
-    """Built on first use: that takes some 20 ms, which a worker without CESQL does not pay."""
+    """The parser is built on first use: that takes some 20 ms, which a worker without CESQL does not pay."""
     return Lark(_GRAMMAR, parser="lalr", lexer="basic", transformer=_Builder())
 
 
@@ -344,7 +344,7 @@ def _end(token: Token) -> int:
 
 
 def _unquoted(token: Token) -> str:
-    r"""The text of a string: a quote inside is written `\'` or `''`. Every other backslash stays as it is."""
+    r"""Returns the text of a string: a quote inside is written `\'` or `''`. Every other backslash stays as it is."""
     quote = token[0]
     if quote not in token[1:-1]:
         return token[1:-1]

@@ -62,7 +62,7 @@ ZERO: dict[Type, Value] = {Type.STRING: "", Type.INTEGER: 0, Type.BOOLEAN: False
 
 
 def type_of(value: Value) -> Type:
-    """The type of a value. Python's booleans are integers, CESQL's are not."""
+    """Returns the type of a value. Python's booleans are integers, CESQL's are not."""
     if value.__class__ is bool:
         return Type.BOOLEAN
     return Type.STRING if isinstance(value, str) else Type.INTEGER
@@ -106,7 +106,7 @@ def to_boolean(value: Value) -> bool:
 
 
 def bounded(number: int, what: str) -> int:
-    """A result of arithmetic. Raises Fault if it does not fit into 32 bits."""
+    """Returns a result of arithmetic. Raises Fault if it does not fit into 32 bits."""
     if INTEGER_MIN <= number <= INTEGER_MAX:
         return number
     raise Fault(ErrorKind.MATH, f"the result of {what} does not fit into 32 bits", 0)

@@ -87,13 +87,13 @@ class BadEvent(ValueError):
 
 
 def shown(name: str) -> str:
-    """An attribute or header name for use in a message: printable ASCII, truncated."""
+    """Returns an attribute or header name for use in a message: printable ASCII, truncated."""
     text = name.encode("ascii", "backslashreplace").decode() if name.isprintable() else ascii(name)[1:-1]
     return text if len(text) <= _NAME_SHOWN_MAX else text[:_NAME_SHOWN_MAX] + "..."
 
 
 def fault_of_text(value: bytes) -> str | None:
-    """Why `value` is not valid attribute text (not UTF-8, a control character, a noncharacter), or None."""
+    """Returns why `value` is not valid attribute text (not UTF-8, a control character, a noncharacter), or None."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -105,7 +105,7 @@ def fault_of_text(value: bytes) -> str | None:
 
 
 def fault_of_name(name: str) -> str | None:
-    """Why `name` (lower-case) is not a valid name of an attribute in a header, or None."""
+    """Returns why `name` (lower-case) is not a valid name of an attribute in a header, or None."""
     if not name:
         return "the header name has no attribute name after the prefix"
     if name == "datacontenttype":
@@ -156,7 +156,7 @@ def check(event: Mapping[str, bytes]) -> bytes | None:
 
 
 def _fault(event: Mapping[str, bytes]) -> BadEvent:
-    """The first reason why `check` rejects this event. Slow, so called only when there is one."""
+    """Returns the first reason why `check` rejects this event. Slow, so called only when there is one."""
     if not any(name.startswith("ce_") for name in event):
         return BadEvent("specversion", "is missing; the request has no CloudEvents attributes at all")
     for name in _REQUIRED:
@@ -176,7 +176,7 @@ def _fault(event: Mapping[str, bytes]) -> BadEvent:
 
 
 def _fault_of_uri(value: bytes) -> str:
-    """Why a value is not a URI-reference."""
+    """Returns why a value is not a URI-reference."""
     barred = _NOT_OF_URIS(value)
     if barred is not None:
         what = "a '%' without two hex digits" if barred[0] == b"%" else f"{chr(barred[0][0])!a} unescaped"

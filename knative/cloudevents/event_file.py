@@ -27,7 +27,7 @@ _FORMS = "Write a CloudEvent as a JSON object, or headers such as `ce-id: 1`, an
 
 
 def read_event(content: bytes, name: str) -> Record:
-    """Headers, key and value of the event's record. `name`: of the file, for errors.
+    """Returns headers, key and value of the event's record. `name`: of the file, for errors.
 
     Raises UsageError if this is not an event; the message names the file and the line or the attribute.
     """
@@ -48,7 +48,7 @@ def read_event(content: bytes, name: str) -> Record:
 
 
 def _request(text: bytes, name: str) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-    """The headers and the body of an HTTP request."""
+    """Returns the headers and the body of an HTTP request."""
     headers: list[tuple[bytes, bytes]] = []
     at = number = 0
     while at < len(text):

@@ -64,7 +64,7 @@ def is_json(media_type: str) -> bool:
 
 
 def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
-    """An envelope -> (`ce_<name>` and `content-type` -> UTF-8 bytes, data or None). Raises BadEvent.
+    """Returns an envelope as (`ce_<name>` and `content-type` -> UTF-8 bytes, data or None). Raises BadEvent.
 
     Does not check what the attributes mean: `attributes.check` does. Without `datacontenttype`, `data` is JSON by the
     rule of the format. Outside the envelope that implied type would be lost, so it is added. Bytes in base64 have no
@@ -93,13 +93,13 @@ def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
 
 
 def _is_base64_of_0_3(event: Mapping[str, bytes]) -> bool:
-    """Whether `data` is base64. Version 0.3 announces it in `datacontentencoding`. Both the attribute and the encoded
-    text are kept, because the attribute describes the text."""
+    """Returns whether `data` is base64. Version 0.3 announces it in `datacontentencoding`. Both the attribute and the
+    encoded text are kept, because the attribute describes the text."""
     return event.get("ce_specversion") == b"0.3" and event.get("ce_datacontentencoding", b"").lower() == b"base64"
 
 
 def write(event: Mapping[str, bytes], data: bytes | None) -> bytes:
-    """The envelope of an event, the inverse of `read`: `event` holds `ce_<name>` and `content-type`, all of them valid.
+    """Returns the envelope of an event, the inverse of `read`: `event` holds `ce_<name>` and `content-type`, all valid.
 
     JSON data is put in as it is, byte by byte, other text as a string, and everything else as base64, also data without
     a content type: as `data` it would be read as JSON.
@@ -129,7 +129,7 @@ def _object(members: Mapping[str, str]) -> bytes:
 
 
 def _is_json_text(data: bytes) -> bool:
-    """Whether `read` would cut exactly these bytes out of an envelope."""
+    """Returns whether `read` would cut exactly these bytes out of an envelope."""
     try:
         text = data.decode()
         return bool(text) and text[0] not in " \t\n\r\ufeff" and _data_at(text, 0)[1] == len(text)
@@ -150,7 +150,7 @@ def _text(body: bytes | None) -> str:
 
 
 def _members(text: str) -> dict[str, tuple[Any, str]]:
-    """The members of the one object that `text` must be: name -> (value, its exact text for `data`, else "")."""
+    """Returns the members of the one object that `text` must be: name -> (value, its exact text for `data` or "")."""
     try:
         return _scan(text)
     except JSONDecodeError as error:
@@ -190,7 +190,7 @@ def _space_end(text: str, at: int) -> int:
 
 
 def _after(text: str, at: int, mark: str) -> int:
-    """The start of the next token after white space, `mark`, white space."""
+    """Returns the start of the next token after white space, `mark`, white space."""
     at = _space_end(text, at)
     if text[at : at + 1] != mark:
         raise JSONDecodeError(f"'{mark}' expected", text, at)
@@ -198,7 +198,7 @@ def _after(text: str, at: int, mark: str) -> int:
 
 
 def _attribute(name: str, value: Any) -> bytes:
-    """The canonical text of an attribute of the envelope, as UTF-8."""
+    """Returns the canonical text of an attribute of the envelope, as UTF-8."""
     if not _good_name(name):
         raise BadEvent(shown(name), "bad attribute name: only a-z and 0-9 are allowed")
     kind = value.__class__
@@ -244,7 +244,7 @@ def _from_base64(value: Any) -> bytes:
 
 
 def _data(value: Any, text: str, event: Mapping[str, bytes]) -> bytes:
-    """The bytes of `data` in binary mode: its own text, or the content of a string if the data is not JSON."""
+    """Returns the bytes of `data` in binary mode: its own text, or the content of a string if the data is not JSON."""
     if value.__class__ is str and not is_json(event.get("content-type", b"application/json").decode()):
         return _encode("data", value)
     return text.encode()

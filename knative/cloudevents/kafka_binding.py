@@ -57,7 +57,7 @@ class Unreadable(ValueError):
 
 
 def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
-    """A record -> the whole HTTP/1.1 request, binary mode. Raises Unreadable.
+    """Returns a record as the whole HTTP/1.1 request, binary mode. Raises Unreadable.
 
     `prefix` is the request line and first headers without the final CRLF. The four required attributes must be present;
     other attributes only have to be text. `content-length` is always sent, 0 for a null value. A plain header that
@@ -123,7 +123,7 @@ def to_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> byt
 def dead_letter_headers(
     headers: Headers, *, destination: str, code: int, data: bytes, plain: Sequence[tuple[str, str]]
 ) -> list[tuple[str, bytes | None]]:
-    """The headers of the dead letter for a record that could not be delivered to `destination`.
+    """Returns the headers of the dead letter for a record that could not be delivered to `destination`.
 
     All original headers are kept, readable or not. Those of an earlier dead letter (`ce_knativeerror*`, `penstock-*`)
     are replaced. `code` is the HTTP status, `data` the start of the answer's body (truncated here; b"" adds no
@@ -139,17 +139,17 @@ def dead_letter_headers(
 
 
 def original_headers(dead_letter: Headers) -> list[tuple[str, bytes | None]]:
-    """The headers of the event, without those that made it a dead letter."""
+    """Returns the headers of the event, without those that made it a dead letter."""
     return [header for header in dead_letter if not _is_ours(header[0])]
 
 
 def binary_form(headers: Headers, value: bytes | None) -> Headers:
-    """The headers in binary mode of a structured record, from its envelope. Raises Unreadable."""
+    """Returns the headers in binary mode of a structured record, from its envelope. Raises Unreadable."""
     return _from_structured(headers, value)[0]
 
 
 def describe(headers: Headers) -> dict[str, str]:
-    """`id`, `source` and `type` of a record for a log line, truncated; "" if missing. Accepts any record."""
+    """Returns `id`, `source` and `type` of a record for a log line, truncated; "" if missing. Accepts any record."""
     texts = dict.fromkeys(_DESCRIBED, "")
     for name, content in headers:
         attribute = name[3:].lower() if isinstance(name, str) and name[:3].lower() == "ce_" else ""
@@ -159,7 +159,7 @@ def describe(headers: Headers) -> dict[str, str]:
 
 
 def _intern(name: str, headers: Headers) -> bytes:
-    """The start of an attribute's line; b"" for other headers. Raises Unreadable for a bad attribute name."""
+    """Returns the start of an attribute's line; b"" for other headers. Raises Unreadable for a bad attribute name."""
     if not isinstance(name, str):
         raise Unreadable("a header has no name")
     line = b""
@@ -178,7 +178,7 @@ def _intern(name: str, headers: Headers) -> bytes:
 
 
 def _rest_of_head(rest: Headers) -> bytes | None:
-    """The lines of the content type and of plain headers that pass through; None if the record is structured."""
+    """Returns the lines of the content type and of plain headers that pass through; None for a structured record."""
     tail = b""
     typed = False
     for name, content in rest:
@@ -216,7 +216,7 @@ def _intern_plain(name: str) -> bytes:
 
 
 def _content_type_line(content: bytes) -> bytes | None:
-    """The content-type line (b"" for an empty one), None for a structured record. Raises Unreadable."""
+    """Returns the content-type line (b"" for an empty one), None for a structured record. Raises Unreadable."""
     text = content.strip(b" \t")
     if _names_cloudevents(text):
         return None
@@ -229,7 +229,7 @@ def _content_type_line(content: bytes) -> bytes | None:
 
 
 def _encoded(lines: dict[bytes, bytes], rest: Headers) -> bytes:
-    """The attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
+    """Returns the attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
     parts: list[bytes] = []
     for line, content in lines.items():
         if content.translate(None, _SAFE):
@@ -243,13 +243,13 @@ def _encoded(lines: dict[bytes, bytes], rest: Headers) -> bytes:
 
 
 def _came_raw(line: bytes, rest: Headers) -> bool:
-    """Whether this URI attribute came without header encoding."""
+    """Returns whether this URI attribute came without header encoding."""
     names = next((content for name, content in rest if name == RAW_URIS), None)
     return names is not None and line[5:-2] in names.split(b",")
 
 
 def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[str, bytes | None]], bytes | None]:
-    """A structured record -> (headers, value) of the same event in binary mode. Raises Unreadable.
+    """Returns a structured record as (headers, value) of the same event in binary mode. Raises Unreadable.
 
     The envelope counts, not the `ce_` headers, except those that an earlier dead letter added.
     """
@@ -280,7 +280,7 @@ def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[
 
 
 def _fault(headers: Headers) -> Unreadable:
-    """The first reason why a record is not a CloudEvent. Slow, so called only when there is one."""
+    """Returns the first reason why a record is not a CloudEvent. Slow, so called only when there is one."""
     seen: dict[str, bytes] = {}
     for name, content in headers:
         low = name.lower()
@@ -316,6 +316,6 @@ def _names_cloudevents(content_type: bytes) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether this header belongs to a dead letter, and not to the event."""
+    """Returns whether this header belongs to a dead letter, and not to the event."""
     low = name.lower() if isinstance(name, str) else ""
     return low.startswith(("ce_knativeerror", "penstock-")) and low not in _OF_THE_EVENT

@@ -20,7 +20,7 @@ _headers = methodcaller("headers")
 
 
 def record_headers(message: Any) -> list[tuple[str, bytes | None]]:
-    """Name and value of each header of a `confluent_kafka.Message`, in order. Call it once per message."""
+    """Returns name and value of each header of a `confluent_kafka.Message`, in order. Call it once per message."""
     try:
         return _headers(message) or []
     except (UnicodeDecodeError, SystemError):

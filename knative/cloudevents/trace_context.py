@@ -32,23 +32,23 @@ class Parent:
 
 
 def parent_in_record(headers: Headers) -> Parent | None:
-    """The parent in a record's plain headers; None if there is none, more than one, or a malformed one."""
+    """Returns the parent in a record's plain headers; None if there is none, more than one, or a malformed one."""
     return _parent(headers, PARENT, STATE)
 
 
 def parent_in_request(pairs: Iterable[tuple[bytes, bytes]]) -> Parent | None:
-    """The parent in the headers of a request; None as for a record."""
+    """Returns the parent in the headers of a request; None as for a record."""
     return _parent(pairs, PARENT.encode(), STATE.encode())
 
 
 def trace_id(headers: Headers) -> str:
-    """The trace id of a record for a log line; "" if it has no valid parent."""
+    """Returns the trace id of a record for a log line; "" if it has no valid parent."""
     parent = parent_in_record(headers)
     return "" if parent is None else parent.trace_id
 
 
 def with_context(headers: Headers, traceparent: bytes, tracestate: bytes) -> list[tuple[str, bytes | None]]:
-    """Record headers with another parent; `tracestate` b"" = none. All other headers are kept."""
+    """Returns record headers with another parent; `tracestate` b"" = none. All other headers are kept."""
     kept = [header for header in headers if len(header[0]) not in _LENGTHS or header[0].lower() not in (PARENT, STATE)]
     kept.append((PARENT, traceparent))
     if tracestate:

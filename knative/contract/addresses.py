@@ -17,7 +17,7 @@ from knative.hosts import plain_host
 
 
 def paths_of(channel: Channel) -> tuple[str, ...]:
-    """The URL paths of a channel or broker."""
+    """Returns the URL paths of a channel or broker."""
     return (channel.path, f"/brokers{channel.path}") if channel.kind == BROKER else (channel.path,)
 
 
@@ -35,7 +35,7 @@ class Addresses:
             self._topics.setdefault(channel.topic, channel)
 
     def channel_at(self, uri: str) -> Channel | None:
-        """The channel that a request to this URI would reach; None if it leads elsewhere."""
+        """Returns the channel that a request to this URI would reach; None if it leads elsewhere."""
         # Not urlsplit: URIs in the contract are already valid, and it takes ten times as long for a million of them.
         rest = uri.partition("://")[2].partition("?")[0]
         host, _, path = rest.partition("/")
@@ -44,5 +44,5 @@ class Addresses:
         return self._hosts.get(plain_host(host))
 
     def channel_of_topic(self, topic: str) -> Channel | None:
-        """The channel whose events are stored in this topic."""
+        """Returns the channel whose events are stored in this topic."""
         return self._topics.get(topic)

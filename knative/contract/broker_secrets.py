@@ -22,5 +22,5 @@ class SecretProblem:
 
 
 def is_reference(text: str) -> bool:
-    """Whether it is `namespace/name` with names that Kubernetes allows. No such name leads out of a folder."""
+    """Returns whether it is `namespace/name` with names that Kubernetes allows. No such name leads out of a folder."""
     return _REFERENCE.fullmatch(text) is not None

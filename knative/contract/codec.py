@@ -98,7 +98,7 @@ class UnsupportedFeatures(UnknownSchema):
 
 
 def record_of(entry: Entry) -> Record:
-    """A record of the contract topic; its key is the uid."""
+    """Returns a record of the contract topic; its key is the uid."""
     what = next(name for name, kind in KINDS.items() if isinstance(entry, kind))
     needed = needs(entry)
     head = {"schema": SCHEMA_WITH_NEEDS, "needs": needed} if needed else {"schema": SCHEMA_VERSION}
@@ -106,7 +106,7 @@ def record_of(entry: Entry) -> Record:
 
 
 def entry_of(record: Any) -> Entry:
-    """The entry of a record. Raises UnsupportedFeatures for a subscription that this version cannot serve,
+    """Returns the entry of a record. Raises UnsupportedFeatures for a subscription that this version cannot serve,
     UnknownSchema for any other record of a newer version, and DecodeError for a record that is not valid."""
     needed: list[str] = []
     if record_at(record, SCHEMA_WITH_NEEDS)["schema"] == SCHEMA_WITH_NEEDS:
@@ -124,7 +124,7 @@ def entry_of(record: Any) -> Entry:
 
 
 def record_at(record: Any, supported: int = SCHEMA_VERSION) -> Record:
-    """The record, which must be an object with a schema. Raises UnknownSchema for a newer one, and DecodeError."""
+    """Returns the record, which must have a schema. Raises UnknownSchema for a newer one, and DecodeError."""
     row = object_at(record, "the record")
     schema = integer_at(row.get("schema"), "schema")
     if schema > supported:
@@ -267,7 +267,7 @@ _NAMES = {
 
 
 def record_of_worker(status: WorkerStatus) -> Record:
-    """A worker's record in the status topic; its key is the worker's id."""
+    """Returns a worker's record in the status topic; its key is the worker's id."""
     record = {
         "schema": SCHEMA_VERSION,
         "worker": status.worker,
@@ -288,7 +288,7 @@ def record_of_worker(status: WorkerStatus) -> Record:
 
 
 def record_of_report(report: ControllerReport) -> Record:
-    """The leading controller's record in the status topic."""
+    """Returns the leading controller's record in the status topic."""
     body = {
         "time": report.time,
         "remarks": [
@@ -306,25 +306,25 @@ def record_of_report(report: ControllerReport) -> Record:
 
 
 def record_of_request(request: RemovalRequest | SeekRequest) -> Record:
-    """A request in the status topic."""
+    """Returns a request in the status topic."""
     if isinstance(request, SeekRequest):
         return {"schema": SCHEMA_VERSION, "seek": asdict(request)}
     return {"schema": SCHEMA_VERSION, "remove": _plain(request)}
 
 
 def record_of_leader(row: Row) -> Record:
-    """A row of the leader's state in the status topic, or its claim: {"claim": <directory>}."""
+    """Returns a row of the leader's state in the status topic, or its claim: {"claim": <directory>}."""
     return {"schema": SCHEMA_VERSION, "leader": dict(row)}
 
 
 def leader_row_of(record: Any) -> Row:
-    """The row of a leader's record. Raises UnknownSchema for a newer schema, DecodeError if it is not valid."""
+    """Returns the row of a leader's record. Raises UnknownSchema for a newer schema, DecodeError if it is not valid."""
     return object_at(record_at(record).get("leader"), "leader")
 
 
 def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None = None) -> Status:
-    """What a record of the status topic says. `unreadable` gets the uid of statistics that cannot be read, and why;
-    they are left out: statistics are for people, and must not make a subscriber unready.
+    """Returns what a record of the status topic says. `unreadable` gets the uid of statistics that cannot be read, and
+    why; they are left out: statistics are for people, and must not make a subscriber unready.
 
     Raises UnknownSchema for a newer schema, and DecodeError if the record is not valid.
     """
@@ -381,7 +381,7 @@ def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> di
 
 
 def stats_row(stats: SubscriptionStats) -> Record | None:
-    """Statistics without the fields that have their default; None if all have."""
+    """Returns statistics without the fields that have their default; None if all have."""
     row = {
         name: _plain(value)
         for name in _NAMES[SubscriptionStats]
@@ -395,5 +395,5 @@ def stats_row(stats: SubscriptionStats) -> Record | None:
 
 
 def stats_of(row: Any) -> SubscriptionStats:
-    """Statistics of a row. Raises DecodeError if it is not valid."""
+    """Returns statistics of a row. Raises DecodeError if it is not valid."""
     return _DECODER.read_at("progress", SubscriptionStats, row)

@@ -56,7 +56,7 @@ class Decoder:
         self._readers: dict[type, list[tuple[str, Read, bool]]] = {}
 
     def read(self, kind: type[T], row: Any) -> T:
-        """The value of a JSON object. Raises DecodeError."""
+        """Returns the value of a JSON object. Raises DecodeError."""
         members = object_at(row)
         values = {}
         for name, read, required in self._fields(kind):
@@ -70,7 +70,7 @@ class Decoder:
         return kind(**values)
 
     def read_at(self, name: str, kind: type[T], row: Any) -> T:
-        """The value of the JSON object in field `name`. Raises DecodeError."""
+        """Returns the value of the JSON object in field `name`. Raises DecodeError."""
         try:
             return self.read(kind, row)
         except DecodeError as problem:
@@ -107,14 +107,14 @@ class Decoder:
 
 
 def object_at(value: Any, name: str = "") -> dict[str, Any]:
-    """The value, which must be a JSON object. `name`: of its field, for the message."""
+    """Returns the value, which must be a JSON object. `name`: of its field, for the message."""
     if not isinstance(value, dict):
         raise DecodeError(f"{name} is {described(value)}, not an object")
     return value
 
 
 def text_at(value: Any, name: str = "") -> str:
-    """The value, which must be a text that can be stored."""
+    """Returns the value, which must be a text that can be stored."""
     if not isinstance(value, str):
         raise DecodeError(f"{name} is {described(value)}, not a text")
     if not value.isascii():
@@ -126,28 +126,28 @@ def text_at(value: Any, name: str = "") -> str:
 
 
 def integer_at(value: Any, name: str = "") -> int:
-    """The value, which must be a whole number of 64 bits."""
+    """Returns the value, which must be a whole number of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INTEGER_MAX:
         raise DecodeError(f"{name} is {described(value)}, not a whole number of 64 bits")
     return value
 
 
 def number_at(value: Any, name: str = "") -> float:
-    """The value, which must be a number."""
+    """Returns the value, which must be a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= INTEGER_MAX:
         raise DecodeError(f"{name} is {described(value)}, not a number")
     return float(value)
 
 
 def items_at(value: Any, name: str = "") -> list[Any]:
-    """The value, which must be a list."""
+    """Returns the value, which must be a list."""
     if not isinstance(value, list):
         raise DecodeError(f"{name} is {described(value)}, not a list")
     return value
 
 
 def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
-    """The items of the value, which must be a list."""
+    """Returns the items of the value, which must be a list."""
     values = []
     for index, item in enumerate(items_at(value)):
         try:
@@ -158,7 +158,7 @@ def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
 
 
 def by_name(read: Callable[[Any], T], value: Any) -> dict[str, T]:
-    """The members of the value, which must be an object."""
+    """Returns the members of the value, which must be an object."""
     values = {}
     for name, member in object_at(value).items():
         try:
@@ -169,7 +169,7 @@ def by_name(read: Callable[[Any], T], value: Any) -> dict[str, T]:
 
 
 def described(value: Any) -> str:
-    """What a JSON value is, for messages. Texts are not shown: they may hold secrets."""
+    """Returns what a JSON value is, for messages. Texts are not shown: they may hold secrets."""
     if isinstance(value, bool | None):
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, int | float):

@@ -76,7 +76,7 @@ def explain_record(
 
 
 def reason(explanation: Explanation) -> str:
-    """The verdict in words, with the part that decided."""
+    """Returns the verdict in words, with the part that decided."""
     verdict = "matches" if explanation.passes else "does not match"
     if not explanation.parts:
         return f"{verdict}: the trigger has no filter, so it gets every event"
@@ -103,12 +103,12 @@ def tree(parts: Sequence[Part], marks: Mapping[bool | None, str] = MARKS) -> lis
 
 
 def _is_literal(part: Part) -> bool:
-    """Whether its value is what is written."""
+    """Returns whether its value is what is written."""
     return part.text == part.value or (part.text[:1] == '"' and part.text[1:-1] == part.value[1:-1])
 
 
 def order(explanation: Explanation) -> str:
-    """What the event waits for."""
+    """Returns what the event waits for."""
     if explanation.order is DeliveryOrder.ORDERED:
         return "ordered; the event waits for the events before it in its partition"
     if explanation.order is DeliveryOrder.UNORDERED:
@@ -122,5 +122,5 @@ def order(explanation: Explanation) -> str:
 
 
 def key_attribute(explanation: Explanation) -> str:
-    """The attribute that is the event's key; "" = it has none."""
+    """Returns the attribute that is the event's key; "" = it has none."""
     return next((name for name in ("partitionkey", "subject") if name in explanation.attributes), "")

@@ -31,7 +31,7 @@ SUPPORTED = frozenset(map(str, Feature))
 
 
 def needs(entry: Channel | Subscription) -> list[str]:
-    """The features that an entry needs, sorted; none = every version can serve it."""
+    """Returns the features that an entry needs, sorted; none = every version can serve it."""
     if isinstance(entry, Channel):
         uses = {Feature.BROKER: entry.kind == BROKER, Feature.EXTERNAL_TOPIC: entry.external}
         uses[Feature.KAFKA_SECRET] = bool(entry.secret)

@@ -13,8 +13,8 @@ from knative.hosts import owner_by_address, plain_host
 
 
 def channels_by_host(channels: Iterable[Channel]) -> dict[str, Channel]:
-    """Plain host -> its channel. A host that two of them claim has none, and neither has the address of a channel of
-    another namespace. An unlisted channel has the hosts that no other claims."""
+    """Returns plain host -> its channel. A host that two of them claim has none, and neither has the address of a
+    channel of another namespace. An unlisted channel has the hosts that no other claims."""
     table: dict[str, Channel] = {}
     contested: set[str] = set()
     for channel in sorted(channels, key=lambda channel: channel.unlisted):

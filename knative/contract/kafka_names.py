@@ -23,83 +23,83 @@ _INSTANCE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 def agent_name(namespace: str, name: str, uid: str) -> str:
-    """The Faust agent of a subscription."""
+    """Returns the Faust agent of a subscription."""
     return f"{namespace}.{name}.{uid[:8]}"
 
 
 def contract_topic(instance: str) -> str:
-    """The compacted topic with everything that the data plane must serve."""
+    """Returns the compacted topic with everything that the data plane must serve."""
     return f"{instance}.contract"
 
 
 def status_topic(instance: str) -> str:
-    """The compacted topic with the status records of the workers and the leading controller."""
+    """Returns the compacted topic with the status records of the workers and the leading controller."""
     return f"{instance}.status"
 
 
 def redriven_topic(instance: str) -> str:
-    """The compacted topic of the redrive ledger: which dead letters were delivered again."""
+    """Returns the compacted topic of the redrive ledger: which dead letters were delivered again."""
     return f"{instance}.redriven"
 
 
 def audit_topic(instance: str) -> str:
-    """The topic of what people did in the console: who, when, what."""
+    """Returns the topic of what people did in the console: who, when, what."""
     return f"{instance}.audit"
 
 
 def traffic_topic(instance: str) -> str:
-    """The topic of traffic deltas: one record per second and key."""
+    """Returns the topic of traffic deltas: one record per second and key."""
     return f"{instance}.traffic"
 
 
 def windows_group(instance: str) -> str:
-    """The consumer group of the workers that sum up traffic windows; also the prefix of their changelog topics."""
+    """Returns the consumer group of workers that sum up traffic windows; also the prefix of their changelog topics."""
     return f"{instance}.windows"
 
 
 def windows_changelog_topic(instance: str) -> str:
-    """The compacted topic behind the windows table. Faust forms the name: application, table, `changelog`."""
+    """Returns the compacted topic behind the windows table. Faust forms the name: application, table, `changelog`."""
     return f"{windows_group(instance)}-{WINDOWS_TABLE}-changelog"
 
 
 def fanout_group(instance: str, topic: str) -> str:
-    """The consumer group of the workers that read a broker's topic for its Triggers. Its offsets start nothing: each
-    Trigger's group has its own."""
+    """Returns the consumer group of the workers that read a broker's topic for its Triggers. Its offsets start nothing:
+    each Trigger's group has its own."""
     return f"{instance}.fanout.{topic}"
 
 
 def redrive_group(instance: str) -> str:
-    """The lock group of redrives: one runs at a time."""
+    """Returns the lock group of redrives: one runs at a time."""
     return f"{instance}.redrive"
 
 
 def controller_group(instance: str) -> str:
-    """The lock group of controllers: the member that owns its one partition leads."""
+    """Returns the lock group of controllers: the member that owns its one partition leads."""
     return f"{instance}.controller"
 
 
 def doctor_group(instance: str) -> str:
-    """The group in which `penstock doctor` commits one offset, to see what time a broker writes; then it is deleted."""
+    """Returns the group in which `penstock doctor` commits one offset, to see a broker's time; then it is deleted."""
     return f"{instance}.doctor"
 
 
 def subscription_group(uid: str) -> str:
-    """The consumer group of a Subscription. By uid, so that a Subscription created again inherits no offsets."""
+    """Returns the consumer group of a Subscription: by uid, so that one that is created again inherits no offsets."""
     return f"kafka.{uid}"
 
 
 def channel_topic(template: str, namespace: str, name: str) -> str:
-    """The topic of a channel or broker. `template` holds `{namespace}` and `{name}` (see `template_problem`)."""
+    """Returns the topic of a channel or broker. `template` holds `{namespace}` and `{name}`: see `template_problem`."""
     return template.format(namespace=namespace, name=name)
 
 
 def dlq_topic(topic: str) -> str:
-    """The topic for dead letters that have no other dead letter sink."""
+    """Returns the topic for dead letters that have no other dead letter sink."""
     return topic + DLQ_SUFFIX
 
 
 def topic_id(text: object) -> str:
-    """Kafka's id of a topic. A topic that is created again under the same name has another id. "" before Kafka 2.8."""
+    """Returns Kafka's id of a topic. A topic that is created again has another id. "" before Kafka 2.8."""
     id_ = str(text)
     return "" if id_ == _NO_TOPIC_ID else id_
 
@@ -110,7 +110,7 @@ def collision_key(topic: str) -> str:
 
 
 def topic_problem(topic: str, instance: str) -> tuple[str, str] | None:
-    """Why a channel cannot have this topic, as (CamelCase reason, sentence with a hint); None = it can.
+    """Returns why a channel cannot have this topic, as (CamelCase reason, sentence with a hint); None = it can.
 
     The name must also leave room for the `.dlq` suffix of its DLQ topic.
     """
@@ -136,7 +136,7 @@ def topic_problem(topic: str, instance: str) -> tuple[str, str] | None:
 
 
 def template_problem(template: str) -> str | None:
-    """What is wrong with a topic template, as one sentence; None = nothing."""
+    """Returns what is wrong with a topic template, as one sentence; None = nothing."""
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
         sample = template.format(namespace="namespace", name="name")
@@ -150,27 +150,27 @@ def template_problem(template: str) -> str | None:
 
 
 def stored_topic_problem(topic: str) -> str | None:
-    """Why the topic of a record cannot be one that this program named; None = it can."""
+    """Returns why the topic of a record cannot be one that this program named; None = it can."""
     if len(topic) <= TOPIC_CHARS_MAX and _LEGAL.fullmatch(topic) and topic not in (".", ".."):
         return None
     return "is not a valid topic name"
 
 
 def stored_group_problem(group: str) -> str | None:
-    """Why the group of a record cannot be one that this program named; None = it can. librdkafka ends the process for
-    an empty one."""
+    """Returns why the group of a record cannot be one that this program named; None = it can. librdkafka ends the
+    process for an empty one."""
     return None if len(group) <= GROUP_CHARS_MAX and _LEGAL.fullmatch(group) else "is not a valid group name"
 
 
 def instance_problem(instance: str) -> str | None:
-    """What is wrong with an instance name, as one sentence; None = nothing."""
+    """Returns what is wrong with an instance name, as one sentence; None = nothing."""
     if _INSTANCE.fullmatch(instance):
         return None
     return f"{instance!r} is not a valid instance name; use lower-case letters, digits and '-', at most 63 characters"
 
 
 def domain_problem(domain: str) -> str | None:
-    """What is wrong with the cluster domain (the end of host names), as one sentence; None = nothing."""
+    """Returns what is wrong with the cluster domain (the end of host names), as one sentence; None = nothing."""
     if _DOMAIN.fullmatch(domain) and len(domain) <= DOMAIN_CHARS_MAX:
         return None
     rule = f"lower-case letters, digits and '-', separated by dots, at most {DOMAIN_CHARS_MAX} characters"

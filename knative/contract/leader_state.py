@@ -73,19 +73,19 @@ class LeaderState:
     seeks: Mapping[str, Seek] = field(default_factory=dict)  #: by id, also those that are over
 
     def without_removal(self, uid: str) -> LeaderState:
-        """The state without this removal."""
+        """Returns the state without this removal."""
         return replace(self, removals={key: removal for key, removal in self.removals.items() if key != uid})
 
     def with_removal(self, removal: Removal) -> LeaderState:
-        """The state with one more removal."""
+        """Returns the state with one more removal."""
         return replace(self, removals={**self.removals, removal.uid: removal})
 
     def with_seek(self, seek: Seek) -> LeaderState:
-        """The state with this seek, in place of its former state."""
+        """Returns the state with this seek, in place of its former state."""
         return replace(self, seeks={**self.seeks, seek.id: seek})
 
     def without_seek(self, id_: str) -> LeaderState:
-        """The state without this seek."""
+        """Returns the state without this seek."""
         return replace(self, seeks={key: seek for key, seek in self.seeks.items() if key != id_})
 
 
@@ -117,7 +117,7 @@ class UnknownRow(ValueError):
 
 
 def rows_of(state: LeaderState) -> dict[str, Row]:
-    """The state as rows."""
+    """Returns the state as rows."""
     rows: dict[str, Row] = {}
     for removal in state.removals.values():
         rows[f"removal/{removal.uid}"] = {"removal": _row_of(removal)}
@@ -135,7 +135,7 @@ def _row_of(removal: Removal) -> Row:
 
 
 def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]:
-    """The rows to write so that the records of `before` become those of `after`; None = remove it."""
+    """Returns the rows to write so that the records of `before` become those of `after`; None = remove it."""
     changed = LeaderState(
         {uid: removal for uid, removal in after.removals.items() if before.removals.get(uid) != removal},
         {key: identity for key, identity in after.identities.items() if before.identities.get(key) != identity},
@@ -152,7 +152,7 @@ def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]
 
 
 def state_of(rows: Mapping[str, Row]) -> LeaderState:
-    """The state of rows. Raises UnknownRow for a row of a newer version, DecodeError for one that is not valid."""
+    """Returns the state of rows. Raises UnknownRow for a row of a newer version, DecodeError if one is not valid."""
     removals: dict[str, Removal] = {}
     creations: dict[str, Removal] = {}
     identities: dict[Key, Identity] = {}
@@ -171,7 +171,7 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
 
 
 def read_row(row: Row) -> tuple[str, Any]:
-    """Its kind and its value. Raises UnknownRow for a row of a newer version, DecodeError for one that is not valid."""
+    """Returns its kind and value. Raises UnknownRow for a row of a newer version, DecodeError if it is not valid."""
     kind = next((kind for kind in ("claim", "removal", "creation", "identity", "seek") if kind in row), "")
     value = row.get(kind)
     if kind == "claim":
@@ -216,7 +216,7 @@ _DECODER = Decoder(
 
 
 def split_key(key: str) -> tuple[Term, str]:
-    """The term of a key and the rest, "" for a claim. Raises ValueError if it is not a key of a leader's record."""
+    """Returns the term of a key and the rest, "" for a claim. Raises ValueError if it is not of a leader's record."""
     term, _, rest = key.removeprefix(PREFIX).partition("/")
     number, dash, token = term.partition("-")
     if not key.startswith(PREFIX) or not dash or not number.isdecimal():
@@ -275,11 +275,11 @@ class LeaderLog:
         return 1 + max((term.number for term in (*self._claims, *self._rows)), default=0)
 
     def has(self, term: Term) -> bool:
-        """Whether the claim of this term was read."""
+        """Returns whether the claim of this term was read."""
         return term in self._claims
 
     def state(self) -> LeaderState:
-        """The state of the current term. Raises ValueError if a record of it is of a newer version."""
+        """Returns the state of the current term. Raises ValueError if a record of it is of a newer version."""
         term = self.current
         for key, why in self._unreadable.items():
             if term is None or split_key(key)[0].number >= term.number:
@@ -289,7 +289,7 @@ class LeaderLog:
         return state_of(self._rows.get(term, {}))
 
     def outdated(self, mine: Term) -> list[str]:
-        """The keys of all terms that lost against `mine`, to be removed from the topic."""
+        """Returns the keys of all terms that lost against `mine`, to be removed from the topic."""
         keys = [term.key for term in self._claims]
         keys += [f"{term.key}/{rest}" for term, rows in self._rows.items() for rest in rows]
         terms = ((key, split_key(key)[0]) for key in (*keys, *self._unreadable))

@@ -23,13 +23,13 @@ SUBSCRIPTION, TRIGGER = "Subscription", "Trigger"
 
 
 def unique_name(kind: str, name: str) -> str:
-    """A name that no resource of another kind has: names of resources contain no `:`."""
+    """Returns a name that no resource of another kind has: names of resources contain no `:`."""
     return f"{kind.lower()}:{name}" if kind in (BROKER, TRIGGER) else name
 
 
 def kind_and_name(label: str, plain: str) -> tuple[str, str]:
-    """The kind and `namespace/name` of what has this label (or unique name). `plain`: the kind of a name without a
-    prefix."""
+    """Returns the kind and `namespace/name` of what has this label (or unique name). `plain`: the kind of a name
+    without a prefix."""
     namespace, slash, unique = label.rpartition("/")
     prefix, _, name = unique.rpartition(":")
     kind = {kind.lower(): kind for kind in (BROKER, TRIGGER)}.get(prefix, plain)
@@ -88,7 +88,7 @@ class Channel:
 
 
 def named_channel(channels: Iterable[Channel], namespace: str, name: str) -> Channel | None:
-    """The channel or broker of a name: `broker:<name>` is a Broker; a name alone is a Broker if no channel has it."""
+    """Returns the channel or broker of a name: `broker:<name>` is a Broker; so is a name alone that no channel has."""
     here = [channel for channel in channels if channel.namespace == namespace]
     exact = [channel for channel in here if channel.unique_name == name]
     return next(iter(exact or [channel for channel in here if channel.name == name]), None)

@@ -94,7 +94,7 @@ class SeekRequest:
 
 
 def seek_row(seek: Seek) -> dict[str, Any]:
-    """A seek as a row."""
+    """Returns a seek as a row."""
     return {
         **asdict(seek),
         "phase": seek.phase.value,

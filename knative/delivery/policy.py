@@ -97,7 +97,7 @@ def is_positive(text: str) -> bool:
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds of an ISO-8601 duration such as `PT0.2S`, `PT168H` or `P7D` (a day is 24 hours).
+    """Returns the seconds of an ISO-8601 duration such as `PT0.2S`, `PT168H` or `P7D` (a day is 24 hours).
 
     Raises ValueError with a sentence for anything else. Years and months have no fixed length and are rejected. Only
     the last number may have a fraction, as in the standard.
@@ -119,7 +119,7 @@ def parse_duration_s(text: str) -> float:
 def delay_s(
     spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after_s: float | None, retry_after_cap_s: float
 ) -> float:
-    """The wait before retry `n` (1, 2, ...), in seconds.
+    """Returns the wait before retry `n` (1, 2, ...), in seconds.
 
     `jitter` is a random number in [0, 1); `cap_s` the longest wait of the policy. `retry_after_s` is what the
     subscriber asked for (None = nothing, or not valid). It is limited to `spec.retry_after_max_s`, or to
@@ -137,5 +137,5 @@ def delay_s(
 
 
 def retry_after_max_s(spec: DeliverySpec, cap_s: float) -> float:
-    """The longest Retry-After that counts, in seconds: the spec's maximum, else `cap_s`."""
+    """Returns the longest Retry-After that counts, in seconds: the spec's maximum, else `cap_s`."""
     return cap_s if spec.retry_after_max_s is None else spec.retry_after_max_s

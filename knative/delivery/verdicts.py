@@ -86,7 +86,7 @@ DELIVERED = Delivered()
 
 
 def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
-    """What an answer means. `pairs` are its headers as received (None = it had none)."""
+    """Returns what an answer means. `pairs` are its headers as received (None = it had none)."""
     if status == 202:  # whatever its body: a 202 never carries a reply
         return DELIVERED
     if 200 <= status < 300:
@@ -101,7 +101,7 @@ def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
 
 
 def decide_error(problem: SendProblem, message: str) -> RetryableFailure | FinalFailure:
-    """What an attempt without an answer means. Only REFUSED is final."""
+    """Returns what an attempt without an answer means. Only REFUSED is final."""
     reason = f"{problem}: {message}"
     if problem is SendProblem.REFUSED:
         return FinalFailure(TRANSPORT_ERROR_CODE, reason)
@@ -109,7 +109,7 @@ def decide_error(problem: SendProblem, message: str) -> RetryableFailure | Final
 
 
 def may_claim_event(pairs: Pairs) -> bool:
-    """False if the headers rule out a CloudEvent, as for most answers. Cheap; `read_reply` decides."""
+    """Returns False if the headers rule out a CloudEvent, as for most answers. Cheap; `read_reply` decides."""
     for name, value in pairs:
         if name[:3].lower() == b"ce-":
             return True
@@ -182,7 +182,7 @@ _seconds = re.compile(r"\d+", re.ASCII).fullmatch
 
 
 def retry_after_s(value: str | None, now_unix: float) -> float | None:
-    """The wait of a Retry-After value (seconds or HTTP-date) in seconds, at most DURATION_MAX_S; None if not valid.
+    """Returns the wait of a Retry-After (seconds or HTTP-date) in seconds, at most DURATION_MAX_S; None if not valid.
 
     A date in the past is 0.0. A negative number is not valid.
     """

@@ -15,7 +15,7 @@ _names: dict[str, str] = {}
 
 
 def attributes_of(headers: Headers, value: bytes | None) -> dict[str, str] | None:
-    """The attributes of a record; None if it is not a CloudEvent (the delivery finds out why).
+    """Returns the attributes of a record; None if it is not a CloudEvent (the delivery finds out why).
 
     `datacontenttype` is the content type; extensions have the names that they have in a header.
     """
@@ -43,7 +43,7 @@ def attributes_of(headers: Headers, value: bytes | None) -> dict[str, str] | Non
 
 
 def canonical(name: str, text: str) -> str:
-    """A value in the form in which filters compare it. Only `time` has several forms of one value."""
+    """Returns a value in the form in which filters compare it. Only `time` has several forms of one value."""
     return timefmt.canonical(text) if name == "time" else text
 
 

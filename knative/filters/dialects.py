@@ -90,12 +90,12 @@ _NAMES: dict[type, str] = {class_: name for name, class_ in (*PAIRS.items(), *LI
 
 
 def dialect(filter_: Filter) -> str:
-    """The name of the filter's dialect, as it stands in a resource."""
+    """Returns the name of the filter's dialect, as it stands in a resource."""
     return _NAMES[type(filter_)]
 
 
 def to_json(filter_: Filter) -> dict[str, Any]:
-    """The filter as plain values, in the form in which people write it."""
+    """Returns the filter as plain values, in the form in which people write it."""
     match filter_:
         case All() | Any_():
             return {dialect(filter_): [to_json(nested) for nested in filter_.filters]}
@@ -108,7 +108,7 @@ def to_json(filter_: Filter) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Filter:
-    """The inverse of `to_json`. Raises ValueError for anything else."""
+    """Returns the inverse of `to_json`. Raises ValueError for anything else."""
     if not isinstance(value, Mapping):
         raise ValueError("a filter must be an object")
     if len(value) != 1:

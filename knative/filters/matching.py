@@ -130,7 +130,7 @@ def _passes_if_true(closure: Callable[[Any], cesql.Value]) -> Matcher:
 
 
 def _leaves(filter_: Filter) -> Iterator[Filter]:
-    """The filters that are not made of others."""
+    """Yields the filters that are not made of others."""
     match filter_:
         case All() | Any_():
             for inner in filter_.filters:
@@ -181,7 +181,7 @@ def _explain_expression(text: str, attributes: Mapping[str, str], depth: int, *,
 
 
 def _shown(value: cesql.Value) -> str:
-    """A value as it is written in an expression; a long text only in part, because every part around it has it too."""
+    """Returns a value as an expression has it; a long text only in part, because every part around it has it too."""
     if isinstance(value, str) and len(value) > SHOWN_CHARS:
         return f"{value[:SHOWN_CHARS]!r}... ({len(value):,} characters)"
     return str(value).lower() if isinstance(value, bool) else repr(value)
@@ -192,7 +192,7 @@ def _inner(filter_: All | Any_ | Not) -> tuple[Filter, ...]:
 
 
 def _judged(filter_: Filter, attributes: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether it passes, and the limit that it exceeds ("" = none)."""
+    """Returns whether it passes, and the limit that it exceeds ("" = none)."""
     reasons: list[str] = []
     compiled = compile_filter(filter_, lambda why, _: reasons.append(why))
     return compiled is None or compiled.matches(attributes), "".join(reasons)
@@ -203,8 +203,8 @@ def _passes(filter_: Filter, attributes: Mapping[str, str]) -> bool:
 
 
 def _decider(filter_: All | Any_ | Not, attributes: Mapping[str, str], *, exceeded: bool) -> int | None:
-    """The place of the filter inside that decides alone: the first that exceeds a limit, that fails in `all`, that
-    passes in `any`, or the only one. None if they decide together."""
+    """Returns the place of the filter inside that decides alone: the first that exceeds a limit, that fails in `all`,
+    that passes in `any`, or the only one. None if they decide together."""
     inner = [_judged(part, attributes) for part in _inner(filter_)]
     if exceeded:
         return next((place for place, (_, why) in enumerate(inner) if why), None)

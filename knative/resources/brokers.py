@@ -135,7 +135,7 @@ def _topic_complaint(text: str) -> Complaint | None:
 
 
 def read_broker(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Broker:
-    """A Broker of any class: `status` says which ones are left alone. `spec` may be absent."""
+    """Returns a Broker of any class: `status` says which ones are left alone. `spec` may be absent."""
     class_ = annotations.text(BROKER_CLASS)
     if class_ != KAFKA_CLASS:  # another implementation's, and not ours to check
         # Its fields are needed all the same if it had our class before: it is served as it was, so its Triggers must
@@ -219,7 +219,7 @@ TRIGGER = Kind(
 
 
 def read_trigger(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Trigger:
-    """A Trigger. Its broker may come later."""
+    """Returns a Trigger. Its broker may come later."""
     spec_reader = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
     spec = read_fields(spec_reader, _TRIGGER_SPEC)
     notes = read_fields(annotations, _TRIGGER_ANNOTATIONS, "penstock.dev/")
@@ -239,7 +239,7 @@ def read_trigger(reader: ObjectReader, namespace: str, name: str, annotations: O
 
 
 def _ref(text: str) -> dict[str, str]:
-    """The object in a text; {} = it has none."""
+    """Returns the object in a text; {} = it has none."""
     try:
         ref = json.loads(text)
     except ValueError:
@@ -250,7 +250,7 @@ def _ref(text: str) -> dict[str, str]:
 
 
 def _dependency(text: str) -> str:
-    """The object in the annotation, `kind namespace/name`; "" = none."""
+    """Returns the object in the annotation, `kind namespace/name`; "" = none."""
     if not text:
         return ""
     ref = _ref(text)
@@ -258,7 +258,7 @@ def _dependency(text: str) -> str:
 
 
 def read_config_map(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> ConfigMap:
-    """A ConfigMap of any use; a broker that names it checks what it holds."""
+    """Returns a ConfigMap of any use; a broker that names it checks what it holds."""
     data = reader.texts("data")
     for key in ("binaryData", "immutable"):
         reader.read(key)
@@ -267,7 +267,7 @@ def read_config_map(reader: ObjectReader, namespace: str, name: str, annotations
 
 
 def broker_config(config_map: ConfigMap) -> BrokerConfig:
-    """What a ConfigMap says about a broker's topic. Raises ValueError with a sentence that names the key."""
+    """Returns what a ConfigMap says about a broker's topic. Raises ValueError with a sentence that names the key."""
     data = config_map.data
     cleanup = data.get(f"{_TOPIC_CONFIG}cleanup.policy", "delete")
     if cleanup.strip() != "delete":
@@ -288,13 +288,13 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
 
 
 def secret_of(config_map: ConfigMap) -> str:
-    """NAMESPACE/NAME of the Secret that it names; "" = none."""
+    """Returns NAMESPACE/NAME of the Secret that it names; "" = none."""
     name = config_map.data.get(SECRET_KEY, "").strip()
     return name and f"{config_map.namespace}/{name}"
 
 
 def is_of_a_broker(key: str) -> bool:
-    """Whether a key of a ConfigMap says something about a broker's topic."""
+    """Returns whether a key of a ConfigMap says something about a broker's topic."""
     return key in (PARTITIONS_KEY, REPLICATION_KEY, SECRET_KEY, SERVERS_KEY) or key.startswith(_TOPIC_CONFIG)
 
 

@@ -240,7 +240,7 @@ SUBSCRIPTION = Kind(
 
 
 def read_subscription(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Subscription:
-    """A Subscription whose order is `ordered` unless it says otherwise."""
+    """Returns a Subscription whose order is `ordered` unless it says otherwise."""
     spec = read_fields(reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), []), SUBSCRIPTION_SPEC)
     notes = read_fields(annotations, _SUBSCRIPTION_ANNOTATIONS, "penstock.dev/")
     ref: Mapping[str, Any] = spec["channel"] or {"name": "", "namespace": ""}

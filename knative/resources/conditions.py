@@ -26,7 +26,7 @@ class Condition:
     last_transition: str = ""  #: RFC 3339; filled in by `with_transitions`
 
     def as_dict(self) -> dict[str, str]:
-        """The JSON object of the API, without empty fields."""
+        """Returns the JSON object of the API, without empty fields."""
         pairs = {
             "type": self.type,
             "status": self.status.value,
@@ -38,22 +38,22 @@ class Condition:
 
 
 def true(type_: str, reason: str = "", message: str = "") -> Condition:
-    """A condition that is True."""
+    """Returns a condition that is True."""
     return Condition(type_, ConditionStatus.TRUE, reason, message)
 
 
 def false(type_: str, reason: str, message: str) -> Condition:
-    """A condition that is False: a person or another component has to act."""
+    """Returns a condition that is False: a person or another component has to act."""
     return Condition(type_, ConditionStatus.FALSE, reason, message)
 
 
 def unknown(type_: str, reason: str, message: str) -> Condition:
-    """A condition that is Unknown: in progress, or not reported yet."""
+    """Returns a condition that is Unknown: in progress, or not reported yet."""
     return Condition(type_, ConditionStatus.UNKNOWN, reason, message)
 
 
 def ready(parts: Sequence[Condition]) -> Condition:
-    """`Ready` of these conditions: the first False decides, else the first Unknown, else it is True."""
+    """Returns `Ready` of these conditions: the first False decides, else the first Unknown, else it is True."""
     for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
         for part in parts:
             if part.status is status:
@@ -62,7 +62,7 @@ def ready(parts: Sequence[Condition]) -> Condition:
 
 
 def with_note(condition: Condition, notes: Iterable[Condition]) -> Condition:
-    """`condition`. If it is True, it gets the first reason among `notes`, because people look at `Ready` only."""
+    """Returns `condition`. If it is True, it gets the first reason of `notes`, because people look at `Ready` only."""
     note = next((note for note in notes if note.reason), None)
     if condition.status is not ConditionStatus.TRUE or note is None:
         return condition
@@ -70,7 +70,7 @@ def with_note(condition: Condition, notes: Iterable[Condition]) -> Condition:
 
 
 def with_transitions(conditions: Iterable[Condition], before: Iterable[Condition], now: str) -> tuple[Condition, ...]:
-    """`conditions` with the time of their last change of status: kept from `before` if the status is the same."""
+    """Returns `conditions` with the time of their last change of status: kept from `before` if that is the same."""
     by_type = {condition.type: condition for condition in before}
     return tuple(replace(new, last_transition=_since(new, by_type.get(new.type), now)) for new in conditions)
 
@@ -80,7 +80,7 @@ def _since(new: Condition, old: Condition | None, now: str) -> str:
 
 
 def conditions_of(status: object) -> list[Condition]:
-    """The conditions in a status as it was written."""
+    """Returns the conditions in a status as it was written."""
     conditions = status.get("conditions") if isinstance(status, dict) else None
     statuses = {value.value for value in ConditionStatus}
     return [

@@ -11,7 +11,7 @@ _ADDED = {"app.kubernetes.io/name": "penstock", "knative.dev/crd-install": "true
 
 
 def crd(kind: Kind) -> dict[str, Any]:
-    """The definition of one kind. All its versions have one schema; the preferred one is stored."""
+    """Returns the definition of one kind. All its versions have one schema; the preferred one is stored."""
     names: dict[str, Any] = {
         "kind": kind.name,
         "listKind": f"{kind.name}List",

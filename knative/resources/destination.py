@@ -51,7 +51,7 @@ class Destination:
 
 
 def base_problem(url: str) -> str | None:
-    """Why a URL cannot be the base of other addresses; None = it can, or it is empty."""
+    """Returns why a URL cannot be the base of other addresses; None = it can, or it is empty."""
     if not url:
         return None
     wrong = uri_problem(url)
@@ -61,7 +61,7 @@ def base_problem(url: str) -> str | None:
 
 
 def _uri_complaint(uri: str) -> Complaint | None:
-    """Why a URI can be neither absolute nor combined with a `ref`; None = it can be one of both."""
+    """Returns why a URI can be neither absolute nor combined with a `ref`; None = it can be one of both."""
     return uri_problem(uri if _ABSOLUTE_START.match(uri) else f"http://ref/{uri}")
 
 
@@ -98,7 +98,7 @@ _REF = Object(
 
 
 def ca_certs(**more: Any) -> Text:
-    """A PEM bundle."""
+    """Returns the shape of a PEM bundle."""
     return Text(
         pattern=r"(?s:.*)-----BEGIN CERTIFICATE-----(?s:.*)",
         what="has no certificate",
@@ -115,7 +115,7 @@ def _no_certificate(text: str) -> Complaint | None:
 
 
 def bare_uri(**more: Any) -> Text:
-    """An absolute http(s) URI."""
+    """Returns the shape of an absolute http(s) URI."""
     return Text(
         pattern=ABSOLUTE_PATTERN,
         characters_max=URI_CHARS_MAX,
@@ -135,7 +135,7 @@ def _is_absolute(values: Mapping[str, Any]) -> bool:
 
 
 def destination(meaning: str, *, required: bool = False) -> Object:
-    """The shape of a Destination."""
+    """Returns the shape of a Destination."""
     return Object(
         meaning=meaning,
         required=required,
@@ -180,7 +180,7 @@ def destination(meaning: str, *, required: bool = False) -> Object:
 
 
 def destination_of(values: Mapping[str, Any] | None) -> Destination | None:
-    """The value of what was read; None if it is absent."""
+    """Returns the value of what was read; None if it is absent."""
     if values is None:
         return None
     fields = values["ref"]

@@ -35,7 +35,7 @@ _SPEC = Object(
 
 
 def read_event_type(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> EventType:
-    """An EventType of any channel or Broker, which may come later."""
+    """Returns an EventType of any channel or Broker, which may come later."""
     spec_reader = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
     spec = read_fields(spec_reader, _SPEC)
     read_fields(annotations, Object(fields={}), "penstock.dev/")
@@ -47,7 +47,7 @@ def read_event_type(reader: ObjectReader, namespace: str, name: str, annotations
 
 
 def channel_of(spec: Mapping[str, object], namespace: str) -> tuple[str, str, str] | None:
-    """The channel or Broker that the spec of an EventType of this namespace names: see `EventType.channel`."""
+    """Returns the channel or Broker that the spec of an EventType of this namespace names: see `EventType.channel`."""
     reference = spec.get("reference")
     if not isinstance(reference, Mapping):
         return ("Broker", namespace, str(spec["broker"])) if spec.get("broker") else None

@@ -32,7 +32,7 @@ _SPACE = "[ \t]*"
 
 
 def delivery(meaning: str) -> Object:
-    """The shape of a `delivery`."""
+    """Returns the shape of a `delivery`."""
     return Object(
         meaning=meaning,
         title="Delivery",
@@ -65,7 +65,7 @@ def delivery(meaning: str) -> Object:
 
 
 def delivery_of(values: Mapping[str, Any] | None) -> DeliveryRules | None:
-    """The value of what was read; None if there is no `delivery`."""
+    """Returns the value of what was read; None if there is no `delivery`."""
     if values is None:
         return None
     policy, format_ = values["backoffPolicy"], values["format"]
@@ -81,18 +81,18 @@ def delivery_of(values: Mapping[str, Any] | None) -> DeliveryRules | None:
 
 
 def order_annotation(default: str) -> Choice:
-    """What must stay in order. `default`: for people."""
+    """Returns the shape of what must stay in order. `default`: for people."""
     meaning = f"What stays in order: the partition, each record key in it, or nothing. By default {default}."
     return Choice(meaning=meaning, choices=tuple(DeliveryOrder))
 
 
 def order_of(text: str) -> DeliveryOrder | None:
-    """The value; None if absent."""
+    """Returns the value; None if absent."""
     return DeliveryOrder(text) if text else None
 
 
 def concurrency_annotation(default: str) -> Text:
-    """The requests in flight. `default`: for people."""
+    """Returns the shape of the requests in flight. `default`: for people."""
     return Text(
         meaning=f"Maximum number of requests in flight, per process. By default {default}.",
         pattern="0*([1-9][0-9]{0,3}|10000)",
@@ -103,7 +103,7 @@ def concurrency_annotation(default: str) -> Text:
 
 
 def concurrency_of(text: str) -> int | None:
-    """The value; None if absent."""
+    """Returns the value; None if absent."""
     return int(text) if text else None
 
 
@@ -122,7 +122,7 @@ START_ANNOTATION = Text(
 
 
 def time_complaint(text: str, what: str) -> Complaint | None:
-    """Why the text is not an RFC 3339 time; None if it is."""
+    """Returns why the text is not an RFC 3339 time; None if it is."""
     try:
         good = datetime.fromisoformat(text.upper()).tzinfo is not None
     except ValueError:
@@ -131,7 +131,7 @@ def time_complaint(text: str, what: str) -> Complaint | None:
 
 
 def start_of(text: str) -> StartPosition:
-    """The value of a text without problems."""
+    """Returns the value of a text without problems."""
     if text in tuple(Start):
         return Start(text)
     # To Kafka, negative times mean something else.
@@ -160,12 +160,12 @@ HOSTS_ANNOTATION = Text(
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
-    """The hosts of a list, each once."""
+    """Returns the hosts of a list, each once."""
     return tuple(dict.fromkeys(host.strip().lower() for host in text.split(",") if host.strip()))
 
 
 def claimed_hosts(text: str, namespace: str, annotations: ObjectReader) -> tuple[str, ...]:
-    """The hosts of a list that an object of this namespace may claim. The others are reported."""
+    """Returns the hosts of a list that an object of this namespace may claim. The others are reported."""
     claimed = []
     for host in hosts_of(text):
         owner = owner_by_address(host, namespace)

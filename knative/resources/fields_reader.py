@@ -25,7 +25,7 @@ from knative.urls import quoted
 
 
 def read_fields(reader: ObjectReader, shape: Object, only: str = "") -> dict[str, Any]:
-    """The values of all fields of `shape`. Fields that have code of their own are left to it, and None here.
+    """Returns the values of all fields of `shape`. Fields that have code of their own are left to it, and None here.
 
     `only`: unknown fields are problems only if they have this prefix.
     """
@@ -40,7 +40,7 @@ def read_fields(reader: ObjectReader, shape: Object, only: str = "") -> dict[str
 
 
 def read_object(reader: ObjectReader, key: str, shape: Object) -> dict[str, Any] | None:
-    """The values of the mapping in field `key`; None if it is absent."""
+    """Returns the values of the mapping in field `key`; None if it is absent."""
     inner = reader.mapping(key, required=shape.required)
     return None if inner is None else read_fields(inner, shape)
 

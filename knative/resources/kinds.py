@@ -60,7 +60,7 @@ class Invalid(ValueError):
 
 
 def parse(value: Mapping[str, object]) -> Resource | None:
-    """An object of a kind that may be in a directory, with its defaults; None for any other kind.
+    """Returns an object of a kind that may be in a directory, with its defaults; None for any other kind.
 
     Raises Invalid with every problem found. `spec` may be absent if all its fields have defaults.
     """
@@ -90,7 +90,7 @@ def parse(value: Mapping[str, object]) -> Resource | None:
 
 
 def meant(kind: object) -> str:
-    """What to write instead of a kind that looks like a misspelt kind of ours; "" if it does not."""
+    """Returns what to write instead of a kind that looks like a misspelt kind of ours; "" if it does not."""
     ours = {name.lower(): (group, versions[0], name) for (group, name), (versions, _) in KINDS.items()}
     close = difflib.get_close_matches(str(kind).lower(), ours, n=1, cutoff=0.7)
     if not close:
@@ -104,7 +104,7 @@ def _api_version(group: str, version: str) -> str:
 
 
 def spec_hash(value: Mapping[str, object]) -> str:
-    """A short digest of an object's spec and of the annotations that count as part of it."""
+    """Returns a short digest of an object's spec and of the annotations that count as part of it."""
     metadata = value.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     ours = {key: annotations[key] for key in annotations if key in SPEC_ANNOTATIONS} if annotations else {}
@@ -113,7 +113,7 @@ def spec_hash(value: Mapping[str, object]) -> str:
 
 
 def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
-    """(namespace, name, annotations). Other fields are ignored, but unknown ones such as `namespac` are problems."""
+    """Returns (namespace, name, annotations). Other fields are ignored, but unknown ones (`namespac`) are problems."""
     metadata = reader.mapping("metadata", required=True)
     if metadata is None:
         return "default", "", ObjectReader({}, (), [])

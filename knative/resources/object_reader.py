@@ -20,7 +20,7 @@ TEXT_CHARS_MAX = 262_144
 
 
 def field_text(path: Path) -> str:
-    """A path as people write it: `spec.subscribers[0].uid`."""
+    """Returns a path as people write it: `spec.subscribers[0].uid`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{shown_key(step)}" for step in path)
     return text.removeprefix(".")
 
@@ -64,12 +64,12 @@ class ObjectReader:
         return ObjectReader(self._value, self.path, [], self._taken)
 
     def read(self, key: str) -> object:
-        """The value as it is; None if absent or null."""
+        """Returns the value as it is; None if absent or null."""
         self._taken.add(key)
         return self._value.get(key)
 
     def text(self, key: str, default: str = "", *, required: bool = False) -> str:
-        """A text; empty counts as absent."""
+        """Returns a text; empty counts as absent."""
         value = self.read(key)
         if value is None or value == "":
             if required:
@@ -96,7 +96,7 @@ class ObjectReader:
         return value
 
     def integer(self, key: str, default: int, least: int) -> int:
-        """A whole number of at least `least`."""
+        """Returns a whole number of at least `least`."""
         value = self.read(key)
         if value is None:
             return default
@@ -109,7 +109,7 @@ class ObjectReader:
         return value
 
     def duration_s(self, key: str, default: str = "", *, positive: bool = False) -> float | None:
-        """An ISO-8601 duration in seconds; None if it is absent and there is no default."""
+        """Returns an ISO-8601 duration in seconds; None if it is absent and there is no default."""
         text = self.text(key, default)
         if not text:
             return None
@@ -124,7 +124,7 @@ class ObjectReader:
         return parse_duration_s(default) if default else None
 
     def texts(self, key: str) -> dict[str, str]:
-        """A mapping of names to texts, which may be empty; {} if absent."""
+        """Returns a mapping of names to texts, which may be empty; {} if absent."""
         value = self.read(key)
         if value is None:
             return {}
@@ -135,7 +135,7 @@ class ObjectReader:
         return {str(name): reader.text(str(name)) for name in value}
 
     def mapping(self, key: str, *, required: bool = False) -> ObjectReader | None:
-        """A nested mapping; None if absent."""
+        """Returns a nested mapping; None if absent."""
         value = self.read(key)
         if value is None:
             if required:
@@ -147,7 +147,7 @@ class ObjectReader:
         return ObjectReader(value, (*self.path, key), self.problems)
 
     def mappings(self, key: str) -> list[ObjectReader]:
-        """A list of mappings; empty if absent."""
+        """Returns a list of mappings; empty if absent."""
         value = self.read(key)
         if value is None:
             return []
@@ -184,7 +184,7 @@ class ObjectReader:
 
 
 def _kind_of(value: object) -> str:
-    """What a value is, in YAML's words."""
+    """Returns what a value is, in YAML's words."""
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     if isinstance(value, int | float):

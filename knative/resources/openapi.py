@@ -30,7 +30,7 @@ Schema = dict[str, Any]
 
 
 def kind_schema(kind: Kind) -> Schema:
-    """The schema of a whole object."""
+    """Returns the schema of a whole object."""
     spec = node_schema(kind.spec)
     if not kind.spec.required:
         spec["default"] = {}
@@ -55,7 +55,7 @@ def kind_schema(kind: Kind) -> Schema:
 
 
 def node_schema(node: Node, depth: int = 2) -> Schema:
-    """The schema of one field. `depth`: how many levels of objects within objects of the same shape it describes."""
+    """Returns the schema of one field. `depth`: how many levels of objects within objects of the same shape it has."""
     schema: Schema = {"description": node.meaning} if node.meaning else {}
     schema.update(_body(node, depth))
     rules = [*schema.pop(_RULES, ()), *_transition(node)]
@@ -137,7 +137,7 @@ def _object(node: Object, depth: int) -> Schema:
 
 
 def _again(inner: Node, node: Object) -> Node:
-    """A recursive field with the shape of the object that holds it."""
+    """Returns a recursive field with the shape of the object that holds it."""
     if isinstance(inner, Items):
         return Items(meaning=inner.meaning, of=node, most=inner.most)
     return Object(meaning=inner.meaning, fields=node.fields, rules=node.rules, recursive=node.recursive)

@@ -111,7 +111,7 @@ RESET_OFFSET = Kind(
 
 
 def read_reset_offset(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> ResetOffset:
-    """A ResetOffset. What it refers to may not be there."""
+    """Returns a ResetOffset. What it refers to may not be there."""
     spec = read_fields(reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), []), _SPEC)
     offset, ref = spec["offset"] or {"time": ""}, spec["ref"] or {"kind": "", "namespace": "", "name": ""}
     if ref["namespace"] not in ("", namespace):

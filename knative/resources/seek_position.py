@@ -24,7 +24,7 @@ SeekPosition = StartPosition | Shift
 
 
 def seek_position(text: str) -> SeekPosition:
-    """The value of a text. Raises ValueError with a sentence for people."""
+    """Returns the value of a text. Raises ValueError with a sentence for people."""
     if _SHIFT.fullmatch(text):
         return Shift(int(text))
     problem = ValueError(f"{text[:64]!r} is not a valid position")
@@ -37,10 +37,10 @@ def seek_position(text: str) -> SeekPosition:
 
 
 def in_future(position: SeekPosition, now: float) -> bool:
-    """Whether it is a time after `now` (Unix seconds)."""
+    """Returns whether it is a time after `now` (Unix seconds)."""
     return isinstance(position, StartTime) and position.unix_ms > now * 1000
 
 
 def shifted(by: Shift, old: int, low: int, high: int) -> int:
-    """The new offset in a log from `low` to `high`. `old` -1: nothing is committed, so delivery is at `low`."""
+    """Returns the new offset in a log from `low` to `high`. `old` -1: nothing is committed, so delivery is at `low`."""
     return max(low, min(high, (low if old < 0 else old) + by.records))

@@ -65,7 +65,7 @@ FILTERS = Items(
 
 
 def read_filter(spec: ObjectReader) -> Filter:
-    """The filter of a Trigger's `spec`. `filters` wins over `filter`, unless it is empty; both are checked."""
+    """Returns the filter of a Trigger's `spec`. `filters` wins over `filter`, unless it is empty; both are checked."""
     size = _Size(spec)
     legacy = ALL_EVENTS if (reader := spec.mapping("filter")) is None else _legacy(reader, size)
     filters = tuple(_filter(entry, 1, size) for entry in spec.mappings("filters"))
@@ -106,7 +106,7 @@ def _legacy(reader: ObjectReader, size: _Size) -> Filter:
 
 
 def _filter(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    """One element of `filters`: exactly one dialect."""
+    """Returns one element of `filters`: exactly one dialect."""
     if depth > DEPTH_MAX:
         reader.problem("", f"is nested deeper than {DEPTH_MAX} levels", "write it flatter, or as a CESQL expression")
         return ALL_EVENTS

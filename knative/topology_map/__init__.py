@@ -22,11 +22,11 @@ SCRIPTS = tuple(ASSETS / f"{name}.js" for name in ("words", "graph", "view", "la
 
 
 def script(*own: Path) -> str:
-    """The scripts of the map and then those of a page."""
+    """Returns the scripts of the map and then those of a page."""
     return in_scope(*SCRIPTS, *own)
 
 
 def in_scope(*paths: Path) -> str:
-    """Scripts, joined, in one scope of their own."""
+    """Returns scripts, joined, in one scope of their own."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     return f'(() => {{\n"use strict";\n{text}}})();'

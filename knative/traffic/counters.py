@@ -42,7 +42,7 @@ class Row(Counts):
         self.sketch: LatencySketch = {}
 
     def counts(self) -> Counts:
-        """The numbers. A subscription counts no events as they come: they are those that it settled."""
+        """Returns the numbers. A subscription counts no events as they come: they are those that it settled."""
         counts = Counts(*self.values())
         counts.events = counts.events or counts.settled
         return counts
@@ -165,11 +165,11 @@ class TrafficCounters:
         self._number = 0
 
     def channel(self, namespace: str, name: str) -> TrafficCounter:
-        """The counter of events that ingress stores in this channel. Close it when the channel is gone."""
+        """Returns the counter of events that ingress stores in this channel. Close it when the channel is gone."""
         return self._counter(ACCEPTED, namespace, name, "")
 
     def subscription(self, namespace: str, channel: str, name: str) -> TrafficCounter:
-        """The counter of events that this subscription settles. Close it when the subscription is gone."""
+        """Returns the counter of events that this subscription settles. Close it when the subscription is gone."""
         return self._counter(SETTLED, namespace, channel, name)
 
     def _counter(self, kind: Kind, namespace: str, channel: str, name: str) -> TrafficCounter:
@@ -181,7 +181,7 @@ class TrafficCounters:
         return counter
 
     def take(self, at: int) -> Iterator[Delta]:
-        """The deltas since the last call; `at`: the Unix second that they are for."""
+        """Yields the deltas since the last call; `at`: the Unix second that they are for."""
         self._pairs.clear()
         for key, counter in list(self._counters.items()):
             if not counter.users:

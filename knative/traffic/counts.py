@@ -32,11 +32,11 @@ class Counts:
         return sum(getattr(self, name) for name in SETTLED)
 
     def values(self) -> tuple[int, ...]:
-        """The numbers in the order of NAMES."""
+        """Returns the numbers in the order of NAMES."""
         return _values(self)
 
     def nonzero(self) -> dict[str, int]:
-        """The numbers that are not 0, by name."""
+        """Returns the numbers that are not 0, by name."""
         return {name: number for name, number in zip(NAMES, _values(self), strict=True) if number}
 
 
@@ -50,10 +50,10 @@ _values: Callable[[Counts], tuple[int, ...]] = attrgetter(*NAMES)
 
 
 def column(name: str) -> str:
-    """The name of a number in tables and in the output of commands."""
+    """Returns the name of a number in tables and in the output of commands."""
     return "dead_lettered" if name == "dead" else name
 
 
 def read(number: Callable[[str], int]) -> Counts:
-    """Counts of what `number` returns for each name."""
+    """Returns the counts of what `number` returns for each name."""
     return Counts(*map(number, NAMES))

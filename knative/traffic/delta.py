@@ -63,12 +63,12 @@ class Delta:
 
 
 def key_of(delta: Delta) -> bytes:
-    """The record's key: all deltas of a channel are in one partition, in order."""
+    """Returns the record's key: all deltas of a channel are in one partition, in order."""
     return f"{delta.namespace}/{delta.channel}".encode()
 
 
 def encode(delta: Delta) -> bytes:
-    """The record's value: compact JSON without fields that are zero or empty."""
+    """Returns the record's value: compact JSON without fields that are zero or empty."""
     row: dict[str, Any] = {
         "v": VERSION,
         "by": delta.by,
@@ -89,7 +89,7 @@ def encode(delta: Delta) -> bytes:
 
 
 def decode(value: bytes | None) -> Delta:
-    """The delta of a record's value. Unknown fields are ignored: a newer version may have added them.
+    """Returns the delta of a record's value. Unknown fields are ignored: a newer version may have added them.
 
     `analytics.traffic.deltas` reads the same in Spark. Raises BadDeltaError with the reason.
     """

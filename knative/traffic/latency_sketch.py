@@ -29,7 +29,7 @@ _bucket = partial(bisect_left, BOUNDS_S)
 
 
 def bound_s(bucket: int) -> float:
-    """The upper bound of a bucket in seconds (for the last one: its lower bound times 1.1)."""
+    """Returns the upper bound of a bucket in seconds (for the last one: its lower bound times 1.1)."""
     return SMALLEST_S * GROWTH ** min(max(bucket, 0), BUCKET_MAX)
 
 
@@ -40,7 +40,7 @@ def add(sketch: LatencySketch, seconds: float, count: int = 1) -> None:
 
 
 def of(values: Iterable[float]) -> LatencySketch:
-    """The sketch of some durations in seconds. Takes a tenth of a microsecond per value."""
+    """Returns the sketch of some durations in seconds. Takes a tenth of a microsecond per value."""
     return dict(Counter(map(_bucket, values)))
 
 
@@ -51,12 +51,12 @@ def merge(into: LatencySketch, other: Mapping[int, int]) -> None:
 
 
 def total(sketch: Mapping[int, int]) -> int:
-    """The number of values in a sketch."""
+    """Returns the number of values in a sketch."""
     return sum(sketch.values())
 
 
 def quantile(sketch: Mapping[int, int], q: float) -> float | None:
-    """The quantile `q` (0..1) in seconds: the middle of its bucket, at most 5 % off.
+    """Returns the quantile `q` (0..1) in seconds: the middle of its bucket, at most 5 % off.
 
     None for an empty sketch. Raises ValueError if `q` is out of range.
     """

@@ -6,5 +6,5 @@ import time
 
 
 def now_s() -> float:
-    """Seconds of a clock that runs on while the process or the machine is stopped."""
+    """Returns seconds of a clock that runs on while the process or the machine is stopped."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

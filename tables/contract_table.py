@@ -24,12 +24,12 @@ log = structlog.get_logger(__name__)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """JSON for the contract topic."""
+    """Returns JSON for the contract topic."""
     return orjson.dumps(record_of(entry))
 
 
 def decode_entry(value: bytes, key: bytes | None = None) -> Entry:
-    """The entry of a record's JSON. Raises UnknownSchema for a newer schema (UnsupportedFeatures for one
+    """Returns the entry of a record's JSON. Raises UnknownSchema for a newer schema (UnsupportedFeatures for one
     subscription only), and ValueError for a record that is not valid. `key`: of the record, which is the entry's uid;
     None = not known."""
     entry = entry_of(orjson.loads(value))

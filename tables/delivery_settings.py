@@ -18,7 +18,7 @@ class DeliverySetting(NamedTuple):
 
 
 def delivery_settings(record: Subscription) -> Iterator[DeliverySetting]:
-    """The fields of its `delivery` that have a value, without the dead letter sink."""
+    """Yields the fields of its `delivery` that have a value, without the dead letter sink."""
     for field, name in FIELDS.items():
         value = getattr(record.delivery, field)
         if value is not None:
@@ -26,7 +26,7 @@ def delivery_settings(record: Subscription) -> Iterator[DeliverySetting]:
 
 
 def dead_letters_to(record: Subscription) -> DeliverySetting:
-    """Where its dead letters go: the sink and whose it is, or the DLQ topic."""
+    """Returns where its dead letters go: the sink and whose it is, or the DLQ topic."""
     sink = record.delivery.dead_letter_sink
     if sink is None:
         return DeliverySetting(SINK, record.dlq_topic, "default")
@@ -34,12 +34,12 @@ def dead_letters_to(record: Subscription) -> DeliverySetting:
 
 
 def origin(record: Subscription, name: str) -> str:
-    """Where a field of its `delivery` comes from."""
+    """Returns where a field of its `delivery` comes from."""
     if name in record.delivery_own:
         return "own"
     return shared(record) if name in record.delivery_inherited else "default"
 
 
 def shared(record: Subscription) -> str:
-    """What it inherits fields from."""
+    """Returns what it inherits fields from."""
     return "broker" if record.kind == TRIGGER else "channel"

@@ -73,11 +73,11 @@ class OffsetControlApp(MemoryApp):
 
     @abstractmethod
     async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
-        """Where to begin, for the partitions where that is not the committed offset."""
+        """Returns where to begin, for the partitions where that is not the committed offset."""
 
     @abstractmethod
     def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
-        """What to commit of that which Faust proposes."""
+        """Returns what to commit of that which Faust proposes."""
 
     def _new_transport(self) -> Any:
         return offset_control_transport()(self.conf.broker_consumer, self)
@@ -89,7 +89,7 @@ class OffsetControlApp(MemoryApp):
 
 @cache
 def offset_control_transport() -> Any:
-    """Made when it is used: importing Faust's driver imports a Kafka client that most processes do not need."""
+    """It is made when it is used: importing Faust's driver imports a Kafka client that most processes do not need."""
     from faust.transport.drivers import aiokafka as driver
 
     class ConsumerThread(driver.AIOKafkaConsumerThread):

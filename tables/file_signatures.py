@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """Differs when one of the files is another one, or has changed. Asks the file system for each."""
+    """Returns what differs when one of the files is another one, or has changed. Asks the file system for each."""
     return tuple(_of(path) for path in paths)
 
 
 def read_together(paths: Collection[Path], read: Callable[[], T]) -> T:
-    """What `read` returns or raises for files of one moment: it reads again, a few times, when one of them has changed
-    meanwhile, such as the password after the user's name."""
+    """Returns or raises what `read` does for files of one moment: it reads again, a few times, when one of them has
+    changed meanwhile, such as the password after the user's name."""
     for _ in range(4):
         before = signature(paths)
         try:

@@ -118,8 +118,8 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
 
 
 def conditions_of(status: ResourceStatus) -> list[Condition]:
-    """What its `Ready` is made of. Empty where nobody says it: an older controller reports only the sum of what is
-    wrong."""
+    """Returns what its `Ready` is made of. Empty where nobody says it: an older controller reports only the sum of what
+    is wrong."""
     problem, served = status.problem, status.served
     if problem is not None and not problem.parts:
         return []
@@ -137,7 +137,7 @@ def conditions_of(status: ResourceStatus) -> list[Condition]:
 
 
 def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> ResourceProblem | None:
-    """How to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
+    """Returns how to remove a resource that is in the contract only; None = it is in a file or in the cluster."""
     remove = f"`penstock remove {record.title}`"
     if record.unlisted:
         what = f"no file contains this resource, so it is not served; add its file again, or delete it with {remove}"
@@ -149,7 +149,7 @@ def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> Resou
 
 
 def _ready(problem: ResourceProblem | None, served: Sequence[Condition] = ()) -> Condition:
-    """`Ready` from what the controller reports (None = no problem) and the conditions that workers report."""
+    """Returns `Ready` from what the controller reports (None = no problem) and the conditions that workers report."""
     said = (
         [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
     )

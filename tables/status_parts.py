@@ -31,12 +31,12 @@ RECORD_BYTES_MAX = 512 * 1024  #: of one record; a topic accepts 1 MiB by defaul
 
 
 def encode_status(status: WorkerStatus) -> bytes:
-    """JSON for the status topic, of one part."""
+    """Returns JSON for the status topic, of one part."""
     return orjson.dumps(codec.record_of_worker(status))
 
 
 def keys_of(status: WorkerStatus) -> list[bytes]:
-    """The keys of its records, the first one first."""
+    """Returns the keys of its records, the first one first."""
     return [_key(status.worker, part) for part in range(status.parts)]
 
 
@@ -49,8 +49,8 @@ class StatusEncoder:
         self.parts = 1  #: so many records; it never falls, because the others would have to be removed
 
     def records(self, status: WorkerStatus, changed: Collection[str] | None = None) -> list[tuple[bytes, bytes]]:
-        """Keys and values in the order to store them: the first one, which says how many there are, is the last.
-        `changed`: uids; only their records and the first one are made. None = all."""
+        """Returns keys and values in the order to store them: the first one, which says how many there are, is the
+        last. `changed`: uids; only their records and the first one are made. None = all."""
         while True:
             only = None if changed is None else {0, *(_part_of(uid, self.parts) for uid in changed)}
             parts = split(status, self.parts, only)
@@ -63,8 +63,8 @@ class StatusEncoder:
 
 
 def split(status: WorkerStatus, parts: int, only: Collection[int] | None = None) -> list[WorkerStatus]:
-    """So many parts, or `only` those with these numbers. A subscription or Secret stays in its part as long as their
-    number does."""
+    """Returns so many parts, or `only` those with these numbers. A subscription or Secret stays in its part as long as
+    their number does."""
     if parts == 1:
         return [status]
     numbers = range(parts) if only is None else sorted(only)
@@ -77,7 +77,7 @@ def split(status: WorkerStatus, parts: int, only: Collection[int] | None = None)
 
 
 def joined(statuses: Iterable[WorkerStatus]) -> list[WorkerStatus]:
-    """The statuses of the workers whose parts these are."""
+    """Returns the statuses of the workers whose parts these are."""
     by_worker: dict[str, list[WorkerStatus]] = {}
     for status in statuses:
         by_worker.setdefault(status.worker, []).append(status)
@@ -85,8 +85,8 @@ def joined(statuses: Iterable[WorkerStatus]) -> list[WorkerStatus]:
 
 
 def join(parts: Iterable[WorkerStatus]) -> WorkerStatus | None:
-    """The status of the worker with these parts; None without the first one. Those beyond its number are of an earlier
-    process, unless they are newer: then their number grows, and the first one follows."""
+    """Returns the status of the worker with these parts; None without the first one. Those beyond its number are of an
+    earlier process, unless they are newer: then their number grows, and the first one follows."""
     by_number = {status.part: status for status in parts}
     first = by_number.get(0)
     if first is None:
@@ -111,7 +111,7 @@ def _part_of(name: str, parts: int) -> int:
 
 
 def _shares(rows: Mapping[str, T], parts: int, numbers: Iterable[int]) -> dict[int, dict[str, T]]:
-    """The rows of the parts with these numbers."""
+    """Returns the rows of the parts with these numbers."""
     shares: dict[int, dict[str, T]] = {number: {} for number in numbers}
     for uid, row in rows.items():
         share = shares.get(_part_of(uid, parts))

@@ -56,23 +56,23 @@ _SECRET_STATES = {WorkerState.SECRET_NOT_FOUND: NOT_FOUND, WorkerState.SECRET_IN
 
 
 def encode_report(report: ControllerReport) -> bytes:
-    """JSON for the status topic, under REPORT_KEY."""
+    """Returns JSON for the status topic, under REPORT_KEY."""
     return orjson.dumps(codec.record_of_report(report))
 
 
 def encode_request(request: RemovalRequest | SeekRequest) -> tuple[bytes, bytes]:
-    """Key and value for the status topic."""
+    """Returns key and value for the status topic."""
     key = SEEK_KEY + request.id.encode() if isinstance(request, SeekRequest) else REQUEST_KEY + request.uid.encode()
     return key, orjson.dumps(codec.record_of_request(request))
 
 
 def encode_row(row: Row) -> bytes:
-    """JSON for the status topic, under a key below LEADER_KEY."""
+    """Returns JSON for the status topic, under a key below LEADER_KEY."""
     return orjson.dumps(codec.record_of_leader(row))
 
 
 def decode_row(value: bytes) -> Row:
-    """The row of a record below LEADER_KEY. Raises UnknownSchema or UnknownRow if it is of a newer version, and
+    """Returns the row of a record below LEADER_KEY. Raises UnknownSchema or UnknownRow if it is of a newer version, and
     ValueError if it is not valid."""
     row = codec.leader_row_of(orjson.loads(value))
     read_row(row)
@@ -80,7 +80,7 @@ def decode_row(value: bytes) -> Row:
 
 
 def decode_status(value: bytes, _key: bytes = b"") -> codec.Status:
-    """What a record's JSON says. Raises ValueError if it is not valid or has a newer schema."""
+    """Returns what a record's JSON says. Raises ValueError if it is not valid or has a newer schema."""
     return codec.status_of(orjson.loads(value), unreadable)
 
 
@@ -113,8 +113,8 @@ def _not_served_on_purpose(subscription: Subscription) -> SubscriberStatus:
 
 
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
-    """True if fresh workers of the current generation own every partition, False if a worker failed, or if one is too
-    old and the others do not own them all, else Unknown."""
+    """Returns the status: True if fresh workers of the current generation own every partition, False if a worker
+    failed, or if one is too old and the others do not own them all, else Unknown."""
     if not subscription.is_served:
         return _not_served_on_purpose(subscription)
     owned: set[int] = set()
@@ -180,7 +180,7 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
 
 
 def _waiting_note(workers: Collection[str]) -> str:
-    """The message of a subscription that is ready, but whose `workers` wait for Kafka; "" if none does."""
+    """Returns the message of a subscription that is ready, but whose `workers` wait for Kafka; "" if none does."""
     if not workers:
         return ""
     waiting = f"{', '.join(sorted(workers))}: {WorkerState.WAITING_FOR_KAFKA}"
@@ -188,8 +188,8 @@ def _waiting_note(workers: Collection[str]) -> str:
 
 
 def reported_offsets(subscription: Subscription, workers: Iterable[WorkerStatus]) -> dict[int, int]:
-    """Partition -> the highest committed offset that a worker has reported, of the present topic and since the last
-    seek. Also those that are gone count, until their record is removed."""
+    """Returns partition -> the highest committed offset that a worker has reported, of the present topic and since the
+    last seek. Also those that are gone count, until their record is removed."""
     reported: dict[int, int] = {}
     for worker in workers:
         stats = worker.stats.get(subscription.uid)
@@ -200,13 +200,13 @@ def reported_offsets(subscription: Subscription, workers: Iterable[WorkerStatus]
 
 
 def subscriber_details(subscription: Subscription, workers: Collection[WorkerStatus], now: float) -> SubscriberDetails:
-    """The readiness and the statistics of a subscription over all workers."""
+    """Returns the readiness and the statistics of a subscription over all workers."""
     status = subscriber_status(subscription, workers, now)
     return details(subscription, status, workers, now, FRESH_S)
 
 
 def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
-    """A subscriber's status as a condition. `label`: the name to put before its message."""
+    """Returns a subscriber's status as a condition. `label`: the name to put before its message."""
     message = f"{label}: {status.message}" if label else status.message
     if status.ready == "True":
         return true(type_, status.reason or SUBSCRIBER_WAITS_FOR_KAFKA, message) if status.message else true(type_)

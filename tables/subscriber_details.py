@@ -41,7 +41,7 @@ def details(
     now: float,
     fresh_s: float,
 ) -> SubscriberDetails:
-    """The details of a subscription, from all fresh records together."""
+    """Returns the details of a subscription, from all fresh records together."""
     uid = subscription.uid
     fresh = sorted(
         (worker for worker in workers if uid in worker.subscriptions and now - worker.time <= fresh_s),

@@ -76,7 +76,7 @@ def _try(
 
 
 def _refusal(kafka: Mapping[str, Any], limit_s: float, address: str) -> KafkaUnavailable | None:
-    """Why the broker at this address refuses the settings; None = it does not, or does not answer."""
+    """Returns why the broker at this address refuses the settings; None = it does not, or does not answer."""
     # A client that knows one broker only cannot ask another.
     admin = KafkaAdmin({**kafka, "bootstrap.servers": address}, limit_s)
     try:

@@ -17,7 +17,7 @@ _UNKNOWN = KafkaError(
 
 
 def not_stored(error: KafkaError | None, message: Message) -> KafkaError | None:
-    """Why the record may not be stored; None = it is. The arguments are those of `on_delivery`."""
+    """Returns why the record may not be stored; None = it is. The arguments are those of `on_delivery`."""
     if error is None and message.offset() is None:
         return _UNKNOWN
     return error

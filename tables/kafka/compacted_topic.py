@@ -141,7 +141,7 @@ class CompactedReader:
         return False
 
     def _assign_all(self, consumer: Consumer, partitions: Iterable[int]) -> bool:
-        """False if Kafka does not say where the partitions end."""
+        """Returns False if Kafka does not say where the partitions end."""
         starts = {partition: self._reached.get(partition, OFFSET_BEGINNING) for partition in partitions}
         if self._from_end:
             new = [partition for partition in starts if partition not in self._reached]
@@ -174,7 +174,7 @@ class CompactedReader:
             self._call(self._apply, records)
 
     def _ends(self, consumer: Consumer, partitions: Iterable[int]) -> dict[int, int]:
-        """The present end of each partition. Raises KafkaException."""
+        """Returns the present end of each partition. Raises KafkaException."""
         return {
             partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), CLOSE_S)[1]
             for partition in partitions

@@ -110,7 +110,7 @@ _HINTS: Mapping[int, str] = {
 
 
 def failed(doing: str, error: KafkaError | KafkaException, acl: str = "") -> KafkaFailed:
-    """The exception for Kafka's error. `doing`: the request in words; `acl`: the permission that it needs."""
+    """Returns the exception for Kafka's error. `doing`: the request in words; `acl`: the permission that it needs."""
     cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     code, why = cause.code(), cause.str()
     kind = _KIND_OF.get(code, KafkaFailed)
@@ -121,12 +121,12 @@ def failed(doing: str, error: KafkaError | KafkaException, acl: str = "") -> Kaf
 
 
 def unanswered(doing: str, why: str) -> KafkaUnavailable:
-    """The exception for a request that no broker answered."""
+    """Returns the exception for a request that no broker answered."""
     return KafkaUnavailable(f"{doing}: Kafka does not answer ({why})", why)
 
 
 def unreachable(bootstrap: str, why: str, hint: str = _START_OR_NAME) -> KafkaUnavailable:
-    """The exception for a Kafka that answers nothing at all: most likely it does not run, or the address is wrong."""
+    """Returns the exception for a Kafka that answers nothing: most likely it does not run, or the address is wrong."""
     return KafkaUnavailable(
         f"Kafka at {bootstrap} does not answer ({why}).",
         why,

@@ -100,8 +100,8 @@ class LoopThread:
 
 
 async def call_in_thread(function: Callable[[], T], limit_s: float, name: str) -> T:
-    """The function's result, or its exception, from a thread of its own. Raises TimeoutError after `limit_s`: then the
-    call goes on, and its result is dropped."""
+    """Returns the function's result, or its exception, from a thread of its own. Raises TimeoutError after `limit_s`:
+    then the call goes on, and its result is dropped."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -89,7 +89,7 @@ class TopicReader:
         self._consumer.close()
 
     def _look_up(self) -> dict[int, tuple[int, int]]:
-        """Partition -> (first offset, offset after the last)."""
+        """Returns partition -> (first offset, offset after the last)."""
         topic = self._consumer.list_topics(self.topic, timeout=self._limit_s).topics[self.topic]
         if topic.error is not None and topic.error.code() in _ABSENT:
             raise NoSuchTopicError(
@@ -122,7 +122,7 @@ class TopicReader:
         return self._ranges
 
     def stored(self, last: int | None = None) -> Iterator[StoredRecord]:
-        """Records that were in the topic when this reader was created: all by partition, or the `last` ones by time."""
+        """Yields records in the topic when this reader was created: all by partition, or the `last` ones by time."""
         if last is None:
             yield from self._until_end({number: low for number, (low, _) in self._ranges.items()})
             return
@@ -130,20 +130,20 @@ class TopicReader:
         yield from records[-last:] if last else []
 
     def newest(self, last: int) -> Iterator[StoredRecord]:
-        """The records at the `last` offsets of each partition, when this reader was created; by partition."""
+        """Yields the records at the `last` offsets of each partition, when this reader was created; by partition."""
         yield from self.at_or_above({number: high - last for number, (_, high) in self._ranges.items()})
 
     def at_or_above(self, offsets: Mapping[int, int]) -> Iterator[StoredRecord]:
-        """Records of these partitions that were in the topic when this reader was created, from these offsets on."""
+        """Yields records of these partitions in the topic when this reader was created, from these offsets on."""
         there = {number: offset for number, offset in offsets.items() if number in self._ranges}
         yield from self._until_end({number: max(self._ranges[number][0], offset) for number, offset in there.items()})
 
     def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
-        """Records that were in the topic when this reader was created, from this time on in each partition."""
+        """Yields records that were in the topic when this reader was created, from this time on in each partition."""
         yield from self._until_end(self._starts_at(timestamp_ms))
 
     def between(self, since_ms: int | None, until_ms: int | None) -> Iterator[StoredRecord]:
-        """Records that were in the topic when this reader was created, with timestamps in [`since_ms`, `until_ms`).
+        """Yields records in the topic when this reader was created, with timestamps in [`since_ms`, `until_ms`).
 
         None = no limit on that side. Records far behind `until_ms` are not read.
         """
@@ -158,11 +158,11 @@ class TopicReader:
                 yield record
 
     def count_since(self, timestamp_ms: int) -> int:
-        """How many offsets there are from this time on. Reads no records."""
+        """Returns how many offsets there are from this time on. Reads no records."""
         return sum(high - low for low, high in self.ranges_since(timestamp_ms).values())
 
     def has_before(self, timestamp_ms: int) -> bool:
-        """Whether there are offsets before this time. Reads no records."""
+        """Returns whether there are offsets before this time. Reads no records."""
         later = self.ranges_since(timestamp_ms)
         return any(low < later.get(number, (high,))[0] for number, (low, high) in self._ranges.items())
 
@@ -191,7 +191,7 @@ class TopicReader:
         return first if first is not None and first.offset == offset else None
 
     def coming(self, limit_s: float | None) -> Iterator[StoredRecord]:
-        """Records that are stored after this reader was created, as they come, for `limit_s` (None = for ever)."""
+        """Yields records stored after this reader was created, as they come, for `limit_s` (None = for ever)."""
         self._assign({number: high for number, (_, high) in self._ranges.items()})
         end = None if limit_s is None else time.monotonic() + limit_s
         while end is None or time.monotonic() < end:

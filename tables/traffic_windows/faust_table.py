@@ -61,7 +61,7 @@ class OnePartition(faust.Table[bytes, bytes]):
     unstored: list[Any]  #: futures of the rows that `stored` has not awaited yet
 
     def partition_for_key(self, key: object) -> int:
-        """The partition of the changelog."""
+        """Returns the partition of the changelog."""
         return 0
 
     def send_changelog(self, *args: Any, **options: Any) -> Any:

@@ -42,8 +42,8 @@ class HeldRows:
         self._rows, self._now_s = rows, now_s
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
-        """The `last` windows of this size, including the current one, sorted by name. `channels`: their unique names.
-        Namespace "" or no channels = any."""
+        """Returns the `last` windows of this size, including the current one, sorted by name. `channels`: their unique
+        names. Namespace "" or no channels = any."""
         current = start_of(int(self._now_s), size)
         by_name: dict[Name, dict[int, Window]] = {}
         for start in range(current - (last - 1) * size, current + 1, size):
@@ -143,7 +143,7 @@ class TrafficRows:
         return HeldRows(self._rows, self._clock()).lines(size, last, namespace, channels)
 
     def held(self, size: int, last: int) -> HeldRows:
-        """The rows of the `last` windows of this size, for another thread."""
+        """Returns the rows of the `last` windows of this size, for another thread."""
         now_s = self._clock()
         starts = range(start_of(int(now_s), size) - (last - 1) * size, int(now_s) + 1, size)
         return HeldRows({(size, start): dict(self._rows.get((size, start), {})) for start in starts}, now_s)

@@ -46,12 +46,12 @@ class Key:
     subscription: str = ""
 
     def encode(self) -> bytes:
-        """The key of a row."""
+        """Returns the key of a row."""
         return f"{self.size}/{self.start}/{self.namespace}/{self.channel}/{self.subscription}".encode()
 
     @classmethod
     def decode(cls, key: bytes) -> Key:
-        """The window of a row's key. Raises ValueError if the key is not valid."""
+        """Returns the window of a row's key. Raises ValueError if the key is not valid."""
         size, start, namespace, channel, subscription = key.decode().split("/")
         if int(size) not in (SHORT_S, LONG_S):
             raise ValueError(f"{size} is not the size of a window")
@@ -79,7 +79,7 @@ class Window:
         return True
 
     def encode(self) -> bytes:
-        """The value of a row: JSON without zeros."""
+        """Returns the value of a row: JSON without zeros."""
         row: dict[str, object] = {
             _STORED_AS.get(name, name): min(count, INTEGER_MAX) for name, count in self.counts.nonzero().items()
         }
@@ -89,7 +89,7 @@ class Window:
 
     @classmethod
     def decode(cls, value: bytes) -> Window:
-        """The numbers of a row's value. Raises ValueError if it is not valid."""
+        """Returns the numbers of a row's value. Raises ValueError if it is not valid."""
         row = orjson.loads(value)
         if not isinstance(row, dict) or not isinstance(row.get("latency", {}), dict):
             raise ValueError("not a row of the traffic windows")
@@ -102,8 +102,8 @@ class Window:
 
 
 def events_of(value: bytes) -> int:
-    """The events of a row that `Window.decode` has accepted: those that were accepted, or delivered. Takes a twentieth
-    of the time."""
+    """Returns the events of a row that `Window.decode` has accepted: those that were accepted, or delivered. Takes a
+    twentieth of the time."""
     row = orjson.loads(value)
     return int(row.get("accepted", row.get("delivered", 0)))
 
@@ -115,7 +115,7 @@ def _whole(number: object, most: int = INTEGER_MAX, least: int = 0) -> int:
 
 
 def merged(windows: Iterable[Window]) -> Window:
-    """The sum of all windows."""
+    """Returns the sum of all windows."""
     whole = Window()
     for window in windows:
         whole.through = max(whole.through, window.through)
@@ -125,7 +125,7 @@ def merged(windows: Iterable[Window]) -> Window:
 
 
 def start_of(at: int, size: int) -> int:
-    """The start of the window of `size` seconds that contains the second `at`."""
+    """Returns the start of the window of `size` seconds that contains the second `at`."""
     return at - at % size
 
 
@@ -212,7 +212,7 @@ class Windows:
         return written
 
     def _kept(self, key: Key, now: float) -> bool:
-        """Whether a window is still kept. Windows expire by whole minutes: a minute's sum needs all of its windows."""
+        """Returns whether a window is kept. Windows expire by whole minutes: a minute's sum needs all its windows."""
         return start_of(key.start, LONG_S) + LONG_S > now - self._keep_s[key.size]
 
     def _window(self, key: Key) -> Window:
@@ -255,11 +255,11 @@ class Windows:
 
 
 def minute_of(short: Key) -> Key:
-    """The minute of a window of 10 s."""
+    """Returns the minute of a window of 10 s."""
     return Key(LONG_S, start_of(short.start, LONG_S), short.namespace, short.channel, short.subscription)
 
 
 def parts_of(minute: Key) -> Iterator[Key]:
-    """The six windows of a minute."""
+    """Yields the six windows of a minute."""
     for start in range(minute.start, minute.start + LONG_S, SHORT_S):
         yield Key(SHORT_S, start, minute.namespace, minute.channel, minute.subscription)

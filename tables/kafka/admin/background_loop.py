@@ -14,7 +14,7 @@ _LOCK = threading.Lock()
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The loop, which starts with the first call and ends with the process."""
+    """Returns the loop, which starts with the first call and ends with the process."""
     with _LOCK:
         return _start()
 
@@ -27,7 +27,7 @@ def _start() -> asyncio.AbstractEventLoop:
 
 
 def run_in_background_loop(work: Coroutine[Any, Any, T], limit_s: float) -> T:
-    """The result of a coroutine, or its exception. Raises TimeoutError after `limit_s`: then it is cancelled."""
+    """Returns the result of a coroutine, or its exception. Raises TimeoutError after `limit_s`, and cancels it."""
     future = asyncio.run_coroutine_threadsafe(work, background_loop())
     try:
         return future.result(limit_s)

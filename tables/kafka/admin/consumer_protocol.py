@@ -66,5 +66,5 @@ class ConsumerGroupDescribeRequest(Request[_Version0]):  # type: ignore[misc]
         self._group = group
 
     def build(self, request_struct_class: Any) -> Any:
-        """Called by aiokafka."""
+        """aiokafka calls this."""
         return request_struct_class([self._group], False, {})

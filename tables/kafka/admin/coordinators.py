@@ -74,7 +74,7 @@ class Coordinators:
         self._closed = False
 
     async def ask(self, group: str, request: Any) -> Any:
-        """The answer of the coordinator, which may contain errors: see `check`."""
+        """Returns the answer of the coordinator, which may contain errors: see `check`."""
         place = self._coordinators.get(group)
         if place is None:
             async with self._turns_at(None) as turns:

@@ -40,7 +40,7 @@ class GroupAdmin:
             run_in_background_loop(client.close(), CLOSE_S)
 
     def describe(self, group: str) -> GroupInfo | None:
-        """A group; None when there is none of this id."""
+        """Returns a group; None when there is none of this id."""
         return self.describe_all([group]).get(group)
 
     def describe_all(
@@ -73,7 +73,7 @@ class GroupAdmin:
         partitions: Iterable[TopicAndPartition] | None = None,
         on_error: OnPartition = _RAISE,
     ) -> dict[TopicAndPartition, GroupOffset]:
-        """What a group has committed, without partitions where it has not. `partitions` None: wherever it has."""
+        """Returns what a group has committed, without partitions where it has not. `partitions` None: all of them."""
         return self.committed_by({group: partitions}, on_error)[group]
 
     def committed_by(

@@ -71,7 +71,7 @@ class GroupClient:
     # -- groups
 
     async def describe(self, group: str, limit_s: float) -> GroupInfo | None:
-        """A group; None when there is none of this id."""
+        """Returns a group; None when there is none of this id."""
         doing, acl = f"describing group {group}", f"Describe on group {group}"
         return await _with_retries(lambda: self._describe(group), _read_again, limit_s, doing, acl)
 
@@ -108,7 +108,7 @@ class GroupClient:
     # -- offsets
 
     async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
-        """Partition -> what the group has committed, without those that have nothing."""
+        """Returns partition -> what the group has committed, without those that have nothing."""
         offsets, problems = await self.fetch_partitions(group, [(topic, number) for number in numbers], limit_s)
         for problem in problems.values():
             raise problem
@@ -117,8 +117,8 @@ class GroupClient:
     async def fetch_partitions(
         self, group: str, partitions: Collection[TopicAndPartition] | None, limit_s: float
     ) -> tuple[dict[TopicAndPartition, GroupOffset], dict[TopicAndPartition, KafkaFailed]]:
-        """What the group has committed, without partitions that have nothing, and the errors of those that have one.
-        `partitions` None: wherever it has."""
+        """Returns what the group has committed, without partitions that have nothing, and the errors of those that have
+        one. `partitions` None: wherever it has."""
         return await _with_retries(
             lambda: self._fetch(group, None if partitions is None else _by_topic(partitions)),
             _read_again,
@@ -175,12 +175,12 @@ class GroupClient:
 
 
 def _reading_offsets(group: str) -> tuple[str, str]:
-    """What this request does, and the permission that it needs, in the words of errors."""
+    """Returns what this request does, and the permission that it needs, in the words of errors."""
     return f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
 
 
 def _by_topic(partitions: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
-    """(topic, partition) and (topic, partition, more...), as requests have them."""
+    """Returns (topic, partition) and (topic, partition, more...), as requests have them."""
     by_topic: dict[str, list[Any]] = {}
     for topic, *rest in partitions:
         by_topic.setdefault(topic, []).append(tuple(rest) if len(rest) > 1 else rest[0])
@@ -192,7 +192,7 @@ def _read_again(problem: KafkaException) -> bool:
 
 
 def _change_again(problem: KafkaException) -> bool:
-    """Whether to send a change again: not if the request may have been carried out."""
+    """Returns whether to send a change again: not if the request may have been carried out."""
     return (isinstance(problem, NotReached) and _read_again(problem)) or problem.args[0].code() in MOVED
 
 

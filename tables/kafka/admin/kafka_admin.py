@@ -87,7 +87,7 @@ class KafkaAdmin:
         return self.cluster(limit_s)
 
     def cluster(self, limit_s: float | None = None) -> ClusterInfo:
-        """The cluster and all its topics. `limit_s`: of this request alone. Raises KafkaUnavailable."""
+        """Returns the cluster and all its topics. `limit_s`: of this request alone. Raises KafkaUnavailable."""
         try:
             metadata = self._client.list_topics(timeout=self._limit_s if limit_s is None else limit_s)
         except KafkaException as problem:
@@ -102,7 +102,7 @@ class KafkaAdmin:
         return ClusterInfo(metadata.cluster_id or "", len(addresses), topics, addresses, replicas)
 
     def broker_setting(self, name: str) -> str | None:
-        """The value of a setting of a broker; None if it has no such setting."""
+        """Returns the value of a setting of a broker; None if it has no such setting."""
         try:
             brokers = self._client.list_topics(timeout=self._limit_s).brokers
         except KafkaException as problem:
@@ -117,8 +117,8 @@ class KafkaAdmin:
     def describe_topics(
         self, names: Iterable[str], on_error: Callable[[str, KafkaFailed], None] = _RAISE, *, operations: bool = False
     ) -> dict[str, TopicInfo]:
-        """Topic -> what Kafka says of it, if wanted with the `operations` that are allowed. A topic that does not exist
-        is an error: KafkaNotFound."""
+        """Returns topic -> what Kafka says of it, if wanted with the `operations` that are allowed. A topic that does
+        not exist is an error: KafkaNotFound."""
         topics = sorted(set(names))
         if not topics:
             return {}
@@ -132,7 +132,7 @@ class KafkaAdmin:
         return {name: _topic_info(name, about) for name, about in answers.items()}
 
     def topic_configs(self, names: Iterable[str], always: Container[str] = ()) -> dict[str, dict[str, str]]:
-        """Topic -> the configs that it has of its own, and those in `always`, without topics that do not exist."""
+        """Returns topic -> the configs of its own, and those in `always`, without topics that do not exist."""
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not asked:
             return {}
@@ -196,7 +196,7 @@ class KafkaAdmin:
         partitions: Iterable[TopicAndPartition],
         on_error: OnPartition = _RAISE,
     ) -> dict[TopicAndPartition, int]:
-        """The offset of the first record of each partition, or of the next one where there are none."""
+        """Returns the offset of the first record of each partition, or of the next one where there are none."""
         return self._offsets(partitions, OffsetSpec.earliest(), on_error)
 
     def end_offsets(
@@ -204,22 +204,22 @@ class KafkaAdmin:
         partitions: Iterable[TopicAndPartition],
         on_error: OnPartition = _RAISE,
     ) -> dict[TopicAndPartition, int]:
-        """The offset after the last record of each partition."""
+        """Returns the offset after the last record of each partition."""
         return self._offsets(partitions, OffsetSpec.latest(), on_error)
 
     def ranges(self, topics: Collection[str]) -> dict[TopicAndPartition, tuple[int, int]]:
-        """The first offset and the end offset of each partition of those topics that exist."""
+        """Returns the first offset and the end offset of each partition of those topics that exist."""
         there, gone = self.cluster().topics, leave_out(KafkaNotFound)
         partitions = [(name, number) for name in topics if name in there for number in there[name]]
         starts, ends = self.first_offsets(partitions, gone), self.end_offsets(partitions, gone)
         return {partition: (starts[partition], end) for partition, end in ends.items() if partition in starts}
 
     def offsets_at(self, partitions: Iterable[TopicAndPartition], timestamp_ms: int) -> dict[TopicAndPartition, int]:
-        """The offset of the first record from this time on; -1 where there is none."""
+        """Returns the offset of the first record from this time on; -1 where there is none."""
         return self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), _RAISE)
 
     def newest_timestamps(self, partitions: Iterable[TopicAndPartition]) -> dict[TopicAndPartition, int]:
-        """The newest timestamp of the records of each partition, in milliseconds; -1 where there are none."""
+        """Returns the newest timestamp of the records of each partition, in milliseconds; -1 where there are none."""
         return {
             partition: info.timestamp
             for partition, info in self._listed(partitions, OffsetSpec.max_timestamp(), _RAISE)
@@ -251,7 +251,7 @@ class KafkaAdmin:
         return list(infos.items())
 
     def group_ids(self) -> list[str]:
-        """The ids of all consumer groups."""
+        """Returns the ids of all consumer groups."""
         asked = self._client.list_consumer_groups(request_timeout=self._limit_s)
         groups = self._answer(asked, "listing the consumer groups", "Describe on its groups")
         return sorted(group.group_id for group in groups.valid)

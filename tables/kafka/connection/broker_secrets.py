@@ -17,8 +17,8 @@ _Reads = Mapping[str, tuple[Signature, SecretProblem | None]]  #: by reference
 
 
 def read_broker_secret(root: Path | None, reference: str, *, in_memory: bool = False) -> Found | SecretProblem:
-    """What the folder of a Secret has, or why it cannot be used. `root` None: the setting is empty. `in_memory`: as for
-    `secret_settings`. The message never shows a value."""
+    """Returns what the folder of a Secret has, or why it cannot be used. `root` None: the setting is empty.
+    `in_memory`: as for `secret_settings`. The message never shows a value."""
     if not is_reference(reference):
         return SecretProblem(
             INVALID, f"{reference[:320]!r} is not a valid NAMESPACE/NAME of a Secret; correct the ConfigMap"
@@ -49,7 +49,7 @@ class BrokerSecretFiles:
         self._reads: _Reads = {}
 
     async def problems(self, references: Collection[str]) -> Mapping[str, SecretProblem]:
-        """By reference. Raises TimeoutError if the files cannot be read in time."""
+        """Returns problems by reference. Raises TimeoutError if the files cannot be read in time."""
         if (root := self._root) is None or not references:
             return {}
         before = self._reads
@@ -57,7 +57,7 @@ class BrokerSecretFiles:
         return self._last_problems()
 
     async def latest(self, references: Collection[str]) -> Mapping[str, SecretProblem]:
-        """The same, or what was found before if the files cannot be read in time."""
+        """Returns the same, or what was found before if the files cannot be read in time."""
         try:
             return await self.problems(references)
         except TimeoutError:

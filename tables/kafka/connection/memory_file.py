@@ -11,7 +11,7 @@ class MemoryFile(str):
     """The path of a file that exists as long as this text, on Linux in memory only. Only this user can open it."""
 
     def __new__(cls, content: bytes) -> MemoryFile:
-        """A file with this content."""
+        """Returns a file with this content."""
         in_memory = hasattr(os, "memfd_create")
         file = open(os.memfd_create("penstock"), "wb") if in_memory else tempfile.NamedTemporaryFile()  # noqa: SIM115
         file.write(content)

@@ -20,7 +20,7 @@ _NAMES = frozenset({62, 63, 64})  # host name, e-mail address and IP address mis
 
 
 def refusal(bootstrap: str) -> str:
-    """Why no broker of `HOST:PORT[,...]` accepts a connection, such as "connection refused"; "" = one may.
+    """Returns why no broker of `HOST:PORT[,...]` accepts a connection, such as "connection refused"; "" = one may.
 
     A broker that only times out may be slow: Kafka's own client finds that out.
     """
@@ -41,7 +41,7 @@ def refusal(bootstrap: str) -> str:
 
 
 def split_address(broker: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`."""
+    """Returns host and port of `HOST:PORT`."""
     address = broker.rpartition("://")[2]
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
@@ -50,8 +50,8 @@ def split_address(broker: str) -> tuple[str, int]:
 
 
 def tls_context(kafka: Mapping[str, Any]) -> ssl.SSLContext:
-    """How a client with these librdkafka settings checks the brokers and shows itself. Raises OSError for files that
-    cannot be read or used."""
+    """Returns how a client with these librdkafka settings checks the brokers and shows itself. Raises OSError for files
+    that cannot be read or used."""
     context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location"))
     if "ssl.certificate.location" in kafka:
         # An encrypted key is an error, and not a question at the terminal.
@@ -60,8 +60,8 @@ def tls_context(kafka: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def handshake_problem(kafka: Mapping[str, Any]) -> str:
-    """What a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no broker
-    accepts one. Blocks for some seconds at most."""
+    """Returns what a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no
+    broker accepts one. Blocks for some seconds at most."""
     uses_tls = str(kafka.get("security.protocol", "")).endswith("SSL")
     try:
         context = tls_context(kafka) if uses_tls else _unchecked()

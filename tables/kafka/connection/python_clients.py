@@ -22,7 +22,7 @@ _RENEWED_AT = 0.8  # of its life
 
 
 def aiokafka_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of aiokafka's clients for librdkafka's settings. Reads the files of certificates."""
+    """Returns arguments of aiokafka's clients for librdkafka's settings. Reads the files of certificates."""
     protocol = str(kafka.get("security.protocol", "PLAINTEXT"))
     settings: dict[str, Any] = {"bootstrap_servers": str(kafka["bootstrap.servers"]), "security_protocol": protocol}
     if protocol.endswith("SSL"):
@@ -36,7 +36,7 @@ def aiokafka_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def broker_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """How a Faust app connects: its arguments `broker` and `broker_credentials`."""
+    """Returns how a Faust app connects: its arguments `broker` and `broker_credentials`."""
     url = "kafka://" + str(kafka["bootstrap.servers"]).replace(",", ";")
     return {"broker": url, "broker_credentials": _credentials(kafka)}
 
@@ -78,7 +78,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._good_until = 0.0  # monotonic
 
     async def token(self) -> str:
-        """The token. Raises KafkaConnectionError, without what the request or the answer contained."""
+        """Returns the token. Raises KafkaConnectionError, without what the request or the answer contained."""
         if time.monotonic() >= self._good_until:
             self._token, self._good_until = await self._ask()
         return self._token
@@ -105,6 +105,6 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         raise KafkaConnectionError(f"no token from {shown_url(self._url)}: {why}")  # others show the credentials
 
     def extensions(self) -> dict[str, str]:
-        """`name=value,name=value` of the settings."""
+        """Returns `name=value,name=value` of the settings."""
         pairs = (pair.partition("=") for pair in self._extensions.split(",") if pair.strip())
         return {name.strip(): value.strip() for name, _, value in pairs}

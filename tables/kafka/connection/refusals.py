@@ -35,21 +35,21 @@ class Refusals:
         self._last = refused(error.code(), error.str()) or self._last
 
     def reported(self, client: Any) -> str:
-        """Why the brokers refused `client` since the last call, with a hint; "" if they did not."""
+        """Returns why the brokers refused `client` since the last call, with a hint; "" if they did not."""
         client.poll(0)
         last, self._last = self._last, ""
         return last
 
     def unreachable(self, client: Any, error: KafkaException) -> KafkaUnavailable:
-        """The exception for a Kafka that has not answered `client`. When the client does not know why it was refused, a
-        handshake may show it. Blocks for some seconds at most."""
+        """Returns the exception for a Kafka that has not answered `client`. When the client does not know why it was
+        refused, a handshake may show it. Blocks for some seconds at most."""
         bootstrap = str(self._kafka.get("bootstrap.servers", ""))
         refused = self.reported(client) or handshake_problem(self._kafka)
         return unreachable(bootstrap, refused, "") if refused else unreachable(bootstrap, error.args[0].str())
 
 
 def refused(code: int, text: str) -> str:
-    """The reason and a hint for an error that librdkafka reports for a connection; "" if it is not about security."""
+    """Returns the reason and a hint for an error that librdkafka reports for a connection; "" if not about security."""
     if code == KafkaError._AUTHENTICATION:
         if _PASSWORD.search(text):
             return "Kafka does not accept this user and password; correct user and password of the Kafka secret"

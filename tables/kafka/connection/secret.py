@@ -52,7 +52,7 @@ class Hidden(str):
 
 
 def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, str], list[str]]:
-    """librdkafka settings for the keys of a Secret whose files are in `folder`, and what is wrong with it."""
+    """Returns librdkafka settings for the keys of a Secret whose files are in `folder`, and what is wrong with it."""
     values = {key: next((secret[name] for name in names if secret.get(name)), "") for key, names in _NAMES.items()}
     tls, sasl = _tls_and_sasl(secret, values)
     problems = []
@@ -74,7 +74,7 @@ def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, 
 
 
 def _tls_and_sasl(secret: Mapping[str, str], values: Mapping[str, str]) -> tuple[bool, bool]:
-    """Whether a Secret without `protocol` is for TLS, and whether for SASL."""
+    """Returns whether a Secret without `protocol` is for TLS, and whether for SASL."""
     tls = values["tls"].strip().lower() == "true" or any(secret.get(name) for name in _FILES)
     return tls, bool(values["mechanism"] or values["user"] or any(secret.get(name) for name in _OAUTH_KEYS))
 
@@ -98,18 +98,18 @@ def _one_of(words: Iterable[str]) -> str:
 
 
 def paths(folder: Path) -> list[Path]:
-    """The files that a Secret may have."""
+    """Returns the files that a Secret may have."""
     return [folder / name for name in (*itertools.chain(*_NAMES.values()), *_FILES, *_OAUTH_KEYS)]
 
 
 def read_secret(folder: Path) -> dict[str, str]:
-    """librdkafka settings for the Secret that is mounted at `folder`. Raises UsageError, which names what to mend, and
-    never shows a value."""
+    """Returns librdkafka settings for the Secret that is mounted at `folder`. Raises UsageError, which names what to
+    mend, and never shows a value."""
     return secret_settings(read_keys(folder), folder)
 
 
 def read_keys(folder: Path) -> dict[str, str]:
-    """Key -> value, all of one moment. Raises UsageError."""
+    """Returns key -> value, all of one moment. Raises UsageError."""
     return read_together(paths(folder), lambda: _read_keys(folder))
 
 
@@ -132,8 +132,8 @@ def _read_keys(folder: Path) -> dict[str, str]:
 
 
 def secret_settings(secret: Mapping[str, str], folder: Path, *, in_memory: bool = False) -> dict[str, str]:
-    """librdkafka settings for the keys that `read_keys` found. `in_memory`: they name copies of the certificates, so
-    that what happens to the folder later does not matter. Raises UsageError."""
+    """Returns librdkafka settings for the keys that `read_keys` found. `in_memory`: they name copies of the
+    certificates, so that what happens to the folder later does not matter. Raises UsageError."""
     settings, problems = client_settings(secret, folder)
     if in_memory:
         names = {name: setting for name, setting in _FILES.items() if setting in settings}
@@ -153,7 +153,7 @@ class SecretNotValid(UsageError):
 
 
 def _of_files(settings: Mapping[str, str]) -> list[str]:
-    """What is wrong with the certificates and keys. Kafka's clients would say only that they failed."""
+    """Returns what is wrong with the certificates and keys. Kafka's clients would say only that they failed."""
     problems = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authorities := settings.get("ssl.ca.location"):

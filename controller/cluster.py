@@ -28,9 +28,9 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     def has_lease() -> bool:
         return any(lease_election.has_lease for lease_election in elected)
 
-    def problem() -> str:
+    def problem() -> str | None:
         return next(
-            (f"{lease_election.problem}; {ASK_DOCTOR}" for lease_election in elected if lease_election.problem), ""
+            (f"{lease_election.problem}; {ASK_DOCTOR}" for lease_election in elected if lease_election.problem), None
         )
 
     traffic = Traffic(config.kafka, kafka_names.traffic_topic(config.instance)) if config.traffic else None

@@ -164,13 +164,13 @@ class Executor:
         self._unknown = observed.unknown
         return observed
 
-    async def unavailable(self) -> str:
-        """Returns why Kafka cannot be observed; "" = it can."""
+    async def unavailable(self) -> str | None:
+        """Returns why Kafka cannot be observed; None = it can."""
         try:
             await self.observe(Scope(frozenset({self._contract_topic}), (), frozenset()))
         except KafkaFailed as problem:
             return str(problem)
-        return ""
+        return None
 
     def _observe(self, scope: Scope) -> ObservedKafka:
         topics = observe_topics(self._admin, scope.topics)

@@ -42,7 +42,7 @@ class OutageAtStart:
 
     def __init__(self, place: Place, crashed: Callable[[BaseException], None]) -> None:
         """`place`: nobody else has it. `crashed` is called with the exception that ended this."""
-        self.why = ""  #: Kafka is away; "" = nothing is said yet
+        self.why: str | None = None  #: Kafka is away; None = nothing is said yet
         self._place = place
         self._crashed = crashed
         self._election = place.elect(lambda _: _NoLock(), lambda _: None)
@@ -96,7 +96,7 @@ class OutageAtStart:
     async def _news(self) -> list[WriteStatus]:
         scan = await self._place.source.scan()
         await self._problems.report(scan.problems)
-        if not self.why or not scan.complete:  # whose a Trigger is depends on its Broker
+        if self.why is None or not scan.complete:  # whose a Trigger is depends on its Broker
             return []
         return self._place.source.outage_statuses(self.why, ())
 

@@ -38,7 +38,7 @@ class Place:
     close: Callable[[], Awaitable[None]] = _nothing  #: comes last
     #: whether this process may write statuses although it does not lead, because Kafka is away
     reports_outage: Callable[[], bool] = lambda: False
-    problem: Callable[[], str] = lambda: ""  #: why this process cannot be elected now; "" = nothing is known
+    problem: Callable[[], str | None] = lambda: None  #: why this process cannot be elected now; None = nothing is known
     troubles: Callable[[], list[Trouble]] = list  #: what does not work there now
 
 

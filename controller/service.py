@@ -75,7 +75,7 @@ class Controller:
         self._contract_changed = self._status_changed = self._source_changed = self._stopping = False
         self.settled = asyncio.Event()  #: set when everything was as the resources say, at least once
         self._outage_due_s = 0.0
-        self.problem = ""  #: why there was no progress at the last try
+        self.problem: str | None = None  #: why there was no progress at the last try
         self._task: asyncio.Task[None] | None = None
         self._place = place or directory(config)
         self._source, self._sink = self._place.source, self._place.sink
@@ -176,7 +176,7 @@ class Controller:
         self._outage_due_s = time.monotonic() + self._config.status_tick_s
         why = await self._executor.unavailable()
         scan = await self._source.scan()
-        if not why or not scan.complete or self._election.held:
+        if why is None or not scan.complete or self._election.held:
             return
         statuses: list[WriteStatus] = []
         if self._contract.loaded and self._status.loaded:  # else it went away before this process knew anything
@@ -297,7 +297,7 @@ class Controller:
                 term.observed = None
             self._contract_changed = False  # our own records are not news, and Kafka is observed again anyway
             if any(action.target in self._executor.failures for action in actions):
-                self._retry_later(term, "")
+                self._retry_later(term)
         # What workers say of what they have not seen yet is old in a moment, and each status is a write to a cluster.
         later = new if term.parts is not None else set()
         unwritten = await self._write(term, statuses, world, later)
@@ -357,11 +357,11 @@ class Controller:
         """Decide when to observe Kafka again without a change here. `is_written`: no status was put off."""
         if term.failure:
             log.info("controller makes progress again", tries=term.failed_tries)
-        term.failure = self.problem = ""
+        term.failure = self.problem = None
         if self._executor.failures:
             return  # `_retry_later` has set the time
         if term.observed is not None and term.observed.unknown:
-            self._retry_later(term, "")
+            self._retry_later(term)
             return
         term.failed_tries = 0
         # for members to leave a group, and for workers to stop
@@ -390,7 +390,7 @@ class Controller:
         now = [status for status in statuses if status.uid not in later]
         return frozenset(later) | await self._sink.write(now, retained, time.time(), only=world.only)
 
-    def _retry_later(self, term: Term, failure: str) -> None:
+    def _retry_later(self, term: Term, failure: str | None = None) -> None:
         """Retry after a pause that grows with each consecutive failure."""
         term.failed_tries += 1
         pause_s = exponential_s(term.failed_tries, self._config.poll_s, self._config.backoff_max_s)

@@ -37,7 +37,7 @@ class Term:
     whole_at: float = 0.0  #: when everything was last decided
     retry_at: float = float("inf")
     failed_tries: int = 0
-    failure: str = ""
+    failure: str | None = None
     parts: Parts | None = None  #: None = the next decision is about everything
     dirty: set[str] = field(default_factory=set)  #: uids of what has changed
     queue: set[str] = field(default_factory=set)  #: uids of what must be decided about because of these

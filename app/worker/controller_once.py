@@ -62,7 +62,7 @@ async def reconcile_once(settings: Settings, limit_s: float) -> None:
         if crash.done():
             crash.result()
         if not controller.settled.is_set():
-            not_elected = (place.problem() if place is not None else "") or "another controller leads"
+            not_elected = (place.problem() if place is not None else None) or "another controller leads"
             why = controller.problem or ("the controller waits for Kafka" if controller.leading else not_elected)
             raise NotReadyError(
                 f"The resources were not reconciled within {limit_s:g} s: {why}.", "See `penstock status`."

@@ -167,7 +167,7 @@ class ApiServer:
         """Read the configuration; asks nothing of the server. Raises UsageError."""
         settings = Configuration()
         path = self._kubeconfig or _default_kubeconfig()
-        pods = await asyncio.to_thread(_pods_namespace) if not path and not self._context else ""
+        pods = await asyncio.to_thread(_pods_namespace) if not path and not self._context else None
         paths = path or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
         if not pods:
             await asyncio.to_thread(check_kubeconfig, paths, self._context)
@@ -178,7 +178,7 @@ class ApiServer:
             else:
                 async with asyncio.timeout(CREDENTIALS_S):
                     loader = await kube_config.load_kube_config(
-                        config_file=path or None,
+                        config_file=path,
                         context=self._context or None,
                         client_configuration=settings,
                         persist_config=False,
@@ -279,19 +279,19 @@ async def _refresh(loader: Any, settings: Configuration) -> None:
             log.warning("the credentials of the kubeconfig cannot be renewed", reason=reason)
 
 
-def _default_kubeconfig() -> str:
-    """Returns the kubeconfig of `kubectl`; "" = none. The client library has read KUBECONFIG when it was imported."""
+def _default_kubeconfig() -> str | None:
+    """Returns the kubeconfig of `kubectl`, or None. The client library has read KUBECONFIG when it was imported."""
     location = str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
     paths = [os.path.expanduser(path) for path in location.split(os.pathsep)]
-    return location if any(os.path.exists(path) for path in paths) else ""
+    return location if any(os.path.exists(path) for path in paths) else None
 
 
-def _pods_namespace() -> str:
-    """Returns the namespace of this pod's ServiceAccount; "" when not running in a pod."""
+def _pods_namespace() -> str | None:
+    """Returns the namespace of this pod's ServiceAccount; None when not running in a pod."""
     try:
         return (_SERVICE_ACCOUNT / "namespace").read_text("utf-8").strip()
     except FileNotFoundError:
-        return ""
+        return None
 
 
 def _no_answer(what: str, problem: BaseException) -> ApiError:

@@ -54,18 +54,14 @@ class LeaseElection:
         self._seen_s = 0.0  #: when the Lease was first seen as it is
         self._renewed_s: float | None = None  #: when the request was made that renewed it last; None = not held
         self._terms = 0
-        self._problem = ""
+        #: why the Lease could not be read or written at the last try; None = it could
+        self.problem: str | None = None
         self._problem_since = 0.0  #: Unix seconds
 
     def troubles(self) -> list[Trouble]:
         """Returns why the Lease could not be read or written at the last try, as long as it cannot."""
         name = f"{self._api.namespace}/{self._name}"
-        return [Trouble("lease", name, self._problem_since, self._problem, stops=True)] if self._problem else []
-
-    @property
-    def problem(self) -> str:
-        """Why the Lease could not be read or written at the last try; "" = it could."""
-        return self._problem
+        return [Trouble("lease", name, self._problem_since, self.problem, stops=True)] if self.problem else []
 
     @property
     def has_lease(self) -> bool:
@@ -118,13 +114,13 @@ class LeaseElection:
                 await self._lose("the Lease was not renewed in time")
             try:
                 await self._step()
-                self._problem = ""
+                self.problem = None
             except ApiError as problem:
                 if problem.status == CONFLICT:  # somebody was faster; read it again
                     log.debug("another process has changed the Lease", lease=self._name)
-                elif str(problem) != self._problem:
-                    self._problem_since = self._problem_since if self._problem else time.time()
-                    self._problem = str(problem)
+                elif str(problem) != self.problem:
+                    self._problem_since = self._problem_since if self.problem else time.time()
+                    self.problem = str(problem)
                     log.warning(
                         "the Lease cannot be renewed or read", lease=self._name, reason=str(problem), hint=ASK_DOCTOR
                     )

@@ -137,9 +137,9 @@ class ClusterView:
     services: Mapping[str, str] = field(default_factory=dict)
     core: bool = False  #: Knative's own controller resolves Subscriptions
 
-    def why_refused(self, api_version: str, kind: str, namespace: str) -> str:
-        """Returns why an object of this kind cannot be read; "" = it can."""
-        return self.refused.get((api_version, kind, namespace)) or self.refused.get((api_version, kind, ""), "")
+    def why_refused(self, api_version: str, kind: str, namespace: str) -> str | None:
+        """Returns why an object of this kind cannot be read; None = it can."""
+        return self.refused.get((api_version, kind, namespace)) or self.refused.get((api_version, kind, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class World:
     missing_is_deleted: bool = True
     asked: frozenset[str] = frozenset()  #: uids that a person wants to remove
     failures: Mapping[str, str] = field(default_factory=dict)  #: `Action.target` -> why its last try failed
-    unavailable: str = ""  #: why Kafka could not be observed; then the actions are not to be carried out
+    unavailable: str | None = None  #: why Kafka could not be observed; then the actions are not to be carried out
     now: float = 0.0  #: Unix seconds
     leads_since: float = 0.0  #: Unix seconds at which this leader began
     cluster: ClusterView | None = None  #: None = the objects are from files

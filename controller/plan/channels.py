@@ -193,7 +193,7 @@ def _plan_topics(
         return _Topics(false("TopicReady", "TopicNotFound", message))
     unasked = () if ROOM in dict(resource.topic_configs) else (ROOM,)
     wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config), unasked)
-    actions, under_way = ([], "") if resource.external else _align(wish, world, _to_reset(channel, world))
+    actions, under_way = ([], None) if resource.external else _align(wish, world, _to_reset(channel, world))
     notes = [] if resource.external else _differences(wish, world, resource)
     if resource.note:
         notes.append(resource.note)
@@ -225,8 +225,8 @@ def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:
     return tuple(key for key in published.config_keys if key not in keys and key in seen.configs)
 
 
-def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tuple[list[Action], str]:
-    """Returns (actions, reason why publishing must wait or "")."""
+def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tuple[list[Action], str | None]:
+    """Returns (actions, reason why publishing must wait or None)."""
     seen = world.observed.topics.get(wish.topic)
     if seen is None:
         return [wish], "TopicBeingCreated"
@@ -240,7 +240,7 @@ def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tupl
     if seen.partitions < wish.partitions:
         actions.append(AddPartitions(wish.topic, wish.partitions))
         return actions, "PartitionsBeingRaised"
-    return actions, ""
+    return actions, None
 
 
 def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list[str]:
@@ -263,11 +263,11 @@ def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list
     return notes
 
 
-def _no_room(wish: CreateTopic, world: World) -> str:
-    """Returns the problem that a topic has too little room for large events, because Kafka refuses it; "" = none."""
+def _no_room(wish: CreateTopic, world: World) -> str | None:
+    """Returns the problem that a topic has too little room for large events, because Kafka refuses it, or None."""
     refused, seen = world.failures.get(room_target(wish.topic)), world.observed.topics.get(wish.topic)
     if not refused or seen is None:
-        return ""
+        return None
     return (
         f"topic {wish.topic!r} has {ROOM} {seen.configs.get(ROOM)}, so Kafka refuses larger events ({refused}); "
         "lower PENSTOCK_EVENT_BYTES_MAX, or ask the administrator of Kafka to allow a larger value"

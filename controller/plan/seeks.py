@@ -249,8 +249,8 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
     return reasons
 
 
-def _unheard_members(record: records.Subscription, world: World) -> str:
-    """Returns the problem that the fan-out may have a member that is not heard, such as a frozen worker; "" = none."""
+def _unheard_members(record: records.Subscription, world: World) -> str | None:
+    """Returns the problem that the fan-out may have a member that is not heard, such as a frozen worker, or None."""
     members = world.observed.fanouts.get(record.topic, 0)
     if members is None:
         return f"Kafka has not described the members of the fan-out of topic {record.topic} yet"
@@ -267,7 +267,7 @@ def _unheard_members(record: records.Subscription, world: World) -> str:
         if name not in world.silent
     )
     if members <= heard:
-        return ""
+        return None
     return (
         f"the fan-out of topic {record.topic} has {members} members, but only {heard} workers report that they serve "
         "it; "

@@ -259,16 +259,16 @@ def _no_config_map(namespace: str, label: str, cluster: ClusterView | None) -> C
     return false("TopicReady", "ConfigMapNotFound", message)
 
 
-def _changed(broker: Broker, published: Channel | None) -> str:
+def _changed(broker: Broker, published: Channel | None) -> str | None:
     if published is None:
-        return ""
+        return None
     if broker.class_ != KAFKA_CLASS:
         return f"the annotation {BROKER_CLASS} (was {KAFKA_CLASS}, is {broker.class_ or 'missing'})"
     if published.config_map != "/".join(broker.config or ()):
         return f"spec.config (was {published.config_map or 'missing'})"
     if published.external != bool(broker.external_topic) or broker.external_topic not in ("", published.topic):
         return f"the annotation {EXTERNAL_TOPIC} (the topic is {published.topic})"
-    return ""
+    return None
 
 
 def _immutable(changed: str, kind: str) -> Condition:

@@ -149,7 +149,7 @@ class _Waiting:
 
     types: dict[Name, Received] = field(default_factory=dict)
     not_before: float = 0.0  #: on the monotonic clock
-    said: str = ""  #: the last problem
+    said: str | None = None  #: the last problem
 
     @property
     def is_due(self) -> bool:
@@ -297,5 +297,5 @@ class EventTypes:
                 if problem.reason in NOT_VALID:
                     waiting.types.pop(new.name, None)  # it must not keep the others from being tried
                 return
-        waiting.said = ""
+        waiting.said = None
         waiting.types.pop(new.name, None)

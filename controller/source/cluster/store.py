@@ -51,15 +51,15 @@ class ObjectStore:
         """Forget the pages of a list that was not finished."""
         self._page = None
 
-    def add_page(self, page: Raw) -> str:
-        """Add a page; returns the token of the next one, or "" if this was the last one and the list is applied."""
+    def add_page(self, page: Raw) -> str | None:
+        """Add a page; returns the token of the next one, or None if this was the last one and the list is applied."""
         objects = self._page if self._page is not None else {}
         for item in page.get("items") or ():
             raw = self._trim(item)
             objects[name_of(raw)] = raw
         self._page = objects
         metadata = page.get("metadata") or {}
-        more = str(metadata.get("continue") or "")
+        more: str | None = metadata.get("continue") or None
         if not more:
             self._page = None
             self._replace(objects, str(metadata.get("resourceVersion") or ""))

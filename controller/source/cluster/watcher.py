@@ -40,8 +40,8 @@ class Collection:
 
     path: str
     page: int = PAGE  #: so many objects are in one answer
-    labels: str = ""  #: only those with these labels; "" = all
-    name: str = ""  #: only the one of this name; "" = all
+    labels: str | None = None  #: only those with these labels; None = all
+    name: str | None = None  #: only the one of this name; None = all
 
     def __str__(self) -> str:
         return "?".join(part for part in (self.path, self.labels, self.name) if part)
@@ -124,7 +124,7 @@ class Watcher:
 
     async def _list(self) -> None:
         self.store.begin_list()
-        more = ""
+        more: str | None = None
         while True:
             given = {**self.collection.params, "limit": self.collection.page}
             if more:

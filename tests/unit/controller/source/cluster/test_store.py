@@ -30,7 +30,7 @@ def event(kind: str, item: Json) -> Json:
 def listed(*items: Json, version: int = 10) -> ObjectStore:
     store = ObjectStore()
     store.begin_list()
-    assert store.add_page(page(items, version)) == ""
+    assert store.add_page(page(items, version)) is None
     return store
 
 
@@ -59,7 +59,7 @@ def test_list_of_several_pages_counts_when_its_last_page_is_there() -> None:
     store.begin_list()
     assert store.add_page(page([thing("a", 1)], 10, "next")) == "next"
     assert (store.synced, store.objects) == (False, {})
-    assert store.add_page(page([thing("b", 2)], 10)) == ""
+    assert store.add_page(page([thing("b", 2)], 10)) is None
     assert (store.synced, store.version) == (True, "10")
     assert versions(store) == {"a": "1", "b": "2"}
 

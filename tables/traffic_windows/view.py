@@ -87,7 +87,7 @@ class TrafficRows:
     ) -> None:
         """`kafka`: librdkafka client settings with `bootstrap.servers`; `clock`: Unix seconds."""
         self.loaded = False
-        self.problem = ""  #: why reading stopped; "" = it did not
+        self.problem: str | None = None  #: why reading stopped; None = it did not
         self.keep_s = {SHORT_S: short_keep_s, LONG_S: long_keep_s}
         self._clock = clock
         self._rows: dict[tuple[int, int], dict[Name, bytes]] = {}  # (size, start) -> name -> value

@@ -34,7 +34,7 @@ class Rows(Protocol):
     """The part of `tables/traffic_windows/view` that this page needs."""
 
     loaded: bool
-    problem: str
+    problem: str | None
     keep_s: dict[int, int]
 
     def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:

@@ -278,7 +278,7 @@ class KafkaAdmin:
             answer = future.result(self._limit_s + LATER_S)
         except KafkaException as problem:
             failure = failed(doing, problem, acl)
-            refused = self._refusals.reported(self._client) if isinstance(failure, KafkaUnavailable) else ""
+            refused = self._refusals.reported(self._client) if isinstance(failure, KafkaUnavailable) else None
             raise (unanswered(doing, refused) if refused else failure) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem

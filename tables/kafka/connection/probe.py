@@ -19,8 +19,8 @@ _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NAMES = frozenset({62, 63, 64})  # host name, e-mail address and IP address mismatch
 
 
-def refusal(bootstrap: str) -> str:
-    """Returns why no broker of `HOST:PORT[,...]` accepts a connection, such as "connection refused"; "" = one may.
+def refusal(bootstrap: str) -> str | None:
+    """Returns why no broker of `HOST:PORT[,...]` accepts a connection, such as "connection refused"; None = one may.
 
     A broker that only times out may be slow: Kafka's own client finds that out.
     """
@@ -34,9 +34,9 @@ def refusal(bootstrap: str) -> str:
         except socket.gaierror:
             reasons.append(f"the host name {host} cannot be resolved")
         except OSError:
-            return ""
+            return None
         else:
-            return ""
+            return None
     return "; ".join(dict.fromkeys(reasons))
 
 
@@ -59,9 +59,9 @@ def tls_context(kafka: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
-def handshake_problem(kafka: Mapping[str, Any]) -> str:
-    """Returns what a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no
-    broker accepts one. Blocks for some seconds at most."""
+def handshake_problem(kafka: Mapping[str, Any]) -> str | None:
+    """Returns what a TLS handshake with the first broker that accepts a connection shows; None = nothing is wrong, or
+    no broker accepts one. Blocks for some seconds at most."""
     uses_tls = str(kafka.get("security.protocol", "")).endswith("SSL")
     try:
         context = tls_context(kafka) if uses_tls else _unchecked()
@@ -75,11 +75,11 @@ def handshake_problem(kafka: Mapping[str, Any]) -> str:
                 try:
                     context.wrap_socket(connection, server_hostname=host).close()
                 except OSError as problem:
-                    return _of_handshake(problem, host) if uses_tls else ""
-                return "" if uses_tls else "this listener uses TLS; set protocol to SSL or SASL_SSL in a Kafka secret"
+                    return _of_handshake(problem, host) if uses_tls else None
+                return None if uses_tls else "this listener uses TLS; set protocol to SSL or SASL_SSL in a Kafka secret"
         except OSError:
             continue
-    return ""
+    return None
 
 
 def _unchecked() -> ssl.SSLContext:
@@ -88,9 +88,9 @@ def _unchecked() -> ssl.SSLContext:
     return context
 
 
-def _of_handshake(problem: OSError, host: str) -> str:
+def _of_handshake(problem: OSError, host: str) -> str | None:
     if isinstance(problem, TimeoutError):
-        return ""
+        return None
     if not isinstance(problem, ssl.SSLCertVerificationError):
         # Kafka without TLS ends the connection, and so may a load balancer, or a Kafka that wants another TLS version.
         return "the TLS handshake failed; check that this listener uses TLS, and check protocol in the Kafka secret"

@@ -28,16 +28,16 @@ class Refusals:
     def __init__(self, kafka: Mapping[str, Any]) -> None:
         """`kafka`: librdkafka client settings."""
         self._kafka = kafka
-        self._last = ""
+        self._last: str | None = None
 
     def callback(self, error: KafkaError) -> None:
         """The client calls this as `error_cb`."""
         self._last = refused(error.code(), error.str()) or self._last
 
-    def reported(self, client: Any) -> str:
-        """Returns why the brokers refused `client` since the last call, with a hint; "" if they did not."""
+    def reported(self, client: Any) -> str | None:
+        """Returns why the brokers refused `client` since the last call, with a hint; None if they did not."""
         client.poll(0)
-        last, self._last = self._last, ""
+        last, self._last = self._last, None
         return last
 
     def unreachable(self, client: Any, error: KafkaException) -> KafkaUnavailable:
@@ -48,8 +48,8 @@ class Refusals:
         return unreachable(bootstrap, refused, "") if refused else unreachable(bootstrap, error.args[0].str())
 
 
-def refused(code: int, text: str) -> str:
-    """Returns the reason and a hint for an error that librdkafka reports for a connection; "" if not about security."""
+def refused(code: int, text: str) -> str | None:
+    """Returns the reason and a hint for an error that librdkafka reports; None if it is not about security."""
     if code == KafkaError._AUTHENTICATION:
         if _PASSWORD.search(text):
             return "Kafka does not accept this user and password; correct user and password of the Kafka secret"
@@ -67,7 +67,7 @@ def refused(code: int, text: str) -> str:
             f"Kafka does not accept user.crt of the Kafka secret ({match['name']}); it must not have expired, and the "
             "brokers must trust the authority that signed it"
         )
-    return ""
+    return None
 
 
 def _short(text: str) -> str:

@@ -89,12 +89,12 @@ def parse(value: Mapping[str, object]) -> Resource | None:
     return resource
 
 
-def meant(kind: object) -> str:
-    """Returns what to write instead of a kind that looks like a misspelt kind of ours; "" if it does not."""
+def meant(kind: object) -> str | None:
+    """Returns what to write instead of a kind that looks like a misspelt kind of ours; None if it does not."""
     ours = {name.lower(): (group, versions[0], name) for (group, name), (versions, _) in KINDS.items()}
     close = difflib.get_close_matches(str(kind).lower(), ours, n=1, cutoff=0.7)
     if not close:
-        return ""
+        return None
     group, version, name = ours[close[0]]
     return f"apiVersion: {_api_version(group, version)} and kind: {name}"
 

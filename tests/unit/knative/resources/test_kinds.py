@@ -161,12 +161,12 @@ def test_kinds_that_are_not_ours(api_version: str, kind: str) -> None:
         ("Triger", "apiVersion: eventing.knative.dev/v1 and kind: Trigger"),
         ("broker", "apiVersion: eventing.knative.dev/v1 and kind: Broker"),
         ("Configmap", "apiVersion: v1 and kind: ConfigMap"),
-        ("Secret", ""),
-        ("Service", ""),
-        (None, ""),
+        ("Secret", None),
+        ("Service", None),
+        (None, None),
     ],
 )
-def test_misspelt_kind_gets_a_suggestion(kind: object, hint: str) -> None:
+def test_misspelt_kind_gets_a_suggestion(kind: object, hint: str | None) -> None:
     assert kinds.meant(kind) == hint
 
 

@@ -30,7 +30,7 @@ def dead_letters_to(record: Subscription) -> DeliverySetting:
     sink = record.delivery.dead_letter_sink
     if sink is None:
         return DeliverySetting(SINK, record.dlq_topic, "default")
-    return DeliverySetting(SINK, sink.shown, origin(record, SINK))
+    return DeliverySetting(SINK, sink.shown_uri, origin(record, SINK))
 
 
 def origin(record: Subscription, name: str) -> str:

@@ -50,7 +50,7 @@ async def post(pool: ConnectionPool, clock: Clock, hops: Hops, request: Request)
     subscription, recipient = request.subscription, request.recipient
     structured = recipient is Recipient.SUBSCRIBER and subscription.delivery.format is DeliveryFormat.JSON
     make = hops.counted(to_json_request if structured else to_request, request.destination)
-    url, number = request.destination.shown, request.number
+    url, number = request.destination.shown_uri, request.number
     try:
         data = make(pool.prefix(subscription.namespace), request.headers, request.value)
     except TooManyHops as end:

@@ -152,7 +152,7 @@ class Dispatcher:
         self.subscription = subscription
         self._post = self.pool(subscription.subscriber).post
         self._renew_prefix()
-        self._timeout_s, self._url = subscription.delivery.timeout_s, subscription.subscriber.shown
+        self._timeout_s, self._url = subscription.delivery.timeout_s, subscription.subscriber.shown_uri
         self._renew_request()
         #: The filter of this generation; None = every event passes.
         self.matcher = None if compiled is None else compiled.matches

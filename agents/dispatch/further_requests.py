@@ -115,7 +115,7 @@ class FurtherRequests:
         """Make one request. Raises GivenUp."""
         hooks, pool = self._hooks, self._context.pool(request.destination)
         if hooks.request is not None:
-            headers = hooks.request(delivery, request.destination.shown, request.number, request.headers)
+            headers = hooks.request(delivery, request.destination.shown_uri, request.number, request.headers)
             request = replace(request, headers=headers)
         try:
             outcome = await post(pool, self._clock, self._hops, request)

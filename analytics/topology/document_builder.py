@@ -203,7 +203,7 @@ class DocumentBuilder:
         policy = subscription.delivery
         detail: dict[str, Scalar] = {
             "channel": subscription.channel,
-            "subscriber": subscription.subscriber.shown,
+            "subscriber": subscription.subscriber.shown_uri,
             "group": subscription.group,
             "order": subscription.order.value,
             "retry": policy.retry,

@@ -256,7 +256,7 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
         sink = consumers[id_].subscription.delivery.dead_letter_sink
         evidence = ["penstock.dev/exhausted is ignore: an event whose retries are used up is dropped."]
         if sink is not None:
-            evidence = [f"penstock.dev/exhausted is ignore: an event that {sink.shown} does not accept is dropped."]
+            evidence = [f"penstock.dev/exhausted is ignore: an event that {sink.shown_uri} does not accept is dropped."]
         if total is not None and total.counts.ignored:
             evidence.append(f"{total.counts.ignored} events were dropped in the window.")
         yield Finding(

@@ -286,7 +286,7 @@ def _subscription_row(
         "uid": subscription and subscription.uid,
         "generation": subscription and subscription.generation,
         "broker" if kind == TRIGGER else "channel": subscription and subscription.channel,
-        "subscriber": subscription and subscription.subscriber.shown,
+        "subscriber": subscription and subscription.subscriber.shown_uri,
         "order": subscription and str(subscription.order),
         **({"filter": subscription and filters.to_json(subscription.filter)} if kind == TRIGGER else {}),
         "dead_letters": subscription and describe_dead_letters(subscription),

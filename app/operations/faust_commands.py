@@ -37,7 +37,7 @@ def _agents() -> None:
         (
             kafka_names.agent_name(subscription.namespace, subscription.name, subscription.uid),
             subscription.topic,
-            f"delivers to {subscription.subscriber.shown}",
+            f"delivers to {subscription.subscriber.shown_uri}",
         )
         for subscription in contract.subscriptions
     ]

@@ -170,7 +170,7 @@ def _channel_body(
     if sink is not None:
         # Knative's core makes the dead letter sink of Subscriptions from this one.
         whole = plan.object.resource.kind == CHANNEL and world.cluster is not None and world.cluster.core
-        body["deadLetterSinkUri"] = sink.uri if whole else sink.shown
+        body["deadLetterSinkUri"] = sink.uri if whole else sink.shown_uri
     return body
 
 
@@ -184,7 +184,7 @@ def subscription_status(
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
-        reply = plan.record.reply.shown if plan.record.reply else ""
+        reply = plan.record.reply.shown_uri if plan.record.reply else ""
         body["physicalSubscription"] = {**_uris(plan.record), "replyUri": reply}
         body["annotations"] = {GROUP_NOTE: plan.record.group}
     return WriteStatus(
@@ -198,7 +198,7 @@ def subscription_status(
 
 def _uris(record: Subscription) -> dict[str, Any]:
     sink = record.delivery.dead_letter_sink
-    return {"subscriberUri": record.subscriber.shown, "deadLetterSinkUri": sink.shown if sink else ""}
+    return {"subscriberUri": record.subscriber.shown_uri, "deadLetterSinkUri": sink.shown_uri if sink else ""}
 
 
 def _trigger_status(

@@ -47,7 +47,7 @@ class Addressable:
     ca_certs: str = ""
 
     @property
-    def shown(self) -> str:
+    def shown_uri(self) -> str:
         """The URI for people: see `knative/urls`."""
         return shown_url(self.uri)
 

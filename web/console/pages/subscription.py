@@ -134,8 +134,8 @@ def settings_of(subscription: Subscription) -> list[DeliverySetting]:
     """Returns what its `delivery` does not have, in the same form."""
     exhausted = subscription.exhausted
     rows = [
-        ("subscriber", subscription.subscriber.shown, "own"),
-        ("reply", None if subscription.reply is None else subscription.reply.shown, "own"),
+        ("subscriber", subscription.subscriber.shown_uri, "own"),
+        ("reply", None if subscription.reply is None else subscription.reply.shown_uri, "own"),
         ("order", str(subscription.order), _annotated(subscription, "order")),
         ("concurrency", str(subscription.concurrency), _annotated(subscription, "concurrency")),
         (

@@ -13,10 +13,11 @@ from controller.kube.errors import ASK_DOCTOR
 from controller.model import Trouble
 from controller.place import Changed, MakeLock, Place
 from controller.source.cluster.event_types import Traffic
-from controller.source.cluster.objects import API_VERSIONS, path_of
+from controller.source.cluster.objects import path_of
 from controller.source.cluster.source import ClusterSource
 from controller.status.cluster.writer import ClusterStatus, LiveObject
 from knative.contract import kafka_names
+from knative.resources.kinds import API_VERSIONS
 
 
 def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], worker_id: str) -> Place:

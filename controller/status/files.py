@@ -27,12 +27,10 @@ from controller.status.changes import log_changes
 from knative import timefmt
 from knative.errors import UsageError, os_reason
 from knative.resources.conditions import Condition, conditions_of, with_transitions
-from knative.resources.kinds import KINDS
+from knative.resources.kinds import API_VERSIONS
 
 log = structlog.get_logger(__name__)
 
-#: Kind -> apiVersion of the objects that have a status; a ConfigMap, which has no group, has none.
-API_VERSIONS = {kind: f"{group}/{versions[0]}" for (group, kind), (versions, _) in KINDS.items() if group}
 NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 
 
@@ -90,7 +88,7 @@ class StatusFiles:
         moment = timefmt.in_seconds(now)
         conditions = with_transitions(status.conditions, before, moment)
         document = {
-            "apiVersion": API_VERSIONS.get(status.kind, ""),
+            "apiVersion": API_VERSIONS[status.kind],
             "kind": status.kind,
             "metadata": {
                 "namespace": status.namespace,

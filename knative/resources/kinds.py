@@ -77,7 +77,7 @@ def parse(value: Mapping[str, object]) -> Resource | None:
         reader.problem(
             "apiVersion",
             f"{quoted(api_version)} is not a supported version",
-            f"write {_api_version(group, versions[0])}",
+            f"write {API_VERSIONS[kind]}",
         )
     namespace, name, annotations = _metadata(reader)
     resource = read(reader, namespace, name, annotations)
@@ -91,16 +91,12 @@ def parse(value: Mapping[str, object]) -> Resource | None:
 
 def meant(kind: object) -> str | None:
     """Returns what to write instead of a kind that looks like a misspelt kind of ours; None if it does not."""
-    ours = {name.lower(): (group, versions[0], name) for (group, name), (versions, _) in KINDS.items()}
+    ours = {name.lower(): name for name in API_VERSIONS}
     close = difflib.get_close_matches(str(kind).lower(), ours, n=1, cutoff=0.7)
     if not close:
         return None
-    group, version, name = ours[close[0]]
-    return f"apiVersion: {_api_version(group, version)} and kind: {name}"
-
-
-def _api_version(group: str, version: str) -> str:
-    return f"{group}/{version}" if group else version
+    name = ours[close[0]]
+    return f"apiVersion: {API_VERSIONS[name]} and kind: {name}"
 
 
 def spec_hash(value: Mapping[str, object]) -> str:
@@ -146,4 +142,9 @@ KINDS: dict[tuple[str, str], tuple[tuple[str, ...], _Read]] = {
     (RESET_OFFSET.group, RESET_OFFSET.name): (RESET_OFFSET.versions, read_reset_offset),
     ("", "ConfigMap"): (("v1",), read_config_map),
     (EVENTING, "EventType"): (EVENT_TYPE_VERSIONS, read_event_type),
+}
+
+#: Kind -> the apiVersion that is preferred.
+API_VERSIONS = {
+    kind: f"{group}/{versions[0]}" if group else versions[0] for (group, kind), (versions, _) in KINDS.items()
 }

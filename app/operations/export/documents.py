@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from controller.source.cluster.objects import API_VERSIONS, LAST_APPLIED
+from controller.source.cluster.objects import LAST_APPLIED
 from controller.source.cluster.store import Raw, metadata_of, name_of
 from knative.resources.brokers import BROKER_CLASS, KAFKA_CLASS
-from knative.resources.kinds import Invalid, parse
+from knative.resources.kinds import API_VERSIONS, Invalid, parse
 
 #: In this order, so that what others need comes first.
 KINDS = ("ConfigMap", "KafkaChannel", "Broker", "Subscription", "Trigger")

@@ -24,8 +24,7 @@ import structlog
 from controller.kube.api_server import ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, NOT_VALID, ApiError
 from controller.model import PART_MAX, Key
-from controller.source.cluster.objects import API_VERSIONS, ClusterObject
-from controller.source.cluster.references import ApiKind
+from controller.source.cluster.objects import ClusterObject, path_of
 from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
@@ -33,13 +32,13 @@ from controller.source.declared_types import by_channel
 from controller.timing import ABSENT_S
 from knative.contract.records import CHANNEL, kind_and_name
 from knative.resources.event_types import channel_of
+from knative.resources.kinds import API_VERSIONS
 from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, BadDeltaError, decode
 from tables.kafka.compacted_topic import CompactedReader, Record
 
 log = structlog.get_logger(__name__)
 
 FLAG = "eventtype-auto-create"
-_KIND = ApiKind("eventing.knative.dev/v1beta2", "EventType", "eventtypes", namespaced=True)
 FEATURES = Collection("/api/v1/namespaces/knative-eventing/configmaps", name="config-features")
 
 _IS_ACCEPTED = f'"kind":"{ACCEPTED}"'.encode()
@@ -115,7 +114,7 @@ def event_type(event: Received, owner: ClusterObject) -> Raw:
         "labels": {"app.kubernetes.io/name": "penstock"},
         "ownerReferences": [{**there, "uid": owner.uid}],
     }
-    return {"apiVersion": _KIND.api_version, "kind": _KIND.kind, "metadata": metadata, "spec": spec}
+    return {"apiVersion": API_VERSIONS["EventType"], "kind": "EventType", "metadata": metadata, "spec": spec}
 
 
 def owner_of(raw: Raw) -> str:
@@ -175,7 +174,7 @@ class EventTypes:
         self._watches = watches
         self._traffic = traffic
         self._may_write = may_write
-        self._lists = [Collection(_KIND.path(namespace)) for namespace in namespaces]
+        self._lists = [Collection(path_of("EventType", namespace)) for namespace in namespaces]
         self._namespaces = frozenset(namespaces)
         self._reader: CompactedReader | None = None
         self._new: dict[Key, _Waiting] = {}  #: by channel or Broker
@@ -287,7 +286,7 @@ class EventTypes:
         if not (waiting.is_due and self._may_write()):
             return
         try:
-            await self._api.request("POST", _KIND.path(new.name[0]), {}, event_type(new, owner))
+            await self._api.request("POST", path_of("EventType", new.name[0]), {}, event_type(new, owner))
         except ApiError as problem:
             if problem.reason != ALREADY_EXISTS:
                 why = f"an EventType cannot be created: {problem}"

@@ -13,11 +13,11 @@ from typing import Any
 
 from controller.model import Key
 from controller.plan.actions import AnyObject, Object, WriteStatus
-from controller.source.cluster.references import address_of
+from controller.source.cluster.references import ApiKind, address_of
 from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of, uid_of
 from knative.resources.brokers import BROKER_CLASS, CLASS_NOT_SERVED, KAFKA_CLASS, NAMESPACED_CLASS, is_of_a_broker
 from knative.resources.conditions import conditions_of, false
-from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
+from knative.resources.kinds import API_VERSIONS, Invalid, parse, spec_hash
 from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscription, Trigger
 
 FINALIZER = "penstock.dev/finalizer"
@@ -25,33 +25,20 @@ FINALIZER = "penstock.dev/finalizer"
 SUBSCRIBABLE = {"messaging.knative.dev/subscribable": "v1"}
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
-#: Kind -> the path of its API group, and the plural of its name there.
-PATHS = {
-    kind: (f"/apis/{group}/{versions[0]}" if group else f"/api/{versions[0]}", f"{kind.lower()}s")
-    for (group, kind), (versions, _) in KINDS.items()
-}
-API_VERSIONS = {
-    kind: f"{group}/{versions[0]}" if group else versions[0] for (group, kind), (versions, _) in KINDS.items()
+_API_KINDS = {
+    kind: ApiKind(api_version, kind, f"{kind.lower()}s", namespaced=True) for kind, api_version in API_VERSIONS.items()
 }
 
 
 def path_of(kind: str, namespace: str = "", name: str = "") -> str:
     """Returns the path of a list of this kind, or of one object."""
-    base, plural = PATHS[kind]
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"{base}{where}/{plural}" + (f"/{name}" if name else "")
-
-
-def resource_of(kind: str) -> str:
-    """Returns the kind as roles name it."""
-    group = API_VERSIONS[kind].rpartition("/")[0]
-    return f"{PATHS[kind][1]}.{group}" if group else PATHS[kind][1]
+    return _API_KINDS[kind].path(namespace) + (f"/{name}" if name else "")
 
 
 def grant(verbs: str, kind: str, subresource: str = "") -> str:
     """Returns what to do when the controller may not do this."""
     noun = "verbs" if " " in verbs else "verb"
-    return f"grant the {noun} {verbs} on {resource_of(kind)}{subresource} to the controller"
+    return f"grant the {noun} {verbs} on {_API_KINDS[kind].resource}{subresource} to the controller"
 
 
 def trimmed(kind: str) -> Any:

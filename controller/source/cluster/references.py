@@ -47,6 +47,9 @@ class ApiKind:
         return f"{group_path(self.api_version)}{where}/{self.plural}"
 
 
+SERVICE_KIND = ApiKind(*SERVICE, "services", namespaced=True)
+
+
 def group_path(api_version: str) -> str:
     """Returns the path of an API group's version, which lists its kinds."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

@@ -17,6 +17,7 @@ from controller.plan.actions import ClusterView
 from controller.source.cluster.objects import ClusterObject, path_of, read_object, trim_config_map
 from controller.source.cluster.references import (
     SERVICE,
+    SERVICE_KIND,
     ApiKind,
     address_of,
     config_maps_of,
@@ -41,7 +42,6 @@ KindOfRef = tuple[str, str]  #: (apiVersion, kind)
 T = TypeVar("T")
 _NOTHING: tuple[frozenset[Ref], frozenset[Name]] = frozenset(), frozenset()
 _ABSENT = object()
-_SERVICE = ApiKind(*SERVICE, "services", namespaced=True)
 
 
 class Referred:
@@ -51,7 +51,7 @@ class Referred:
         self._api = api
         self._watches = watches
         self._namespaces = namespaces
-        self._kinds: dict[KindOfRef, ApiKind] = {SERVICE: _SERVICE}
+        self._kinds: dict[KindOfRef, ApiKind] = {SERVICE: SERVICE_KIND}
         self._unknown: dict[KindOfRef, tuple[str, float]] = {}  #: why, and when it was looked up
         self._needs: dict[str, tuple[frozenset[Ref], frozenset[Name]]] = {}  #: by uid of ours: refs, ConfigMaps
         self._by_ref: dict[Ref, set[str]] = {}  #: uids of those that need it

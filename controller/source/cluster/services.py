@@ -16,17 +16,17 @@ import structlog
 from controller.kube.api_server import MERGE, ApiServer, in_turns
 from controller.kube.errors import ALREADY_EXISTS, CONFLICT, ApiError
 from controller.model import PART_MAX, Trouble
-from controller.source.cluster.objects import API_VERSIONS, ClusterObject
-from controller.source.cluster.references import SERVICE, ApiKind
+from controller.source.cluster.objects import ClusterObject
+from controller.source.cluster.references import SERVICE_KIND
 from controller.source.cluster.store import Name, Raw, identity_of, metadata_of, name_of, uid_of, version_of
 from controller.source.cluster.watcher import Collection
 from controller.source.cluster.watches import Trim, Watches
 from controller.timing import ABSENT_S
 from knative.hosts import service_of_channel
+from knative.resources.kinds import API_VERSIONS
 
 log = structlog.get_logger(__name__)
 
-_KIND = ApiKind(*SERVICE, "services", namespaced=True)
 #: The label that Knative gives to such Services. Only those that have it are watched.
 ROLE = ("messaging.knative.dev/role", "kafka-channel")
 
@@ -50,7 +50,7 @@ def plan_service(channel: ClusterObject, live: Raw | None, host: str) -> Service
     """Returns what to write so that the name of a channel leads to `host`. `live`: the Service as it is, which is the
     channel's; None = it is not there."""
     namespace, name = name_of_service(channel)
-    path = _KIND.path(namespace)
+    path = SERVICE_KIND.path(namespace)
     spec = {"type": "ExternalName", "externalName": host}
     if live is not None:
         metadata = {"uid": uid_of(live), "resourceVersion": version_of(live)}
@@ -67,7 +67,7 @@ def plan_service(channel: ClusterObject, live: Raw | None, host: str) -> Service
     labels = {"app.kubernetes.io/name": "penstock", ROLE[0]: ROLE[1]}
     mine = {"namespace": namespace, "name": name, "labels": labels, "ownerReferences": [owner]}
     ports = [{"name": "http", "port": 80}]  # the name says to a service mesh what is spoken there
-    body = {"apiVersion": _KIND.api_version, "kind": _KIND.kind, "metadata": mine, "spec": {**spec, "ports": ports}}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": mine, "spec": {**spec, "ports": ports}}
     return ServiceWrite("POST", path, body)
 
 
@@ -102,7 +102,7 @@ class ChannelServices:
         self._host = host
         self._may_write = may_write
         labels = f"{ROLE[0]}={ROLE[1]}"
-        lists = {namespace: Collection(_KIND.path(namespace), labels=labels) for namespace in namespaces}
+        lists = {namespace: Collection(SERVICE_KIND.path(namespace), labels=labels) for namespace in namespaces}
         self._lists = lists if host else {}
         self._channels: dict[Name, ClusterObject] = {}  #: by the name of the Service
         self._names: dict[str, Name] = {}  #: by the uid of the channel

@@ -28,6 +28,11 @@ def in_milliseconds(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def in_microseconds(unix_s: float) -> str:
+    """Returns `2026-11-21T12:00:00.250000Z`, a MicroTime of the Kubernetes API."""
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def is_time(value: bytes) -> bool:
     """Returns whether this is an existing RFC 3339 date-time, with any fraction of a second and any offset."""
     return _TIME(value) is not None and (value[8:10] <= b"28" or _day_exists(value))

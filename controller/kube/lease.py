@@ -76,7 +76,7 @@ def lease_object(
     namespace: str, name: str, holder: str, now: float, before: LeaseView | None, *, taken: bool
 ) -> dict[str, Any]:
     """Returns the Lease to write. `taken`: it changes hands. `holder` "" gives it up. `now`: Unix seconds."""
-    stamp = timefmt.in_milliseconds(now).removesuffix("Z") + "000Z"  # the API's MicroTime
+    stamp = timefmt.in_microseconds(now)
     metadata: dict[str, Any] = {"namespace": namespace, "name": name}
     if before is not None:
         metadata["resourceVersion"] = before.version

@@ -57,7 +57,7 @@ def event_object(
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"namespace": status.namespace, "name": name},
-        "eventTime": _micro_time(now),
+        "eventTime": timefmt.in_microseconds(now),
         "reportingController": "penstock.dev/controller",
         "reportingInstance": reporter[:128],
         "action": "Reconcile",
@@ -72,8 +72,3 @@ def event_object(
             "uid": status.uid,
         },
     }
-
-
-def _micro_time(now: float) -> str:
-    """The API's MicroTime has exactly six digits of a second."""
-    return f"{timefmt.in_seconds(now).removesuffix('Z')}.{int(now % 1 * 1_000_000):06d}Z"

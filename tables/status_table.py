@@ -102,14 +102,12 @@ def _apply_request(
 
 
 def _not_served_on_purpose(subscription: Subscription) -> SubscriberStatus:
-    status, message, reason = "False", "no file contains this resource or its channel", SUBSCRIBER_NOT_IN_FILES
-    if not subscription.unlisted:
-        status, message, reason = (
-            "Unknown",
-            "the subscription is stopped on all workers while its offsets are moved",
-            SUBSCRIBER_STOPPED,
-        )
-    return SubscriberStatus(subscription.uid, subscription.generation, status, message, reason)
+    uid, generation = subscription.uid, subscription.generation
+    if subscription.unlisted:
+        message = "no file contains this resource or its channel"
+        return SubscriberStatus(uid, generation, "False", message, SUBSCRIBER_NOT_IN_FILES)
+    message = "the subscription is stopped on all workers while its offsets are moved"
+    return SubscriberStatus(uid, generation, "Unknown", message, SUBSCRIBER_STOPPED)
 
 
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:

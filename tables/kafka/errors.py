@@ -127,11 +127,7 @@ def unanswered(doing: str, why: str) -> KafkaUnavailable:
 
 def unreachable(bootstrap: str, why: str, hint: str = _START_OR_NAME) -> KafkaUnavailable:
     """Returns the exception for a Kafka that answers nothing: most likely it does not run, or the address is wrong."""
-    return KafkaUnavailable(
-        f"Kafka at {bootstrap} does not answer ({why}).",
-        why,
-        hint,
-    )
+    return KafkaUnavailable(f"Kafka at {bootstrap} does not answer ({why}).", why, hint)
 
 
 def leave_out(*kinds: type[KafkaFailed]) -> Callable[[object, KafkaFailed], None]:

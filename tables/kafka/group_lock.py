@@ -65,7 +65,7 @@ class GroupLock:
         self._thread = LoopThread(self._run, f"lock-{group}", crashed)
         self._term = 0
         self._held = False
-        self._error = ""
+        self._error: str | None = None
 
     @property
     def held(self) -> bool:

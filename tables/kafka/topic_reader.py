@@ -98,10 +98,7 @@ class TopicReader:
             )
         if topic.error is not None:  # the topic may exist, for example without permission to read it
             raise PenstockError(f"The topic {self.topic} cannot be read ({topic.error.str()}).")
-        ranges = {}
-        for number in sorted(topic.partitions):
-            ranges[number] = self._range(TopicPartition(self.topic, number))
-        return ranges
+        return {number: self._range(TopicPartition(self.topic, number)) for number in sorted(topic.partitions)}
 
     def _range(self, partition: TopicPartition) -> tuple[int, int]:
         """Asks again while the leader changes, or does not yet know of a topic that was just created."""

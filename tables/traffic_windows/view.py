@@ -52,7 +52,7 @@ class HeldRows:
         return [Line(*name, by_name[name]) for name in sorted(by_name)]
 
     def rows(self, size: int, last: int) -> Iterator[tuple[int, Mapping[Name, bytes]]]:
-        """Start and rows of the `last` windows of this size, encoded, the oldest first."""
+        """Yields start and rows of the `last` windows of this size, encoded, the oldest first."""
         current = start_of(int(self._now_s), size)
         for start in range(current - (last - 1) * size, current + 1, size):
             yield start, self._rows.get((size, start), {})

@@ -31,6 +31,7 @@ MOVED = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 )
 UNANSWERED = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
+_UNREACHABLE = KafkaError(KafkaError._TRANSPORT, "the coordinator of the group cannot be reached")
 
 # Where nobody has configured logging, Python prints warnings. Whoever calls gets the same as an exception.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -49,7 +50,7 @@ class _Turns(asyncio.Semaphore):
         await self.acquire()
         if self.has_failed:
             self.release()
-            raise NotReached(KafkaError(KafkaError._TRANSPORT, "the coordinator of the group cannot be reached"))
+            raise NotReached(_UNREACHABLE)
         return self
 
 
@@ -106,9 +107,7 @@ class Coordinators:
                 return await step
         except TimeoutError as problem:
             await self._failed(group, turns)
-            raise NotReached(
-                KafkaError(KafkaError._TRANSPORT, "the coordinator of the group cannot be reached")
-            ) from problem
+            raise NotReached(_UNREACHABLE) from problem
         # aiokafka raises the last two when a connection, or the last broker it knows, is gone between two of its steps.
         except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
             await self._failed(group, turns)

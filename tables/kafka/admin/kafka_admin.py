@@ -81,8 +81,7 @@ class KafkaAdmin:
     def probe(self, limit_s: float | None = None) -> ClusterInfo:
         """Does the same as `cluster`, but notices a Kafka that refuses connections at once: the client would try until
         its time limit. Only for a Kafka that may not run, because brokers may move away from their first addresses."""
-        refused = refusal(self.bootstrap)
-        if refused:
+        if refused := refusal(self.bootstrap):
             raise unreachable(self.bootstrap, refused)
         return self.cluster(limit_s)
 

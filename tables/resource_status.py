@@ -92,7 +92,7 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
     parts: dict[str, list[Condition]] = {}
     workers = [worker for worker in here.workers if now_s - worker.time <= FRESH_S]
     for subscription in here.subscriptions:
-        name = (subscription.kind, subscription.namespace, subscription.name)
+        name = subscription.key
         details = subscriber_details(subscription, workers, now_s)
         label = f"{subscription.kind} {subscription.namespace}/{subscription.name}"
         parts.setdefault(subscription.channel_uid, []).append(serving("Ready", details.status, label))
@@ -100,7 +100,7 @@ def resource_statuses(here: Installation, now_s: float) -> Iterator[ResourceStat
         served: tuple[Condition, ...] = (serving("Ready", details.status),)
         yield ResourceStatus(*name, _ready(problem, served), None, subscription, details, problem, served)
     for channel in here.channels:
-        name = (channel.kind, channel.namespace, channel.name)
+        name = channel.key
         problem = problems.pop(name, None) or _not_here(channel, foreign)
         served = tuple(parts.get(channel.uid, ()))
         yield ResourceStatus(*name, _ready(problem, served), channel, problem=problem, served=served)
@@ -141,10 +141,10 @@ def _not_here(record: Channel | Subscription, foreign: Collection[str]) -> Resou
     remove = f"`penstock remove {record.title}`"
     if record.unlisted:
         what = f"no file contains this resource, so it is not served; add its file again, or delete it with {remove}"
-        return ResourceProblem(record.kind, record.namespace, record.name, "False", "NotInFiles", what)
+        return ResourceProblem(*record.key, "False", "NotInFiles", what)
     if record.uid in foreign:
         what = f"this resource is served although it is not in the cluster; to remove it: {remove}"
-        return ResourceProblem(record.kind, record.namespace, record.name, "True", "NotInCluster", what)
+        return ResourceProblem(*record.key, "True", "NotInCluster", what)
     return None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from controller.model import Key
 from knative.contract import records
 from knative.contract.broker_secrets import SecretProblem
 from knative.contract.leader_state import Removal
@@ -59,7 +60,7 @@ class Object(Generic[R]):
     resource: R
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> Key:
         """(kind, namespace, name)."""
         return self.resource.kind, self.resource.namespace, self.resource.name
 
@@ -132,7 +133,7 @@ class ClusterView:
     refused: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
     #: finalizer, or waiting for Knative's core to write it into its channel
-    expected: frozenset[tuple[str, str, str]] = frozenset()
+    expected: frozenset[Key] = frozenset()
     #: uid of a channel -> why its Service is not as it should be
     services: Mapping[str, str] = field(default_factory=dict)
     core: bool = False  #: Knative's own controller resolves Subscriptions

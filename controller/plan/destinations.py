@@ -18,8 +18,9 @@ from dataclasses import replace
 from urllib.parse import urljoin
 
 from controller.config import ControllerConfig
+from controller.model import Key
 from controller.plan.actions import ClusterView, World
-from controller.plan.specs import ChannelKey, SubscriptionSpec
+from controller.plan.specs import SubscriptionSpec
 from knative.contract import records
 from knative.contract.records import BROKER, CHANNEL, TRIGGER
 from knative.delivery.policy import Addressable, DeliverySpec
@@ -60,8 +61,8 @@ class AddressResolver:
             and object_.uid not in world.channels
         }
         alive = world.retained | {object_.uid for object_ in world.objects}
-        self._published: Mapping[ChannelKey, records.Channel] = {
-            (record.kind, record.namespace, record.name): record
+        self._published: Mapping[Key, records.Channel] = {
+            record.key: record
             for record in world.channels.values()
             if record.uid in alive and record.uid not in world.removals
         }

@@ -94,7 +94,7 @@ def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: 
     """Returns the first claims on topics, of published channels and of removals in progress; all claims on hosts."""
     claims = Ownership()
     for record in world.channels.values():
-        owner = channel_owner(record.uid, record.kind, record.namespace, record.name)
+        owner = channel_owner(record.uid, *record.key)
         owner = replace(owner, leaving=record.uid in world.removals)
         claims.claim_topics(owner, (record.topic, record.dlq_topic))
     for removal in world.removals.values():
@@ -108,5 +108,5 @@ def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: 
             claims.claim_host(owner, host)
     for record in world.channels.values():  # what a record still has is free when its next record is published
         for host in () if record.unlisted else record.hosts:
-            claims.claim_host(channel_owner(record.uid, record.kind, record.namespace, record.name), host)
+            claims.claim_host(channel_owner(record.uid, *record.key), host)
     return claims

@@ -128,7 +128,7 @@ class Parts:
 
     @staticmethod
     def _of_record(record: Channel | Subscription) -> Iterable[Token]:
-        yield _NAMED, record.kind, record.namespace, record.name
+        yield _NAMED, *record.key
         if isinstance(record, Channel):
             yield _claim(record.topic)
             yield _claim(record.dlq_topic)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
+from controller.model import Key
 from controller.plan.actions import Action, Object, PublishSubscription, Scope, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
 from controller.plan.deletion import gone, plan_removals, record_creations
@@ -22,7 +23,6 @@ from controller.plan.ownership import channel_topic, first_claims
 from controller.plan.seek_status import seek_status
 from controller.plan.seeks import active, plan_seeks, wish_of, wish_of_request
 from controller.plan.specs import (
-    ChannelKey,
     ChannelSpec,
     SubscriptionSpec,
     of_broker,
@@ -57,7 +57,7 @@ def scope_of(world: World, config: ControllerConfig) -> Scope:
     """Returns what must be observed in Kafka before `reconcile` can decide."""
     objects = _sort(world, config)
     topics: set[str] = set()
-    topic_of: dict[ChannelKey, str] = {}
+    topic_of: dict[Key, str] = {}
     for channel in objects.channels:
         topic = channel_topic(channel, world)
         topic_of[channel.resource.key] = topic
@@ -93,11 +93,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         plan_channel(channel, world, config, claims) for channel in in_order_of_precedence(objects.channels, world)
     ]
     by_key = {plan.object.resource.key: plan for plan in channels}
-    retained = frozenset(
-        (channel.kind, channel.namespace, channel.name)
-        for channel in world.channels.values()
-        if channel.uid in world.retained
-    )
+    retained = frozenset(channel.key for channel in world.channels.values() if channel.uid in world.retained)
     destinations = AddressResolver(world, config)
     subscriptions = [
         plan_subscription(subscription, world, config, by_key, retained - by_key.keys(), destinations)
@@ -132,9 +128,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     if not world.missing_is_deleted:
         keys = {each.key for each in world.objects}
         unlisted = (record for record in gone(world, frozenset(alive)) if record.uid not in world.asked)
-        statuses += [
-            unlisted_status(record) for record in unlisted if (record.kind, record.namespace, record.name) not in keys
-        ]
+        statuses += [unlisted_status(record) for record in unlisted if record.key not in keys]
     resets = (reset for reset in objects.resets if world.decides(reset.uid))
     statuses += [seek_status(reset, world, seeks.waiting.get(reset.uid, "")) for reset in resets]
     return [*actions, *(note_unseen(status, world) for status in statuses)]

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
+from controller.model import Key
 from controller.plan.actions import (
     Action,
     FindOffsets,
@@ -33,8 +34,6 @@ from knative.contract.records import WorkerState
 from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
 from knative.resources.seek_position import HINT, in_future, seek_position
 from knative.resources.values import ResetOffset
-
-Ref = tuple[str, str, str]  #: (kind, namespace, name)
 
 _NOT_SERVED = frozenset(
     {
@@ -87,7 +86,7 @@ def plan_seeks(
     world: World,
     config: ControllerConfig,
     publishing: frozenset[str],
-    expected: frozenset[Ref],
+    expected: frozenset[Key],
 ) -> SeekPlan:
     """Returns the next steps. `publishing`: uids whose contract record is published in this round for another reason.
     `expected`: Subscriptions and Triggers that are there, whether they are served or not."""
@@ -118,7 +117,7 @@ def plan_seeks(
 
 
 def _begin(
-    wish: Wish, world: World, config: ControllerConfig, busy: dict[str, Seek], expected: frozenset[Ref]
+    wish: Wish, world: World, config: ControllerConfig, busy: dict[str, Seek], expected: frozenset[Key]
 ) -> Seek | str:
     """Returns the seek to record, at once refused or not; or what the wish waits for."""
     seek = Seek(wish.id, wish.reset, wish.kind, wish.namespace, wish.name, wish.to, SeekPhase.STOPPING, world.now)
@@ -130,9 +129,7 @@ def _begin(
         message = f"{wish.to} is in the future; write a time in the past, or latest to skip all stored events"
         return _refused(seek, "TimeInFuture", message, world)
     label = f"{wish.kind} {wish.namespace}/{wish.name}"
-    record = next(
-        (subscription for subscription in world.subscriptions.values() if _ref(subscription) == seek.ref), None
-    )
+    record = next((record for record in world.subscriptions.values() if record.key == seek.ref), None)
     if record is None or record.uid in world.removals:
         if seek.ref in expected:
             return f"{label} is not served yet"
@@ -154,10 +151,6 @@ def _begin(
     if record.uid in busy:
         return f"waiting for {busy[record.uid].asked_by}, which moves the same offsets"
     return replace(seek, uid=record.uid, topic=record.topic, group=record.group)
-
-
-def _ref(record: records.Subscription) -> Ref:
-    return record.kind, record.namespace, record.name
 
 
 def in_phase(seek: Seek, phase: SeekPhase, now: float, reason: str = "", message: str = "") -> Seek:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
+from controller.model import Key
 from controller.plan.actions import AnyObject, ClusterView, Configs
 from knative.contract import kafka_names
 from knative.contract.broker_secrets import SecretProblem, is_reference
@@ -46,7 +47,6 @@ from knative.resources.values import (
 )
 from tables.resource_status import SECRET_READY
 
-ChannelKey = tuple[str, str, str]  #: (kind, namespace, name)
 ConfigMaps = Mapping[tuple[str, str], ConfigMap]  #: by (namespace, name)
 
 
@@ -75,7 +75,7 @@ class ChannelSpec:
     secret_problem: Condition | None = None  #: why that is not, or cannot be, the one that its ConfigMap names
 
     @property
-    def key(self) -> ChannelKey:
+    def key(self) -> Key:
         """(kind, namespace, name)."""
         return self.kind, self.namespace, self.name
 
@@ -118,7 +118,7 @@ class SubscriptionSpec:
     dependency: str = ""  #: an object that a Trigger depends on, as messages name it
 
     @property
-    def channel_key(self) -> ChannelKey:
+    def channel_key(self) -> Key:
         """The key of the channel or broker that it reads."""
         return (BROKER if self.kind == TRIGGER else CHANNEL), self.namespace, self.channel
 

@@ -102,7 +102,7 @@ def unlisted_status(record: Channel | Subscription) -> WriteStatus:
         f"delete it: `penstock remove {name}`"
     )
     conditions = (false("Ready", SUBSCRIBER_NOT_IN_FILES, message),)
-    return WriteStatus(record.kind, record.namespace, record.name, record.uid, record.generation, conditions, {})
+    return WriteStatus(*record.key, record.uid, record.generation, conditions, {})
 
 
 def _subscribers(

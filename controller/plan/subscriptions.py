@@ -12,10 +12,11 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
+from controller.model import Key
 from controller.plan.actions import Action, CommitStart, Object, PublishSubscription, World
 from controller.plan.channels import ChannelPlan, kafka_unavailable, published_condition
 from controller.plan.destinations import AddressResolver, Unresolved
-from controller.plan.specs import ChannelKey, ChannelSpec, SubscriptionSpec
+from controller.plan.specs import ChannelSpec, SubscriptionSpec
 from knative.contract import kafka_names, records
 from knative.contract.leader_state import Removal
 from knative.contract.records import SUBSCRIPTION
@@ -61,8 +62,8 @@ def plan_subscription(
     subscription: Object[SubscriptionSpec],
     world: World,
     config: ControllerConfig,
-    channels: Mapping[ChannelKey, ChannelPlan],
-    retained_channels: frozenset[ChannelKey],
+    channels: Mapping[Key, ChannelPlan],
+    retained_channels: frozenset[Key],
     destinations: AddressResolver,
 ) -> SubscriptionPlan:
     """Plan one subscription."""

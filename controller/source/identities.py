@@ -50,7 +50,7 @@ class Identities:
         entries = entries_of(snapshot)
         # An entry of a channel may have the name of a Subscription, which must not get the entry's uid.
         records: Mapping[Key, Record] = {
-            (record.kind, record.namespace, record.name): record
+            record.key: record
             for record in sorted(published, key=lambda record: record.uid)
             if record.uid not in removing and record.uid not in entries
         }

@@ -36,8 +36,38 @@ def kind_and_name(label: str, plain: str) -> tuple[str, str]:
     return kind, f"{namespace}{slash}{name}"
 
 
+class _Named:
+    """What has a kind, a namespace and a name."""
+
+    __slots__ = ()
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """(kind, namespace, name)."""
+        return self.kind, self.namespace, self.name
+
+    @property
+    def title(self) -> str:
+        """`KIND/NAMESPACE/NAME`, as commands take it."""
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def unique_name(self) -> str:
+        """Its name in metrics and traffic: `broker:<name>` of a Broker, which may have the name of a KafkaChannel, and
+        `trigger:<name>` of a Trigger."""
+        return unique_name(self.kind, self.name)
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`, of a Broker `namespace/broker:name`; for messages and metrics."""
+        return f"{self.namespace}/{self.unique_name}"
+
+
 @dataclass(frozen=True, slots=True)
-class Channel:
+class Channel(_Named):
     """A resource that owns a topic."""
 
     uid: str
@@ -60,21 +90,6 @@ class Channel:
     unlisted: bool = False  #: no file has it any more: it is not served, and keeps its topics until a person removes it
 
     @property
-    def title(self) -> str:
-        """`KIND/NAMESPACE/NAME`, as commands take it."""
-        return f"{self.kind}/{self.namespace}/{self.name}"
-
-    @property
-    def unique_name(self) -> str:
-        """Its name in metrics and traffic: `broker:<name>` of a Broker, which may have the name of a KafkaChannel."""
-        return unique_name(self.kind, self.name)
-
-    @property
-    def label(self) -> str:
-        """`namespace/name`, of a Broker `namespace/broker:name`."""
-        return f"{self.namespace}/{self.unique_name}"
-
-    @property
     def path(self) -> str:
         """The URL path of the channel or broker at any ingress."""
         return f"/{self.namespace}/{self.name}" if self.kind == BROKER else f"/channels/{self.namespace}/{self.name}"
@@ -95,7 +110,7 @@ def named_channel(channels: Iterable[Channel], namespace: str, name: str) -> Cha
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(_Named):
     """A resource that wants the events of a channel. Complete: a worker needs nothing else to deliver."""
 
     uid: str
@@ -137,28 +152,13 @@ class Subscription:
         return f"{self.channel_uid}/{self.topic_id}/{self.seek}"
 
     @property
-    def unique_name(self) -> str:
-        """Its name in metrics and traffic: `trigger:<name>` of a Trigger, which may have the name of a Subscription."""
-        return unique_name(self.kind, self.name)
-
-    @property
     def unique_channel(self) -> str:
         """`unique_name` of its channel."""
         return unique_name(BROKER if self.kind == TRIGGER else "", self.channel)
 
-    @property
-    def label(self) -> str:
-        """`namespace/name`, of a Trigger `namespace/trigger:name`; for messages and metrics."""
-        return f"{self.namespace}/{self.unique_name}"
-
-    @property
-    def title(self) -> str:
-        """`KIND/NAMESPACE/NAME`, as commands take it."""
-        return f"{self.kind}/{self.namespace}/{self.name}"
-
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
+class Unsupported(_Named):
     """What this version reads of a subscription that it cannot serve."""
 
     uid: str
@@ -167,11 +167,6 @@ class Unsupported:
     name: str
     kind: str
     features: tuple[str, ...]  #: those that it needs and this version does not know
-
-    @property
-    def label(self) -> str:
-        """The label, as of a subscription."""
-        return f"{self.namespace}/{unique_name(self.kind, self.name)}"
 
     @property
     def reason(self) -> str:

@@ -103,7 +103,7 @@ class ChannelResolver:
         # Sorted, so that all processes agree while a channel is removed and another one of its name is there.
         in_order = sorted(channels, key=lambda channel: (channel.namespace, channel.name, channel.uid))
         for channel in sorted(in_order, key=lambda channel: channel.unlisted):
-            self._named.setdefault((channel.kind, channel.namespace, channel.name), channel)
+            self._named.setdefault(channel.key, channel)
         self._hosted = {host.encode(): channel for host, channel in channels_by_host(in_order).items()}
 
     def resolve(self, host: bytes | None, path: bytes) -> Resolved:

@@ -81,7 +81,7 @@ def _left_its_channel(record: Record, table: Table, published: Mapping[str, Reco
 
 def foreign_problem(uids: Collection[str], published: Mapping[str, Record], where: str) -> tuple[FileProblem, ...]:
     """Returns the problem that there are foreign resources."""
-    keys = sorted((record.kind, record.namespace, record.name) for uid, record in published.items() if uid in uids)
+    keys = sorted(record.key for uid, record in published.items() if uid in uids)
     if not keys:
         return ()
     kind, namespace, name = keys[0]

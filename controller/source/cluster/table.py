@@ -298,7 +298,7 @@ class Table:
         brokers = [object_ for uid in uids if (object_ := self.rows[uid].object) is not None]
         return [object_ for object_ in brokers if not owns_something(object_.resource)]
 
-    def expected(self) -> frozenset[tuple[str, str, str]]:
+    def expected(self) -> frozenset[Key]:
         """Returns what may be served later: ours, and the Subscriptions that core writes into our channels."""
         channels = {name_of(object_.raw) for object_ in self.present() if object_.kind == "KafkaChannel"}
         cores = self.present(State.FORMER, State.OTHERS)

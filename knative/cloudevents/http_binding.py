@@ -69,7 +69,7 @@ _content_types: dict[bytes, bytes] = {}
 
 
 def to_record(pairs: Pairs, body: bytes | None) -> Record:
-    """A request's headers and body -> (record headers, key, value). Raises BadEvent.
+    """Returns (record headers, key, value) of a request's headers and body. Raises BadEvent.
 
     `body` None means no body (null value); b"" is data of length 0 if there is a content type, else no data. The record
     headers also hold the plain headers that pass through (`is_pass_through`), in lower case.
@@ -122,7 +122,7 @@ def is_known_content_type(value: bytes) -> bool:
 
 
 def read_reply(pairs: Pairs, body: bytes) -> Record | None:
-    """A subscriber's answer -> its event as (record headers, key, value), or None if it does not claim to be an event.
+    """Returns (record headers, key, value) of a subscriber's answer, or None if it does not claim to be an event.
 
     A CloudEvents media type or a `ce-specversion` header is such a claim. Raises BadEvent if the event is not valid.
     """
@@ -139,14 +139,14 @@ def is_pass_through(name: str) -> bool:
 
 
 def encode_value(value: bytes) -> bytes:
-    """An attribute's UTF-8 text as a header value: all but U+0021-U+007E is percent-encoded, and so are `"` and `%`."""
+    """Returns an attribute's text as a header value: all but U+0021-U+007E is percent-encoded, and `"` and `%`."""
     if not value.translate(None, SAFE):
         return value
     return b"".join(map(_ENCODED.__getitem__, value))
 
 
 def _content_type(raw: bytes) -> bytes | None:
-    """The data's content type as it is stored; None for the media type of a structured event. Raises BadEvent."""
+    """Returns the content type as it is stored; None for the media type of a structured event. Raises BadEvent."""
     text = raw.strip(b" \t")
     if _names_cloudevents(text):
         return None
@@ -158,7 +158,7 @@ def _content_type(raw: bytes) -> bytes | None:
 
 
 def _intern(raw: bytes, pairs: Pairs) -> str:
-    """The record header name of a header that is not in the table. Raises BadEvent for a bad attribute name."""
+    """Returns the record header name of a header that is not in the table. Raises BadEvent for a bad attribute name."""
     low = raw.lower().decode("latin-1")
     if low.startswith("ce-"):
         fault = fault_of_name(low[3:])
@@ -183,7 +183,7 @@ def _names_cloudevents(content_type: bytes) -> bool:
 
 
 def _merged(pairs: Pairs) -> dict[str, bytes]:
-    """The headers when some are repeated: attributes must not be, plain headers become a list (RFC 9110, 5.3)."""
+    """Returns headers of which some are repeated: attributes must not be, others become a list (RFC 9110, 5.3)."""
     record: dict[str, bytes] = {}
     structured = is_structured(pairs)
     for raw, value in pairs:
@@ -202,7 +202,7 @@ def _merged(pairs: Pairs) -> dict[str, bytes]:
 
 
 def is_raw_uri(text: bytes) -> bool:
-    """Whether this URI attribute of a header is the URI itself, as most SDKs send it, and not its header encoding.
+    """Returns whether this URI attribute of a header is the URI itself, as most SDKs send it, not its encoding.
 
     By the letter each `%` of the URI is sent as `%25`. Anything else is an escape of the URI, and so is a `%25` that
     stands for no escape: a lone `%` is not valid in a URI.

@@ -41,7 +41,7 @@ class ChunkWalk:
         self.plain = b""  #: the bytes of the last `feed` for the parser: whole lines, without extensions
 
     def feed(self, data: bytes, start: int) -> int:
-        """The position after the body in `data`, or -1 if the body continues. Raises HttpRejection (400, 413, 431)."""
+        """Returns where the body in `data` ends, or -1 if the body continues. Raises HttpRejection (400, 413, 431)."""
         parts: list[bytes] = []
         end = self._walk(data, start, parts)
         self.plain = b"".join(parts)
@@ -86,11 +86,11 @@ class ChunkWalk:
         return HttpRejection(400, f"the chunk extensions have more than {most} bytes")
 
     def _size_line(self, line: bytes) -> bytes:
-        """The digits of a size line: plain hexadecimal, with an optional extension. Prepares to skip the chunk."""
-        found = _SIZE_LINE(line)
-        if found is None:
+        """Returns the digits of a size line: hexadecimal, with an optional extension. Prepares to skip the chunk."""
+        match = _SIZE_LINE(line)
+        if match is None:
             raise HttpRejection(400, "the size line of a chunk is not valid")
-        digits = found[1]
+        digits = match[1]
         self._extension_bytes += len(line) - len(digits) - 2
         if self._extension_bytes > self._config.chunk_extension_bytes_max:
             raise self._too_many_extensions()

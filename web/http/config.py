@@ -36,11 +36,11 @@ class DriverConfig:
 
 
 def cannot_listen(bind: str, port: int, problem: OSError, hint: str = OTHER_PORT) -> PenstockError:
-    """The error for an address that is not available."""
+    """Returns the error for an address that is not available."""
     # The event loop's own message repeats the address, so use the text of the error number. Name resolution has error
     # numbers of another kind (not positive) and a text of its own.
-    known = problem.errno is not None and problem.errno > 0
-    why = os.strerror(problem.errno or 0) if known else str(problem.strerror or problem)
+    has_number = problem.errno is not None and problem.errno > 0
+    why = os.strerror(problem.errno or 0) if has_number else str(problem.strerror or problem)
     return PenstockError(f"Cannot listen on {bind}:{port}: {why.lower()}.", hint)
 
 

@@ -180,7 +180,7 @@ class Web(base.Web):
         route = self._routes.get((method, target))
         if route is None:
             route = self._find(method, target)
-        found, raw, info = route
+        match, raw, info = route
         if raw is not None:
             try:
                 raw(connection, info, request)
@@ -188,19 +188,19 @@ class Web(base.Web):
                 log.exception("view failed", method=method, target=target)
                 connection.finish(_INTERNAL_ERROR, False)
             return
-        if found is None:
+        if match is None:
             self.refused(404)
             self._plain(connection, method, _NOT_FOUND, keep)
-        elif found.handler is None:
+        elif match.handler is None:
             self.refused(405)
-            refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
+            refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", match.allow),))
             self._plain(connection, method, refusal, keep)
         else:
             make = partial(
-                Request, method.decode(), target, request.host, request.pairs(), request.body, found.info, keep
+                Request, method.decode(), target, request.host, request.pairs(), request.body, match.info, keep
             )
             loop = cast(asyncio.AbstractEventLoop, self._running_loop)
-            task = loop.create_task(self._answer(connection, method, keep, found.handler, make))
+            task = loop.create_task(self._answer(connection, method, keep, match.handler, make))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
@@ -210,11 +210,11 @@ class Web(base.Web):
 
     def _find(self, method: bytes, target: bytes) -> _Route:
         path = target.partition(b"?")[0].decode("latin-1")
-        found = self._router.find(method.decode(), path)
-        raw = getattr(found.handler, "post_raw", None) if found is not None and method == b"POST" else None
+        match = self._router.find(method.decode(), path)
+        raw = getattr(match.handler, "post_raw", None) if match is not None and method == b"POST" else None
         if len(self._routes) >= memo.ENTRIES_MAX:
             self._routes.clear()
-        route = self._routes[method, target] = (found, raw, found.info if found is not None else {})
+        route = self._routes[method, target] = (match, raw, match.info if match is not None else {})
         return route
 
     async def _answer(
@@ -253,7 +253,7 @@ class Web(base.Web):
         reason: str | None = None,
         headers: MutableMapping[str, str] | None = None,
     ) -> base.Response:
-        """A text answer."""
+        """Returns a text answer."""
         return Response(value.encode(), status, content_type or "text/plain", headers, "utf-8")
 
     def html(
@@ -265,7 +265,7 @@ class Web(base.Web):
         reason: str | None = None,
         headers: MutableMapping[str, str] | None = None,
     ) -> base.Response:
-        """An HTML answer."""
+        """Returns an HTML answer."""
         return Response(value.encode(), status, content_type or "text/html", headers, "utf-8")
 
     def json(
@@ -277,7 +277,7 @@ class Web(base.Web):
         reason: str | None = None,
         headers: MutableMapping[str, str] | None = None,
     ) -> base.Response:
-        """A JSON answer."""
+        """Returns a JSON answer."""
         text = _json.dumps(value)
         body = text.encode() if isinstance(text, str) else text
         return Response(body, status, content_type or "application/json", headers, "utf-8")
@@ -291,20 +291,20 @@ class Web(base.Web):
         reason: str | None = None,
         headers: MutableMapping[str, str] | None = None,
     ) -> base.Response:
-        """An answer with these bytes."""
+        """Returns an answer with these bytes."""
         return Response(value, status, content_type, headers)
 
     def bytes_to_response(self, s: _bytes) -> base.Response:
-        """The inverse of `response_to_bytes` (Faust's view cache)."""
+        """Inverts `response_to_bytes` (Faust's view cache)."""
         status, headers, body = self._bytes_to_response(s)
         return Response(body, int(status), None, headers)
 
     def response_to_bytes(self, response: base.Response) -> _bytes:
-        """An answer in the format of Faust's view cache."""
+        """Returns an answer in the format of Faust's view cache."""
         return self._response_to_bytes(response.status, response.headers, response.body)
 
     async def read_request_content(self, request: base.Request) -> _bytes:
-        """The body."""
+        """Returns the body."""
         return await request.read()
 
     async def wsgi(self) -> Any:

@@ -143,8 +143,8 @@ def _pair(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _between(starts: Sequence[bytes], varying: set[int]) -> list[bytes]:
-    """The bytes of a head before each value that differs, and after the last one. `starts`: its lines, of those that
-    differ without their values."""
+    """Returns the bytes of a head before each value that differs, and after the last one. `starts`: its lines, those
+    that differ without their values."""
     blocks = [b""]
     for at, start in enumerate(starts):
         blocks[-1] += start
@@ -156,6 +156,6 @@ def _between(starts: Sequence[bytes], varying: set[int]) -> list[bytes]:
 
 
 def _start(line: bytes) -> bytes:
-    """The line up to its value."""
+    """Returns the line up to its value."""
     name, colon, value = line.partition(b":")
     return name + colon + value[: len(value) - len(value.lstrip(b" \t"))]

@@ -84,7 +84,7 @@ is_good_host = _good_hosts.__contains__
 
 
 def learn_host(value: bytes) -> bool:
-    """Whether a Host value is valid. Valid values are known to `is_good_host` from then on."""
+    """Returns whether a Host value is valid. Valid values are known to `is_good_host` from then on."""
     if value not in _good_hosts:
         if len(value) > 300 or not _HOST_SHAPE(value):
             return False
@@ -93,7 +93,7 @@ def learn_host(value: bytes) -> bool:
 
 
 def check_host(value: bytes) -> bytes:
-    """The Host value if it is valid; else raises HttpRejection."""
+    """Returns the Host value if it is valid; else raises HttpRejection."""
     if not learn_host(value):
         raise HttpRejection(400, "the Host header is not a valid host")
     return value
@@ -109,7 +109,7 @@ def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
 
 
 def strip(pairs: Iterable[tuple[bytes, bytes]]) -> Pairs:
-    """The lines without white space after values. It is not part of the value, but the parser keeps it."""
+    """Returns the lines without white space after values. It is not part of the value, but the parser keeps it."""
     return [(name, value.rstrip(b" \t")) for name, value in pairs]
 
 
@@ -121,7 +121,7 @@ def without_upgrade(method: bytes, url: bytes, version: str, pairs: Sequence[tup
 
 
 def unknown_method(data: bytes, start: int) -> HttpRejection:
-    """The answer for a method that the parser does not know: 405 if the rest of the request line is valid, else 400."""
+    """Returns the answer for an unknown method: 405 if the rest of the request line is valid, else 400."""
     if _REQUEST_LINE(data, start):
         return HttpRejection(405, "send events with POST", (("allow", ALLOW),))
     return HttpRejection(400, "not HTTP/1.1: the request line is not valid")

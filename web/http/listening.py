@@ -15,35 +15,35 @@ from web.http.config import OTHER_PORT, cannot_listen
 def open_sockets(
     bind: str, port: int, passed: Iterable[socket.socket] = (), hint: str = OTHER_PORT
 ) -> list[socket.socket]:
-    """A socket for each address of `bind`: the one of `passed` that has it, or a new one. Raises PenstockError with
-    `hint` when an address is not available."""
+    """Returns a socket for each address of `bind`: the one of `passed` that has it, or a new one. Raises PenstockError
+    with `hint` when an address is not available."""
     by_address = {listener.getsockname()[:2]: listener for listener in passed}
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         flags = socket.AI_PASSIVE
         for family, _, _, _, address in socket.getaddrinfo(bind or None, port, type=socket.SOCK_STREAM, flags=flags):
-            found.append(by_address.get(address[:2]) or _bound(family, address))
+            sockets.append(by_address.get(address[:2]) or _bound(family, address))
     except OSError as problem:
-        for opened in found:
+        for opened in sockets:
             opened.close()
         raise cannot_listen(bind, port, problem, hint) from problem
-    return found
+    return sockets
 
 
 def is_passed_on(listener: socket.socket) -> bool:
-    """Whether it listened before this process did anything with it."""
+    """Returns whether it listened before this process did anything with it."""
     return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:  # otherwise :: would take the port of 0.0.0.0 too
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        found.setblocking(False)
-        found.bind(address)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(address)
     except OSError:
-        found.close()
+        listener.close()
         raise
-    return found
+    return listener

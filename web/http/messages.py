@@ -23,7 +23,7 @@ CLOSE = b"connection: close\r\n"
 
 
 def encode(status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b"", *, head: bool = False) -> bytes:
-    """A complete HTTP/1.1 answer. `head`: the answer to HEAD, which has the length but no body."""
+    """Returns a complete HTTP/1.1 answer. `head`: the answer to HEAD, which has the length but no body."""
     lines = [b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b"Unknown"))]
     if status not in (204, 304):
         lines.append(b"content-length: %d\r\n" % len(body))
@@ -44,7 +44,7 @@ def with_close(wire: bytes) -> bytes:
 
 
 def problem(status: int, reason: str, headers: Iterable[tuple[str, str]] = ()) -> bytes:
-    """An error answer: one line of JSON with the reason."""
+    """Returns an error answer: one line of JSON with the reason."""
     body = _as_bytes(_json.dumps({"error": reason})) + b"\n"
     return encode(status, (("content-type", "application/json"), *headers), body)
 
@@ -122,7 +122,7 @@ class Response(base.Response):
         return len(self._body)
 
     def wire(self, method: str = "GET") -> bytes:
-        """The answer as bytes. Framing headers of the View are replaced by ours."""
+        """Returns the answer as bytes. Framing headers of the View are replaced by ours."""
         framing = ("content-length", "transfer-encoding", "connection")
         pairs = [(name, value) for name, value in self._headers.items() if name.lower() not in framing]
         return encode(self._status, pairs, self._body, head=method == "HEAD")
@@ -210,19 +210,19 @@ class Request(base.Request):
         return self.headers.get("content-type", "application/octet-stream").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
-        """The body."""
+        """Returns the body."""
         return self.raw_body or b""
 
     async def text(self) -> str:
-        """The body as UTF-8."""
+        """Returns the body as UTF-8."""
         return (self.raw_body or b"").decode()
 
     async def json(self) -> Any:
-        """The body as JSON; raises ValueError."""
+        """Returns the body as JSON; raises ValueError."""
         return _json.loads((self.raw_body or b"").decode())
 
     async def post(self) -> Mapping[str, str]:
-        """The fields of a URL-encoded form (no multipart)."""
+        """Returns the fields of a URL-encoded form (no multipart)."""
         if self.content_type != "application/x-www-form-urlencoded":
             return MultiDict()
         return MultiDict(parse_qsl((self.raw_body or b"").decode(), keep_blank_values=True))

@@ -109,7 +109,7 @@ class RequestReader:
             raise HttpRejection(400, f"not HTTP/1.1: {error}") from error
 
     def take(self) -> RawRequest:
-        """The COMPLETE request; the reader is IDLE again."""
+        """Returns the COMPLETE request; the reader is IDLE again."""
         body = self._body
         request = RawRequest(
             self._method,
@@ -142,10 +142,10 @@ class RequestReader:
         self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
 
     def _read_head(self, data: bytes, start: int) -> int:
-        found = data.find(_BLANK_LINE, start)
-        if self.state is HEAD or found < 0:
-            return self._read_part(data, start, found)
-        stop = found + 4
+        end = data.find(_BLANK_LINE, start)
+        if self.state is HEAD or end < 0:
+            return self._read_part(data, start, end)
+        stop = end + 4
         whole = start == 0 and stop == len(data)
         head = data if whole else data[start:stop]
         self._url = b""
@@ -223,7 +223,7 @@ class RequestReader:
         self._host = None
         self.head_bytes = 0
 
-    def _read_part(self, data: bytes, start: int, found: int) -> int:
+    def _read_part(self, data: bytes, start: int, end: int) -> int:
         """Read a part of a head that arrives in several parts."""
         if self.state is IDLE:
             self._begin_parts()
@@ -231,11 +231,11 @@ class RequestReader:
         if self._tail:
             joint = (self._tail + data[start : start + 3]).find(_BLANK_LINE)
             if joint >= 0:
-                found = start + joint - len(self._tail)
+                end = start + joint - len(self._tail)
         else:
             joint = -1
-        ends = joint >= 0 or found >= 0
-        stop = found + 4 if ends else len(data)
+        ends = joint >= 0 or end >= 0
+        stop = end + 4 if ends else len(data)
         part = data[start:stop]
         self.head_bytes += len(part)
         try:

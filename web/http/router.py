@@ -47,16 +47,16 @@ class Router:
         if "{" not in pattern:
             table = self._exact.setdefault(pattern, {})
         else:
-            known = [table for shape, _, table in self._shaped if shape == pattern]
-            table = known[0] if known else {}
-            if not known:
+            tables = [table for shape, _, table in self._shaped if shape == pattern]
+            table = tables[0] if tables else {}
+            if not tables:
                 self._shaped.append((pattern, compile_pattern(pattern), table))
                 self._shaped.sort(key=lambda row: -len(row[0].partition("{")[0]))
         for method in methods:
             table.setdefault(method, handler)
 
     def find(self, method: str, path: str) -> Found | None:
-        """The View for a path (as on the wire, without query); None if no View serves it."""
+        """Returns the View for a path (as on the wire, without query); None if no View serves it."""
         plain = unquote(path)
         table = self._exact.get(plain)
         if table is not None:

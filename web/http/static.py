@@ -11,7 +11,7 @@ from web.http.messages import Request, Response
 
 
 def serve_folder(folder: Path) -> Callable[[Request], Awaitable[Response]]:
-    """A handler for `/prefix/{filename:.+}`: 200 with the file, or 404."""
+    """Returns a handler for `/prefix/{filename:.+}`: 200 with the file, or 404."""
     root = folder.resolve()
 
     def read(name: str) -> bytes | None:

@@ -18,7 +18,7 @@ _NAME = b"authorization"
 
 
 def authorization(pairs: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """The Authorization header of a request; None if there is none, or more than one."""
+    """Returns the Authorization header of a request; None if there is none, or more than one."""
     values = [value for name, value in pairs if len(name) == len(_NAME) and name.lower() == _NAME]
     return values[0].strip() if len(values) == 1 else None
 
@@ -32,15 +32,15 @@ class Admission:
         self._now_s = now_s
 
     def sender(self, value: bytes | None, address: str) -> Sender | Response:
-        """The sender of a request with this Authorization header, or the answer 401 or 429."""
-        found = self.senders.identify(value)
-        if isinstance(found, Sender):
-            return found
-        if found is Verdict.UNKNOWN_TOKEN and (wait_s := self._guesses.wait_s(address, self._now_s())):
+        """Returns the sender of a request with this Authorization header, or the answer 401 or 429."""
+        identity = self.senders.identify(value)
+        if isinstance(identity, Sender):
+            return identity
+        if identity is Verdict.UNKNOWN_TOKEN and (wait_s := self._guesses.wait_s(address, self._now_s())):
             return responses.too_busy("too many unknown tokens from this address", math.ceil(wait_s))
-        return responses.NO_TOKEN if found is Verdict.NO_TOKEN else responses.UNKNOWN_TOKEN
+        return responses.NO_TOKEN if identity is Verdict.NO_TOKEN else responses.UNKNOWN_TOKEN
 
     @staticmethod
     def refuse(sender: Sender, channel: Channel) -> Response | None:
-        """The answer 403 if the sender may not send to this channel or broker."""
+        """Returns the answer 403 if the sender may not send to this channel or broker."""
         return None if sender.may_send(channel) else responses.not_allowed(sender.name, channel.title)

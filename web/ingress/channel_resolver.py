@@ -78,7 +78,7 @@ def split_path(path: bytes) -> tuple[str, str, str] | None:
 
 
 def plain_host(host: bytes) -> bytes:
-    """A Host value in lower case, without port and trailing dot."""
+    """Returns a Host value in lower case, without port and trailing dot."""
     name = host.lower()
     if name.startswith(b"["):
         return name.partition(b"]")[0] + b"]"
@@ -107,7 +107,7 @@ class ChannelResolver:
         self._hosted = {host.encode(): channel for host, channel in channels_by_host(in_order).items()}
 
     def resolve(self, host: bytes | None, path: bytes) -> Resolved:
-        """The channel of a URL, or why there is none. `path` as on the wire, without query."""
+        """Returns the channel of a URL, or why there is none. `path` as on the wire, without query."""
         address = split_path(path)
         if address is None:
             return NotFound(f"nothing is served under this path; {HOW}")
@@ -115,17 +115,17 @@ class ChannelResolver:
             return NotYet("the list of channels has not been read yet")
         kind, namespace, name = address
         if kind:
-            found = self._named.get(address)
-            return _served(found) or NotFound(f"there is no {kind} {namespace}/{name}; {HOW}")
+            channel = self._named.get(address)
+            return _served(channel) or NotFound(f"there is no {kind} {namespace}/{name}; {HOW}")
         return self._by_host(plain_host(host or b""))
 
     def _by_host(self, host: bytes) -> Resolved:
         address = split_host(host)
         if address is not None:
-            found = self._named.get((CHANNEL, *address))
-            if found is None and host in self._hosted:
-                found = self._hosted[host]
-            return _served(found) or NotFound(f"there is no {CHANNEL} {'/'.join(address)}; {HOW}")
+            channel = self._named.get((CHANNEL, *address))
+            if channel is None and host in self._hosted:
+                channel = self._hosted[host]
+            return _served(channel) or NotFound(f"there is no {CHANNEL} {'/'.join(address)}; {HOW}")
         hosted = _served(self._hosted.get(host))
         return hosted or NotFound(f"no channel has the address {host.decode('latin-1')!r}; {HOW}")
 

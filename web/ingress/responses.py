@@ -64,15 +64,15 @@ def too_busy(reason: str, retry_after_s: int) -> Response:
     return _json_line(429, {"error": reason}, ("retry-after", str(retry_after_s)))
 
 
-def not_served(found: NotFound | NotYet, retry_after_s: int) -> Response:
+def not_served(resolved: NotFound | NotYet, retry_after_s: int) -> Response:
     """404, or 503 if it is not known yet."""
-    if isinstance(found, NotFound):
-        return _json_line(404, {"error": found.reason})
-    return _json_line(503, {"error": found.reason}, ("retry-after", str(retry_after_s)))
+    if isinstance(resolved, NotFound):
+        return _json_line(404, {"error": resolved.reason})
+    return _json_line(503, {"error": resolved.reason}, ("retry-after", str(retry_after_s)))
 
 
 def not_stored(failure: ProduceFailure, retry_after_s: int) -> Response:
-    """The answer for an event that Kafka did not acknowledge: 413, 429 or 503."""
+    """Returns the answer for an event that Kafka did not acknowledge: 413, 429 or 503."""
     if failure.problem is ProduceProblem.TOO_LARGE:
         return _json_line(413, {"error": "the event is larger than Kafka accepts"})
     if failure.problem is ProduceProblem.FULL:

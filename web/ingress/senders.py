@@ -33,7 +33,7 @@ class Sender:
     targets: frozenset[tuple[str, str, str]]
 
     def may_send(self, channel: Channel) -> bool:
-        """Whether it may send to this channel or broker."""
+        """Returns whether it may send to this channel or broker."""
         where = (channel.kind, channel.namespace)
         return (*where, channel.name) in self.targets or (*where, ALL) in self.targets
 
@@ -47,24 +47,24 @@ class Senders:
         self._known: dict[bytes, Sender] = {}
 
     def identify(self, authorization: bytes | None) -> Sender | Verdict:
-        """The sender of an Authorization header, or why there is none."""
+        """Returns the sender of an Authorization header, or why there is none."""
         if authorization is None:
             return Verdict.NO_TOKEN
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             return Verdict.NO_TOKEN
         token = authorization[len(_SCHEME) :].strip()
-        found = self._known.get(token)
-        if found is not None:
-            return found
+        sender = self._known.get(token)
+        if sender is not None:
+            return sender
         if len(token) > TOKEN_BYTES_MAX:
             return Verdict.UNKNOWN_TOKEN
-        found = self._by_sum.get(hashlib.sha256(token).digest())
-        if found is None:
+        sender = self._by_sum.get(hashlib.sha256(token).digest())
+        if sender is None:
             return Verdict.UNKNOWN_TOKEN
         if len(self._known) >= memo.ENTRIES_MAX:
             self._known.clear()
-        self._known[token] = found
-        return found
+        self._known[token] = sender
+        return sender
 
 
 class Guesses:

@@ -40,5 +40,5 @@ class TracedIngressView(IngressView):
 
 
 def traced_view(trace: Trace) -> type[IngressView]:
-    """The view to register."""
+    """Returns the view to register."""
     return type("TracedIngressView", (TracedIngressView,), {"trace": trace})

@@ -93,10 +93,10 @@ class Ingress:
         return counter
 
     def channel(self, target: bytes, host: bytes | None) -> Channel | Response:
-        """The channel of a URL, or the answer that says why there is none."""
-        found = self.cache.get((target, host))
-        if found is not None:
-            return found
+        """Returns the channel of a URL, or the answer that says why there is none."""
+        channel = self.cache.get((target, host))
+        if channel is not None:
+            return channel
         resolved = self._routes.resolve(host, target.partition(b"?")[0])
         if isinstance(resolved, Channel) and not self.config.takes_events:
             resolved = NotYet(_ELSEWHERE)
@@ -109,13 +109,15 @@ class Ingress:
         return resolved
 
     def producer(self, secret: str) -> Produce | Response:
-        """The producer of a Broker with a Secret of its own, or the answer that says why there is none."""
-        found = _NO_SECRETS if self._own_producer is None else self._own_producer(secret)
-        return responses.not_served(NotYet(found), self.config.retry_after_s) if isinstance(found, str) else found
+        """Returns the producer of a Broker with a Secret of its own, or the answer that says why there is none."""
+        producer = _NO_SECRETS if self._own_producer is None else self._own_producer(secret)
+        if isinstance(producer, str):
+            return responses.not_served(NotYet(producer), self.config.retry_after_s)
+        return producer
 
     def refuse_sender(self, admission: Admission, request: RawRequest, address: str) -> Response | None:
-        """The answer to a sender that may not send here. An event of an unknown one is refused before its channel is
-        looked up. `address`: the client's."""
+        """Returns the answer to a sender that may not send here. An event of an unknown one is refused before its
+        channel is looked up. `address`: the client's."""
         sender = admission.sender(authorization(request.pairs()), address)
         if isinstance(sender, Response):
             return sender
@@ -123,7 +125,7 @@ class Ingress:
         return channel if isinstance(channel, Response) else admission.refuse(sender, channel)
 
     def reject_over_limit(self, head_bytes: int, body_bytes: int) -> Response | None:
-        """The answer to an event that exceeds a limit; None if one more event of this size may wait for Kafka."""
+        """Returns the answer to an event that exceeds a limit; None if an event of this size may wait for Kafka."""
         config = self.config
         if body_bytes > config.event_bytes_max:
             return responses.too_large(body_bytes, config.event_bytes_max)
@@ -134,23 +136,23 @@ class Ingress:
     def answer_other_method(
         self, method: str, target: bytes, host: bytes | None, headers: Mapping[str, str]
     ) -> Response:
-        """The answer to everything but POST."""
+        """Returns the answer to everything but POST."""
         path = target.partition(b"?")[0]
         if split_path(path) is None:
             return responses.not_served(self._unserved(host, path), self.config.retry_after_s)
         if method != "OPTIONS" and (method != "GET" or headers.get("k-network-probe") != "probe"):
             return responses.NOT_ALLOWED
-        found = self.channel(target, host)
-        if isinstance(found, Response):
-            return found
+        channel = self.channel(target, host)
+        if isinstance(channel, Response):
+            return channel
         if method == "OPTIONS":
             return responses.WEBHOOK_OPTIONS if "webhook-request-origin" in headers else responses.OPTIONS
         echo = headers.get("k-network-hash")
         return Response(200, b"", (("k-network-hash", echo),) if echo is not None else ())
 
     def _unserved(self, host: bytes | None, path: bytes) -> NotFound:
-        found = self._routes.resolve(host, path)
-        return found if isinstance(found, NotFound) else NotFound("nothing is served under this path")
+        match = self._routes.resolve(host, path)
+        return match if isinstance(match, NotFound) else NotFound("nothing is served under this path")
 
 
 class IngressView(View):

@@ -28,7 +28,7 @@ class Waiting:
         self._closed: deque[tuple[float, list[int]]] = deque()  # when it was closed, and what still waits of it
 
     def oldest_s(self, now_s: float) -> float:
-        """A lower bound, in seconds, of how long the oldest record has waited; 0.0 = no record of a closed generation.
+        """Returns how many seconds the oldest record has waited at least; 0.0 = no record of a closed generation.
 
         The true age is less than two generations more.
         """
@@ -61,16 +61,16 @@ class StoredAgain:
     def looked(self, identity: Identity | None, now_s: float) -> Counter[str]:
         """Record the identity that the brokers know the producer by now. Returns how many more records count, by
         topic."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         if identity is not None and self.identity not in (None, identity):
             change = (self._looked_s, now_s)
             self._changes.append(change)
-            found.update(topic for topic, sent_s, acked_s in self._late if _within(sent_s, acked_s, change))
+            counts.update(topic for topic, sent_s, acked_s in self._late if _within(sent_s, acked_s, change))
         # The epoch changed at some time between the last check and now, so a record counts when its wait overlaps that
         # span. The count may be too high: not every such record was in fact sent again.
         self.identity, self._looked_s = identity or self.identity, now_s
         self._late.clear()
-        return found
+        return counts
 
 
 def _within(sent_s: float, acked_s: float, change: tuple[float, float]) -> bool:
@@ -80,6 +80,6 @@ def _within(sent_s: float, acked_s: float, change: tuple[float, float]) -> bool:
 
 def identity_of(statistics: str) -> Identity | None:
     """Producer id and epoch in librdkafka's statistics (`eos`, near their end); None before Kafka has assigned them."""
-    found = _IDENTITY.search(statistics, max(0, statistics.rfind('"eos"')))
-    identity = (int(found[1]), int(found[2])) if found else (-1, -1)
+    match = _IDENTITY.search(statistics, max(0, statistics.rfind('"eos"')))
+    identity = (int(match[1]), int(match[2])) if match else (-1, -1)
     return identity if min(identity) >= 0 else None

@@ -77,7 +77,7 @@ class ProducerClient:
         return self.ages.oldest_s(now_s) >= _PATIENCE * self._timeout_s
 
     def rebuild_wait_s(self, now_s: float) -> float:
-        """How long to wait before another client is built."""
+        """Returns how long to wait before another client is built."""
         return max(0.0, self._built_s + _REBUILD_S - now_s) if self.state is _S.FAILED else 0.0
 
     def replaced(self, now_s: float, *, slow: bool) -> None:

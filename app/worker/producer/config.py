@@ -82,7 +82,7 @@ def producer_config(settings: Settings, kafka: Mapping[str, Any], name: str) -> 
 
 
 def failure(error: KafkaError) -> ProduceFailure:
-    """What a client error means for the sender of the record."""
+    """Returns what a client error means for the sender of the record."""
     code = error.code()
     if code in TOO_LARGE:
         problem = ProduceProblem.TOO_LARGE

@@ -246,6 +246,25 @@ def test_drain_answers_what_is_under_way_and_closes_the_rest(sites: Sites) -> No
         assert drained.result(10) == 0
 
 
+def test_drain_answers_what_has_arrived_and_is_not_read_yet(sites: Sites) -> None:
+    """The loop was busy when the request arrived: its connection looks idle, and a close would reset it."""
+    with RunningWeb(sites.setup) as web, closing(web.connect()) as client:
+        wait_until("it is connected", lambda: bool(web.web._connections), LIMIT_S)
+
+        async def drain_after_a_request() -> int:
+            client.sendall(POST % (2, b"ok"))
+            return int(await web.web.drain(LIMIT_S))
+
+        drained = asyncio_future(web, drain_after_a_request)
+        wait_for(web, sites, 1)
+        conn, keep = sites.waiting.pop()
+        web.call(lambda: conn.finish(ANSWER, keep))
+        wire = read_all(client)
+        assert statuses(wire) == [202]
+        assert b"connection: close" in wire
+        assert drained.result(LIMIT_S) == 0
+
+
 def test_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> None:
     """Who has just connected, or has a connection in use, gets an answer that says `connection: close`; who comes then
     waits for the next server."""

@@ -135,6 +135,7 @@ class Web(base.Web):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.config.sweep_s):
                     await self._all_closed.wait()
+        await asyncio.sleep(0)  # a busy loop may not have read what has arrived, and a close would reset its connection
         for connection in list(self._connections):
             connection.close_if_idle()
         if self._connections and limit_s > 0:

@@ -62,7 +62,9 @@ def supervise(settings: Settings) -> Seat | None:
     former = take_children()
     if _count(settings) == 1 and former is None:
         return None
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the parent ignored it, it would never come
+    if former is None:
+        # If the parent ignored it, it would never come. After that, this would discard one that waits.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     return _Supervisor(settings, *(former or ({}, ""))).run()
 

@@ -17,6 +17,16 @@ from tests.support.processes import REPOSITORY, clean_environment, free_port, wa
 LIMIT_S = 180.0
 #: As a program starts that was told to ignore its children.
 _IGNORING = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+#: As a supervisor executes itself again: a worker has ended, and SIGCHLD waits.
+_EXECUTED_AGAIN = """
+import os, signal, sys
+from app.settings.environment import set_children
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+pid = os.fork() or os._exit(1)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+set_children({1: pid}, sys.argv[1])
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 _WORKER = [sys.executable, "-m", "app", "worker"]
 
 
@@ -58,6 +68,24 @@ def test_whatever_ends_a_worker_is_noticed_and_a_stop_leaves_nothing(tmp_path: P
     assert not list(folder.iterdir())
     assert "Traceback" not in log.read_text()
     assert "ƒaµS†" not in log.read_text(), "Faust's banner would be between the lines of JSON"
+
+
+def test_worker_that_ends_while_the_supervisor_executes_itself_is_noticed(tmp_path: Path) -> None:
+    """Its signal waits for the next program, which starts another in its place."""
+    folder, log = tmp_path / "t", tmp_path / "log"
+    env = _environment(folder, KAFKA_WAIT_S=600)
+    private = folder / "penstock-own"
+    private.mkdir()
+    command = [sys.executable, "-c", _EXECUTED_AGAIN, str(private), *_WORKER]
+    with log.open("wb") as out, subprocess.Popen(command, env=env, cwd=REPOSITORY, stderr=out, stdout=out) as process:
+        try:
+            wait_until("both are forked", lambda: len(_lines(log, "a worker process was started")) == 2, LIMIT_S)
+            (ended,) = _lines(log, "a worker process has ended")
+            assert (ended["process"], ended["exit_code"]) == (2, 1)
+            process.terminate()
+            assert process.wait(LIMIT_S) == 0, log.read_text()
+        finally:
+            process.kill()
 
 
 def test_folder_whose_name_is_too_long_is_one_sentence(tmp_path: Path) -> None:

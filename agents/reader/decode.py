@@ -13,8 +13,9 @@ from agents.reader.memory_budget import record_bytes
 from agents.reader.ranges import Range, Record
 from knative.cloudevents.record_headers import record_headers
 
+_END, _NO_POSITION = KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET
 #: Errors of a partition that mean nothing once it is not owned any more.
-_OF_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+_OF_PARTITION = (_END, _NO_POSITION)
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class Decoded:
     ranges: list[Range] = field(default_factory=list)
     out_of_range: list[int] = field(default_factory=list)  #: partitions whose position is not in the log
     errors: list[KafkaError] = field(default_factory=list)
+    size: int = 0  #: of all records, in bytes
 
 
 class _Log:
@@ -53,19 +55,20 @@ def decode(
     for message in messages:
         number = message.partition()
         log = logs.get(number)  # type: ignore[arg-type]  # None is no key
+        error = message.error()
         if log is None:
             head = heads.get(number) if number is not None else None
             if head is None:  # an error of the client, or revoked meanwhile
-                error = message.error()
                 if error is not None and error.code() not in _OF_PARTITION:
                     decoded.errors.append(error)
                 continue
+            if error is not None and error.code() == _END and (message.offset() or 0) <= head.tracker.fetched:
+                continue  # it ends at its last record, as after each record that comes alone
             logs[head.number] = log = _Log(head, lone(head.number))
-        error = message.error()
         if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
+            if error.code() == _END:
                 log.end = max(log.end, message.offset() or 0)
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            elif error.code() == _NO_POSITION:
                 decoded.out_of_range.append(log.head.number)
             else:
                 decoded.errors.append(error)
@@ -84,6 +87,7 @@ def decode(
     for log in logs.values():
         if log.end > log.start:
             decoded.ranges.append(Range(log.head.number, log.start, log.end, log.records, log.size, log.owner))
+            decoded.size += log.size
             log.head.tracker.fetched = log.end
             log.head.fetched_count += len(log.records)
     return decoded

@@ -16,6 +16,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 _UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 
+#: For each turn of the reader: `super()` makes two objects in a call, which is dear where an event comes alone.
+_poll, _consume = Consumer.poll, Consumer.consume
+
 _RebalanceCallback = Callable[[Consumer, list[TopicPartition]], None]
 _AssignCallback = Callable[["GroupConsumer", list[TopicPartition]], None]
 
@@ -81,14 +84,14 @@ class GroupConsumer(Consumer):
 
     def poll(self, timeout_s: float = -1) -> Any:
         """Does as `Consumer.poll`; callbacks come within it, and within the next."""
-        message = super().poll(timeout_s)
+        message = _poll(self, timeout_s)
         if self._expelled:
             self._report()
         return message
 
     def consume(self, most: int = 1, timeout_s: float = -1) -> Any:
         """Does as `Consumer.consume`."""
-        messages = super().consume(most, timeout_s)
+        messages = _consume(self, most, timeout_s)
         if self._expelled:
             self._report()
         return messages

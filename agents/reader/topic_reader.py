@@ -172,7 +172,7 @@ class TopicReader:
     def _hand(self, consumer: Consumer, messages: list[Message]) -> None:
         decoded = decode(messages, self.heads, self._owner.lone)
         if decoded.ranges:
-            self._backpressure.handed(sum(range_.size for range_ in decoded.ranges))
+            self._backpressure.handed(decoded.size)
             self._thread.call_soon(self._owner.take, decoded.ranges)
         self._on_message_errors(consumer, decoded)
 

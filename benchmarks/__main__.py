@@ -29,6 +29,7 @@ from benchmarks.measures import (
     filters,
     passing,
     resting,
+    several,
     slow,
     taking_in,
 )
@@ -41,6 +42,7 @@ from tests.support.processes import REPOSITORY
 LATEST = Path(__file__).parent / "results" / "latest.json"
 MEASURES = (
     *taking_in.MEASURES,
+    *several.MEASURES,
     *draining.MEASURES,
     *slow.MEASURES,
     *passing.MEASURES,

@@ -82,6 +82,7 @@ class Assignment:
     folder: Path
     subscriptions: tuple[Wanted, ...] = ()
     tls: Tls | None = None  #: of its receivers
+    processes: int = 1  #: of each receiver
 
     def environment(self) -> dict[str, str]:
         """Returns it as variables; the subscriptions are in a file."""
@@ -95,6 +96,7 @@ class Assignment:
             "BENCH_PATH": self.path,
             "BENCH_DIR": str(self.folder),
             "BENCH_SUBSCRIPTIONS": str(file),
+            "BENCH_PROCESSES": str(self.processes),
         }
         if self.tls is not None:
             variables |= {"BENCH_TLS_CERT": str(self.tls.certificate), "BENCH_TLS_KEY": str(self.tls.key)}

@@ -61,14 +61,15 @@ class Lab:
         partitions: int = PARTITIONS,
         body_bytes: int = BODY_BYTES,
         tls: Tls | None = None,
+        processes: int = 1,
     ) -> Iterator[Stage]:
         """Yields a fresh topic and what the implementation needs to serve it; the topic is deleted at the end. `tls`:
-        its receivers have TLS."""
+        its receivers have TLS. `processes`: of each receiver."""
         channel = f"c{uuid.uuid4().hex[:8]}"
         topic = f"bench.{channel}"
         folder = self.new_folder(implementation.name)
         assignment = Assignment(
-            self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions), tls
+            self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions), tls, processes
         )
         admin = AdminClient({"bootstrap.servers": self.kafka, "log_level": 2})
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_KAFKA_LIMIT_S)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.proc import children, open_files, thread_names, tree
+from tests.support.proc import children, open_files, pss_mb, thread_names, tree
 from tests.support.processes import REPOSITORY, wait_until
 
 LOOKS = 300
@@ -66,3 +66,10 @@ def test_process_that_was_not_waited_for_is_still_a_child() -> None:
         assert process.pid in children(os.getpid())
         assert process.pid in tree(os.getpid())
     assert process.pid not in children(os.getpid())
+
+
+def test_memory_that_only_one_process_has_counts_whole() -> None:
+    before_mb = pss_mb(os.getpid())
+    block = b"x" * 64_000_000
+    assert 60 < pss_mb(os.getpid()) - before_mb < 68
+    assert block

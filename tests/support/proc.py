@@ -63,6 +63,12 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def pss_mb(pid: int) -> float:
+    """The memory of a process, with its part of each page that several have. Raises OSError when it has ended."""
+    lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
+
+
 def thread_names(pid: int) -> dict[int, str]:
     """Thread -> its name."""
     return dict(_each(_PROC / str(pid) / "task", lambda task: (task / "comm").read_text(errors="replace").strip()))

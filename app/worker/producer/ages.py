@@ -39,7 +39,10 @@ class Waiting:
         # was closed here, and would count its record in a list that nothing reads.
         while self._closed and not self._closed[0][1][0] and now_s - self._closed[0][0] >= self._generation_s:
             self._closed.popleft()
-        return next((now_s - closed_s for closed_s, waiting in self._closed if waiting[0]), 0.0)
+        for closed_s, waiting in self._closed:
+            if waiting[0]:
+                return now_s - closed_s
+        return 0.0
 
 
 class StoredAgain:

@@ -68,7 +68,8 @@ class Poller(Enum):
     LOOP = "the event loop, in ticks: a dozen records are out, or were a moment ago"
 
 
-_THREAD = Poller.THREAD
+_THREAD, _LOOP = Poller  # looking members up takes longer
+_FAILED = ClientState.FAILED
 #: The arguments of `send`, with the partition last.
 _Gathered = tuple[str, bytes | None, bytes | None, Headers, Stored, int]
 
@@ -92,7 +93,7 @@ class KafkaProducer:
         self._acks: deque[tuple[Stored, Headers, list[int], KafkaError | None, Message]] = deque()
         self._ack_wake_up_sent = False
         self._outstanding = 0
-        self._poller = Poller.THREAD
+        self._poller = _THREAD
         self._quiet_ticks = 0  # ticks in a row with few records out
         self._gathered: list[_Gathered] = []  # handed over together; none while the poll thread is the poller
         self._gather_ticks = config.linger_ms  # a tick is a millisecond
@@ -157,7 +158,7 @@ class KafkaProducer:
             return
         self._produce(topic, value, key, headers, done, partition)
         if self._outstanding >= _FEW and self._poller is _THREAD:
-            self._poller = Poller.LOOP
+            self._poller = _LOOP
             self._quiet_ticks = self._ticks = 0
             self._later(_TICK_S, self._tick)
         elif self._resting:
@@ -216,7 +217,7 @@ class KafkaProducer:
             self._quiet_ticks = 0
         else:
             self._quiet_ticks += 1
-        failed = self._client is None or self._client.state is ClientState.FAILED
+        failed = self._client is None or self._client.state is _FAILED
         if self._quiet_ticks < _QUIET_TICKS and not failed:
             self._later(_TICK_S, self._tick)
         else:
@@ -234,7 +235,7 @@ class KafkaProducer:
 
     def _end_ticks(self) -> None:
         """Let the poll thread take acknowledgements again."""
-        self._poller = Poller.THREAD
+        self._poller = _THREAD
         self._hand_over()
         self._work.set()
 
@@ -312,7 +313,7 @@ class KafkaProducer:
                 self._wind_up()
                 # One replacement for slowness at a time: a stuck partition makes the next client slow as well.
                 slow = not self._former and client.too_slow(time.monotonic())
-                if slow or self._used_up or client.state is ClientState.FAILED:
+                if slow or self._used_up or client.state is _FAILED:
                     self._replace(client, slow=slow)
                 else:
                     self._serve(client)
@@ -325,7 +326,7 @@ class KafkaProducer:
     def _serve(self, client: ProducerClient) -> None:
         """One round of the poll thread: acknowledgements and errors."""
         try:
-            if self._poller is Poller.LOOP:
+            if self._poller is _LOOP:
                 self._work.clear()
                 self._work.wait(_RETIRING_POLL_S if self._former else _LEFT_ALONE_S)
             elif len(client.kafka):
@@ -371,7 +372,7 @@ class KafkaProducer:
 
     def _replace(self, client: ProducerClient, *, slow: bool) -> None:
         """Build a new client. The former one keeps the records that it has."""
-        if client.state is ClientState.FAILED:
+        if client.state is _FAILED:
             log.error("the producer had a fatal error and is replaced", reason=client.reason)
         elif slow:
             log.warning("Kafka has not acknowledged events: the producer is replaced", after_s=self.config.timeout_s)

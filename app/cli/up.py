@@ -21,10 +21,11 @@ from app.cli.output.jar_progress import jar_progress
 from app.cli.output.steps import Steps
 from app.cli.output.up_banner import banner
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.local.kafka.locks import owned
 from app.local.kafka.ports import free_port, is_free
 from app.local.packaged import SUBSCRIBER_PORT, example, is_repository
 from app.local.quickstart import resources_of_up
-from app.local.stack import FIXED, Stack, StackConfig, owned
+from app.local.stack import FIXED, LOGS, Stack, StackConfig
 from app.settings.describe import plain
 from app.settings.load import Settings, load_settings
 from app.timing import START_S
@@ -118,7 +119,7 @@ def up(
     port = _free_one if any_port else int
     subscriber_port = port(subscriber_port)
     resources = resources or settings.resources_dir
-    with owned(home):
+    with owned(home, *LOGS, "runs in", "--home DIR --data DIR --any-port"):
         if resources is None:
             resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port, in_place=is_repository())
             said += of_copy

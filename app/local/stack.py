@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,7 +20,7 @@ from app.local.child_process import Child
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress, ensure_jars
-from app.local.kafka.locks import locked
+from app.local.kafka.locks import unwritable
 from app.local.kafka.ports import LOOPBACK, is_free
 from app.local.machine import find_java
 from app.local.packaged import SUBSCRIBER_PORT, python_module
@@ -33,7 +33,7 @@ from app.local.probes import (
     subscriptions_by_channel,
 )
 from app.timing import START_S
-from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
+from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.resources.values import Resource
 from tables.timing import POLL_S
 from web.console.safety import Mode
@@ -42,6 +42,7 @@ from web.console.safety import Mode
 PICKY = ("attempt failed", "dead-lettered")
 #: Warnings of the Kafka client while a new Kafka loads its own state; the client retries by itself.
 _FRESH_KAFKA = ("GETPID ",)
+LOGS = ("--home", "Logs and statuses")  #: the option that chooses their folder, and what is written to it
 _DRAIN_S = 4.0  #: at stop, for requests in flight; short enough to stop everything within ten seconds
 #: Settings of the worker that the environment does not change: field name -> text.
 FIXED: Mapping[str, str] = {"role": "all", "bind": LOOPBACK, "drain_s": f"{_DRAIN_S:g}", "log_format": "json"}
@@ -223,7 +224,7 @@ class Stack:
                 probe.write_bytes(bytes(4096))  # an empty file fits on a full disk
                 probe.unlink()
         except OSError as problem:
-            raise _unwritable(self.config.home, problem) from problem
+            raise unwritable(self.config.home, *LOGS, problem) from problem
 
     def _start_kafka(self, end: float) -> None:
         if self._kafka is None:
@@ -267,32 +268,6 @@ class Stack:
                     f"See `penstock status` for the reason; the worker's log is {self.worker_log}.",
                 )
             time.sleep(POLL_S)
-
-
-@contextmanager
-def owned(home: Path) -> Iterator[None]:
-    """Own the folder of logs, statuses and the copy of the example: two that write there would mix them up. Raises
-    UsageError when another process does, and PenstockError when it cannot be written."""
-    with ExitStack() as lock:
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-            lock.enter_context(locked(home / "lock", 0, "runs here"))
-        except OSError as problem:
-            raise _unwritable(home, problem) from problem
-        except NotReadyError as problem:
-            raise UsageError(
-                f"Another `penstock up` runs in {home.absolute()}.",
-                "Stop it (Ctrl-C in its terminal). For a second one choose other directories and ports: --home DIR "
-                "--data DIR --any-port.",
-            ) from problem
-        yield
-
-
-def _unwritable(home: Path, problem: OSError) -> PenstockError:
-    return PenstockError(
-        f"Logs and statuses cannot be written to {home}: {os_reason(problem)}.",
-        "Choose another directory with --home DIR, or check the permissions and the free space of this directory.",
-    )
 
 
 def _ended(child: Child) -> PenstockError:

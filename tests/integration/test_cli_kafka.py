@@ -127,11 +127,19 @@ def test_second_kafka_on_a_directory_or_a_port_is_refused(own_kafka: EmbeddedKaf
     data = own_kafka.data_dir
     same_directory = _penstock("kafka", "up", "--data", str(data), "--port", str(free_port()))
     assert same_directory.returncode == 2
-    assert f"Another command runs a Kafka on {data}. Stop it (Ctrl-C in its terminal)" in same_directory.stderr
+    assert f"Another command runs a Kafka in {data}. Stop it (Ctrl-C in its terminal)" in same_directory.stderr
     same_port = _penstock("kafka", "up", "--data", str(tmp_path / "other"), "--port", str(own_kafka.port))
     assert same_port.returncode == 1
     assert f"Port {own_kafka.port}" in same_port.stderr
     assert own_kafka.pid is not None
+
+
+def test_directory_that_cannot_be_written_names_its_option(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    done = _penstock("kafka", "up", "--data", str(tmp_path), "--port", str(free_port()))
+    assert done.returncode == 1
+    assert f"Kafka's data cannot be written to {tmp_path}: Is a directory. Choose another" in done.stderr
+    assert "--data DIR" in done.stderr
 
 
 def test_kafka_that_ends_by_itself_ends_the_command(tmp_path: Path) -> None:

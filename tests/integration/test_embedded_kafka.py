@@ -77,7 +77,7 @@ def test_data_survives_restarts(tmp_path: Path) -> None:
         broker.kill()
         broker.start()
         assert _read(broker.bootstrap, "kept", "g", 2) == [b"one", b"two"]
-        with pytest.raises(UsageError, match="Another command runs a Kafka on"):
+        with pytest.raises(UsageError, match="Another command runs a Kafka in"):
             EmbeddedKafka(tmp_path, port=0, jars_root=_JARS).start()
     finally:
         broker.stop()

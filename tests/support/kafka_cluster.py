@@ -29,7 +29,7 @@ from app.local.kafka.config import Cluster, Node, java_arguments, new_cluster_id
 from app.local.kafka.jar_sets import LOG_CONFIG
 from app.local.kafka.jars import ensure_jars
 from app.local.kafka.ports import LOOPBACK, is_open
-from app.local.kafka.storage import make_folder, prepare
+from app.local.kafka.storage import prepare
 from app.local.machine import find_java
 from tests.support.java_classes import QUICK_COMPILER
 from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
@@ -85,7 +85,7 @@ class Broker:
 
     def prepare(self) -> None:
         """Make its data directory and format its storage, when that has not been done."""
-        make_folder(self.data_dir)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
         path = prepare(self.data_dir, self._cluster, self._node, self._java)
         path.write_text(path.read_text() + self._listeners())
 

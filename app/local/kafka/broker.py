@@ -20,9 +20,9 @@ from app.local.child_process import Child
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT, Cluster, Node, java_arguments, new_cluster_id
 from app.local.kafka.jar_sets import LOG_CONFIG
 from app.local.kafka.jars import Progress, ensure_jars
-from app.local.kafka.locks import locked
+from app.local.kafka.locks import owned
 from app.local.kafka.ports import LOOPBACK, free_port, is_free, is_open
-from app.local.kafka.storage import make_folder, prepare
+from app.local.kafka.storage import DATA, prepare
 from app.local.machine import find_java
 from app.timing import START_S
 from knative.errors import NotReadyError, PenstockError, UsageError
@@ -87,17 +87,10 @@ class EmbeddedKafka:
         """Own the data directory until `stop` or `kill`. Raises UsageError when another process does."""
         if self._lock is not None:
             return
-        # Kafka locks its storage too, but later: two that format it at once would damage it.
-        make_folder(self.data_dir)
+        second = f"--data DIR {self._port_option} N. Or use its Kafka: penstock up --kafka HOST:PORT"
         lock = contextlib.ExitStack()
-        try:
-            lock.enter_context(locked(self.data_dir / "lock", 0, "runs a Kafka"))
-        except NotReadyError as problem:
-            raise UsageError(
-                f"Another command runs a Kafka on {self.data_dir}.",
-                "Stop it (Ctrl-C in its terminal), or use its Kafka: penstock up --kafka HOST:PORT. For a second one "
-                f"choose another directory (--data DIR) and another port ({self._port_option} N).",
-            ) from problem
+        # Kafka locks its storage too, but later: two that format it at once would damage it.
+        lock.enter_context(owned(self.data_dir, *DATA, "runs a Kafka in", second))
         self._lock = lock
 
     def start(self, limit_s: float = START_S) -> None:

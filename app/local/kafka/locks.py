@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from knative.errors import NotReadyError
+from knative.errors import NotReadyError, PenstockError, UsageError, os_reason
 from tables.timing import POLL_S
 
 
@@ -38,3 +38,33 @@ def locked(path: Path, limit_s: float, what: str) -> Iterator[None]:
         # Closing releases the lock. The file stays: if it was removed here, a process that waits on the old file and
         # one that creates a new file would both get their lock.
         os.close(handle)
+
+
+@contextlib.contextmanager
+def owned(folder: Path, option: str, what: str, use: str, second: str) -> Iterator[None]:
+    """Own a folder, which is created if need be: two commands that write to it would damage what the other has written.
+
+    For its errors: `option` chooses the folder, `what` is written to it, `use` is what its owner does ("runs in"), and
+    `second` are the options of a second one. Raises UsageError when another process owns the folder, and PenstockError
+    when it cannot be written.
+    """
+    with contextlib.ExitStack() as lock:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locked(folder / "lock", 0, use))
+        except OSError as problem:
+            raise unwritable(folder, option, what, problem) from problem
+        except NotReadyError as problem:
+            raise UsageError(
+                f"Another command {use} {folder.absolute()}.",
+                f"Stop it (Ctrl-C in its terminal). For a second one choose other directories and ports: {second}.",
+            ) from problem
+        yield
+
+
+def unwritable(folder: Path, option: str, what: str, problem: OSError) -> PenstockError:
+    """The error that says how to choose another folder, with the option `option`, for `what` is written to it."""
+    return PenstockError(
+        f"{what} cannot be written to {folder}: {os_reason(problem)}.",
+        f"Choose another directory with {option} DIR, or check the permissions and the free space of this directory.",
+    )

@@ -9,23 +9,11 @@ import subprocess
 from pathlib import Path
 
 from app.local.kafka.config import Cluster, Node, server_properties
+from app.local.kafka.locks import unwritable
 from app.timing import START_S
-from knative.errors import NotReadyError, PenstockError, os_reason
+from knative.errors import NotReadyError, PenstockError
 
-
-def make_folder(data_dir: Path) -> None:
-    """Create the data directory. Raises PenstockError when that fails."""
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise _unwritable(data_dir, problem) from problem
-
-
-def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
-    return PenstockError(
-        f"The embedded Kafka cannot write to {data_dir}: {os_reason(problem)}.",
-        "Choose another directory (--data DIR), or check the permissions and the free space of this directory.",
-    )
+DATA = ("--data", "Kafka's data")  #: the option that chooses its folder, and what is written to it
 
 
 def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str], limit_s: float = START_S) -> Path:
@@ -38,7 +26,7 @@ def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str], limit
     try:
         properties.write_text(server_properties(cluster, node, storage))
     except OSError as problem:
-        raise _unwritable(data_dir, problem) from problem
+        raise unwritable(data_dir, *DATA, problem) from problem
     if not (storage / "meta.properties").exists():
         _format(
             [*java, "kafka.tools.StorageTool", "format", "-t", cluster.id, "-c", str(properties)], data_dir, limit_s

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from app.local.kafka.locks import locked
 from app.local.packaged import example
 from app.local.quickstart import place_quickstart
-from app.local.stack import owned
 from tests.support.processes import free_port, penstock, run
 
 
@@ -66,10 +66,10 @@ def test_second_up_in_a_home_is_refused_and_changes_nothing(tmp_path: Path) -> N
     place_quickstart(example("quickstart"), tmp_path / "quickstart", 8090)
     subscriptions = tmp_path / "quickstart" / "subscriptions.yaml"
     before = subscriptions.read_bytes()
-    with owned(tmp_path):
+    with locked(tmp_path / "lock", 0, "runs here"):
         done = _up(tmp_path, "--subscriber-port", str(free_port()))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"Another `penstock up` runs in {tmp_path}. Stop it (Ctrl-C in its terminal).")
+    assert done.stderr.startswith(f"Another command runs in {tmp_path}. Stop it (Ctrl-C in its terminal).")
     assert subscriptions.read_bytes() == before
     assert not (tmp_path / "logs").exists()
 

@@ -23,7 +23,7 @@ def test_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
             home=tmp_path, resources=example("quickstart"), jars_root=tmp_path, kafka_data=tmp_path,
             http_port=first.getsockname()[1],
         )  # fmt: skip
-        with pytest.raises(UsageError, match="Another command runs a Kafka on"):
+        with pytest.raises(UsageError, match="Another command runs a Kafka in"):
             Stack(config, Steps()).start()
     other.stop()
 

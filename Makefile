@@ -169,11 +169,11 @@ IMAGE_KAFKA ?=
 release: $(STAMP) ## Write one YAML file for each overlay into dist (IMAGE=NAME@sha256:..., IMAGE_KAFKA=NAME@sha256:...)
 	@$(BIN)/python -m app.operations.release --image '$(IMAGE)' --kafka-image '$(IMAGE_KAFKA)'
 
-KAFKA_LOCK = .penstock/kafka/lock
+LOCKS = $(wildcard .penstock/lock .penstock/*/*lock)
 
 clean: ## Remove everything that make created: environment, caches, the embedded Kafka and its data
-	@[ ! -e $(KAFKA_LOCK) ] || flock -n $(KAFKA_LOCK) true || \
-	  { echo "A command runs the Kafka on .penstock/kafka: stop it first (Ctrl-C in its terminal)." >&2; exit 1; }
+	@for lock in $(LOCKS); do flock -n $$lock true || \
+	  { echo "Another command uses $${lock%/*}: it has locked $$lock. Stop it (Ctrl-C in its terminal)." >&2; exit 1; }; done
 	rm -rf $(VENV) .penstock build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -111,7 +111,7 @@ def _of_nothing(objects: Iterable[Written]) -> list[FileProblem]:
             named = declared.channel
             what = f"there is no {named[0]} {named[1]}/{named[2]} here" if named else "it names no channel or Broker"
             hint = "name a KafkaChannel or a Broker of this directory; nothing is compared with it now"
-            place, about = "spec.reference", str(written)
+            place, about = declared.field, str(written)
             problems.append(FileProblem(written.file, written.line, place, what, hint, ignored=True, object=about))
     return problems
 

@@ -43,7 +43,8 @@ def read_event_type(reader: ObjectReader, namespace: str, name: str, annotations
     type_ = spec["type"] or attributes.get("type", "")
     if not type_:
         spec_reader.problem("type", "is missing", "write the type of the events")
-    return EventType(namespace, name, type_, channel_of(spec, namespace))
+    field = "broker" if spec["broker"] and not spec["reference"] else "reference"
+    return EventType(namespace, name, type_, channel_of(spec, namespace), f"spec.{field}")
 
 
 def channel_of(spec: Mapping[str, object], namespace: str) -> tuple[str, str, str] | None:

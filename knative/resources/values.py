@@ -161,12 +161,13 @@ class ResetOffset:
 @dataclass(frozen=True, slots=True)
 class EventType:
     """Says that events of a type come. `channel`: where, (kind, namespace, name) of a KafkaChannel or Broker; None = it
-    does not say it, or names something else."""
+    does not say it, or names something else. `field` is where it says it."""
 
     namespace: str
     name: str
     type: str
     channel: tuple[str, str, str] | None = None
+    field: str = "spec.reference"
     kind: str = "EventType"
 
 

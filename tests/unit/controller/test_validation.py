@@ -153,17 +153,20 @@ def test_broker_without_the_class_is_one_warning_with_the_annotation(
 
 
 @pytest.mark.parametrize(
-    ("reference", "why"),
+    ("named", "field", "why"),
     [
-        ("{apiVersion: eventing.knative.dev/v1, kind: Broker, name: man}", "there is no Broker default/man here"),
-        ("{apiVersion: v1, kind: Service, name: main}", "it names no channel or Broker"),
+        ("reference: {kind: Broker, name: man}", "spec.reference", "there is no Broker default/man here"),
+        ("reference: {kind: Service, name: main}", "spec.reference", "it names no channel or Broker"),
+        ("broker: man", "spec.broker", "there is no Broker default/man here"),
+        ("broker: man, reference: {kind: Service, name: main}", "spec.reference", "it names no channel or Broker"),
+        ("source: /shop", "spec.reference", "it names no channel or Broker"),
     ],
 )
-def test_event_type_of_nothing_is_a_warning(reference: str, why: str, tmp_path: Path) -> None:
+def test_event_type_of_nothing_is_a_warning(named: str, field: str, why: str, tmp_path: Path) -> None:
     event_type = f"""apiVersion: eventing.knative.dev/v1beta2
 kind: EventType
 metadata: {{name: paid}}
-spec: {{type: paid, reference: {reference}}}
+spec: {{type: paid, {named}}}
 """
     (tmp_path / "a.yaml").write_text(event_type)
     done = CliRunner().invoke(cli, ["validate", str(tmp_path), "-o", "json"])
@@ -171,7 +174,7 @@ spec: {{type: paid, reference: {reference}}}
     assert (done.exit_code, row["level"], row["field"], row["object"]) == (
         0,
         "warning",
-        "spec.reference",
+        field,
         "EventType default/paid",
     )
     assert row["problem"].startswith(f"{why}; name a KafkaChannel or a Broker")

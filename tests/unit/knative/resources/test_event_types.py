@@ -36,7 +36,8 @@ def document(spec: object, version: str = "v1beta2") -> dict[str, Any]:
     ],
 )
 def test_what_it_declares_and_where(spec: object, version: str, channel: tuple[str, str, str] | None) -> None:
-    assert parse(document(spec, version)) == EventType("shop", "paid", "paid", channel)
+    field = "spec.broker" if version == "v1beta1" else "spec.reference"
+    assert parse(document(spec, version)) == EventType("shop", "paid", "paid", channel, field)
 
 
 @pytest.mark.parametrize(

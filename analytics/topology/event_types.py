@@ -6,6 +6,9 @@ A filter may decide by other attributes than the type, and then says "may". Pure
 
 from __future__ import annotations
 
+import fnmatch
+import glob
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -119,9 +122,13 @@ def _nothing_passed(facts: Facts) -> Iterator[Finding]:
 def _undeclared(facts: Facts) -> Iterator[Finding]:
     """Asks only where somebody has declared types of a channel: elsewhere nobody says that the list is complete."""
 
+    templates = {channel: list(_templates(types).values()) for channel, types in facts.declared.items()}
+
     def is_undeclared(id_: str, channel: str) -> bool:
-        declared = facts.declared.get(channel, frozenset())
-        return bool(declared) and 0 < len(name(id_)) < _CUT_CHARS and name(id_) not in declared
+        declared, type_ = facts.declared.get(channel, frozenset()), name(id_)
+        if not declared or not 0 < len(type_) < _CUT_CHARS or type_ in declared:
+            return False
+        return not any(template.fullmatch(type_) for template in templates[channel])
 
     return _of_types(
         facts,
@@ -161,6 +168,21 @@ def _declared(types: Collection[str]) -> str:
     return f"{plural(len(types), 'other type')} {'is' if len(types) == 1 else 'are'} declared"
 
 
+def _templates(types: Collection[str]) -> dict[str, re.Pattern[str]]:
+    """The types with parts that differ, `{name}` or `{}`: each stands for one character or more, as in Knative. A
+    backslash before a brace makes it an ordinary one."""
+    parts = {type_: re.split(r"(?<!\\)\{[^}]*\}", type_) for type_ in types if "{" in type_}
+    return {
+        # Patterns of fnmatch never take back what they have matched, so many such parts cost no more than a few.
+        type_: re.compile(fnmatch.translate("?*".join(glob.escape(re.sub(r"\\([{}])", r"\1", text)) for text in texts)))
+        for type_, texts in parts.items()
+    }
+
+
+def _may_be(template: re.Pattern[str], came: str) -> bool:
+    return len(came) >= _CUT_CHARS or template.fullmatch(came) is not None
+
+
 def _unseen(facts: Facts) -> Iterator[Finding]:
     """Passes over a channel to which events came whose types are not known: in structured mode, or beyond the limit."""
     if facts.types is None:
@@ -169,7 +191,13 @@ def _unseen(facts: Facts) -> Iterator[Finding]:
     for id_, channel, _, _ in rows_of(facts.types):
         came[channel].add(name(id_)[:_CUT_CHARS])
     for channel in sorted(facts.own & facts.declared.keys()):
-        types = sorted(type_ for type_ in facts.declared[channel] if type_[:_CUT_CHARS] not in came[channel])
+        templates = _templates(facts.declared[channel])
+        types = sorted(
+            type_
+            for type_ in facts.declared[channel]
+            if type_[:_CUT_CHARS] not in came[channel]
+            and not (type_ in templates and any(_may_be(templates[type_], text) for text in came[channel]))
+        )
         if types and "" not in came[channel]:
             yield Finding(
                 f"unseen-type:{channel}",

@@ -46,18 +46,30 @@ class Offsets:
     ) -> dict[str, dict[int, int]]:
         """Returns the same of several groups, asked at once: group -> partition -> offset. `groups`: group -> its topic
         and the partitions."""
-        where = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in groups.items()}
-        offsets = {}
-        for group, answer in self._admin.groups.committed_or_why(where).items():
-            try:
+        left = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in groups.items()}
+        offsets: dict[str, dict[int, int]] = {}
+        problems: dict[str, KafkaFailed] = {}
+
+        def ask() -> None:
+            for group, answer in self._admin.groups.committed_or_why(left).items():
                 if isinstance(answer, KafkaFailed):
-                    if not isinstance(answer, _PASSING):
-                        raise answer
-                    offsets[group] = self.committed(group, *groups[group])
+                    problems[group] = answer
+                    if isinstance(answer, _PASSING):
+                        continue
                 else:
-                    offsets[group] = {number: each.offset for (_, number), each in answer.items()}
-            except KafkaFailed as problem:
-                on_error(group, problem)
+                    problems.pop(group, None)
+                    offsets[group] = {number: group_offset.offset for (_, number), group_offset in answer.items()}
+                del left[group]
+            for group in left:
+                raise problems[group]
+
+        try:
+            self._with_retries(ask)
+        except _PASSING:
+            if left.keys() - problems.keys():  # nothing was answered about these
+                raise
+        for group, problem in problems.items():
+            on_error(group, problem)
         return offsets
 
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: StartPosition) -> None:

@@ -18,6 +18,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from app.cli.options.given import not_together
 from app.cli.output.format import Format, Output, print_json, print_table
+from app.local.packaged import QUICKSTART
 from app.operations.unknown_name import known_names, meant
 from app.settings import load_settings
 from app.timing import GLANCE_S
@@ -25,7 +26,6 @@ from knative.errors import PenstockError, UsageError
 from penstock.client import ACCEPTED, Client, address_of
 from penstock.events import content_type_of, make_event, to_message
 
-QUICKSTART = "default/quickstart"  #: the channel of `penstock up`
 _EXCLUSIVE = (("--channel", "--broker"), ("--channel", "--url"), ("--broker", "--url"), ("--server", "--url"))
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
 

@@ -21,6 +21,7 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import topic_of
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_lines, printable
+from app.local.packaged import QUICKSTART
 from app.operations.event_filter import EventFilter, read_filters
 from app.operations.stored_records import as_json
 from app.operations.times import read_time
@@ -75,7 +76,7 @@ Body = Annotated[bool, typer.Option("--body", help="Print the complete data of e
 
 
 def tail(
-    channel: Channel = "default/quickstart",
+    channel: Channel = QUICKSTART,
     last: Last = None,
     from_beginning: Beginning = False,
     since: Since = "",

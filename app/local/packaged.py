@@ -11,6 +11,7 @@ from pathlib import Path
 
 from knative.errors import PenstockError
 
+QUICKSTART = "default/quickstart"  #: the channel of the example `quickstart`
 #: Of the sample subscriber, in the resources of the example `quickstart`.
 SUBSCRIBER_PORT = 8090
 _APP = Path(__file__).parents[1]

@@ -26,7 +26,7 @@ from app.cli.output.format import note, print_error, print_json
 from app.cli.output.jar_progress import jar_progress
 from app.cli.output.steps import Steps
 from app.local.kafka.ports import LOOPBACK, free_port
-from app.local.packaged import example
+from app.local.packaged import QUICKSTART, example
 from app.local.quickstart import place_quickstart
 from app.local.stack import Stack, StackConfig
 from app.operations.contract_snapshot import read_contract
@@ -79,9 +79,7 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
             stack.start()
             note(f"Ready after {time.monotonic() - began:.1f} s. Sending {events} events of {KEYS} keys ...")
             sent_at = time.monotonic()
-            statuses = asyncio.run(
-                send_all(f"http://{LOOPBACK}:{config.http_port}/channels/default/quickstart", events)
-            )
+            statuses = asyncio.run(send_all(f"http://{LOOPBACK}:{config.http_port}/channels/{QUICKSTART}", events))
             note(f"Sent in {time.monotonic() - sent_at:.1f} s. Waiting for deliveries, retries and dead letters ...")
             return _settled(stack, statuses, ledger).report()
         finally:

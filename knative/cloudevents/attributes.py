@@ -158,7 +158,8 @@ def check(event: Mapping[str, bytes]) -> bytes | None:
 def _fault(event: Mapping[str, bytes]) -> BadEvent:
     """Returns the first reason why `check` rejects this event. Slow, so called only when there is one."""
     if not any(name.startswith("ce_") for name in event):
-        return BadEvent("specversion", "is missing; the request has no CloudEvents attributes at all")
+        places = "in headers such as ce-type, or in a body with the content-type application/cloudevents+json"
+        return BadEvent("specversion", f"is missing, and so are all others: they belong {places}")
     for name in _REQUIRED:
         if not event.get(f"ce_{name}"):
             return BadEvent(name, "is empty" if f"ce_{name}" in event else "is missing")

@@ -110,7 +110,7 @@ def test_attributes_are_decoded() -> None:
     ("pairs", "says"),
     [
         (_EVENT[1:], "attribute 'id': is missing"),
-        ([], "the request has no CloudEvents attributes at all"),
+        ([], "attribute 'specversion': is missing, and so are all others: they belong in headers such as ce-type, or "),
         ([(b"content-type", b"application/cloudevents-batch+json")], "batches are not accepted"),
     ],
 )

@@ -18,15 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analytics.traffic.dataset import WINDOWS, Dataset, Folder, reset_hint
+from analytics.traffic.dataset import WINDOWS, Dataset, Folder, day_start, reset_hint
 from analytics.traffic.windows import (
     DAY_S,
     HOUR_S,
     MINUTE_S,
+    PLACE,
     SCHEMA,
     Window,
     coarsen,
-    counted_once,
+    count_once,
     merge,
     sum_over,
     windows_of,
@@ -135,15 +136,18 @@ def _days(
     days: dict[str, list[str]] = {}
     for file in files:
         days.setdefault(file.rpartition("/run=")[0], []).append(file)
-    last: pa.Table | None = None
-    for folder, names in sorted(days.items(), key=lambda pair: pair[0].rpartition("/day=")[2]):
-        stored_size = int(folder.rpartition("/resolution=")[2].partition("/")[0])
+    ordered = sorted(days.items(), key=lambda pair: pair[0].rpartition("/day=")[2])
+    before = SCHEMA.empty_table().select(PLACE)
+    for (folder, names), (_, following) in zip(ordered, [*ordered[1:], *ordered[-1:]], strict=True):
+        day, stored_size = folder.rpartition("/day=")[2], int(folder.rpartition("/resolution=")[2].partition("/")[0])
         if stored_size > size and not whole:
             continue
         length = max(size, stored_size)
         rows = _dataset(dataset, names).to_table(SCHEMA.names, filter=_within(length, *span))
         if whole and rows.num_rows:
-            rows, last = counted_once(rows, last), rows.filter(pc.equal(rows["start"], pc.max(rows["start"])))
+            first = ds.field("start") == day_start(day) + DAY_S
+            after = _dataset(dataset, following).to_table(list(PLACE), filter=first)  # the last day has none
+            rows, before = count_once(rows, before, after)
         yield rows if length == stored_size else merge(coarsen(rows, length))
 
 

@@ -26,6 +26,7 @@ HOUR_S = 3600
 DAY_S = 86_400
 _MINUTES_MAX_S = 6 * HOUR_S
 _MINUTE_BITS = 33  #: of the minutes until the year 9999
+_MINUTES = (1 << _MINUTE_BITS) - 1
 
 STORED = "stored"
 ACCEPTED = "accepted"
@@ -34,6 +35,7 @@ TIERS = {STORED: "records", ACCEPTED: "deltas", SETTLED: "deltas"}
 
 KEYS = ("start", "size", "kind", "namespace", "channel", "subscription", "type", "source")
 COUNTS = (*map(column, NAMES), "late")
+PLACE = ("namespace", "channel", "start", "size", "kind", "events")  #: what `count_once` looks at
 
 _TEXT = pa.string()
 _BUCKETS = pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())]))
@@ -92,15 +94,21 @@ def size_for(since_s: float, until_s: float) -> int:
     return MINUTE_S if until_s - since_s <= _MINUTES_MAX_S else HOUR_S
 
 
-def counted_once(table: pa.Table, before: pa.Table | None = None) -> pa.Table:
-    """Returns the rows without those `accepted` that are `stored` as well, of the same channel and start. `before`: the
-    last windows before them.
+def counted_once(table: pa.Table) -> pa.Table:
+    """Returns the rows without those `accepted` that are `stored` as well, of the same channel and start.
 
     An event that is stored at the end of a window may be accepted in the next one. If nothing is stored in that, what
     is accepted there was stored before, unless it is more than had not been accepted until then. (A process that is
     late counts it one window before.)
     """
-    rows = table if before is None else pa.concat_tables([before, table])
+    return count_once(table, table.slice(0, 0), table.slice(0, 0))[0]
+
+
+def count_once(table: pa.Table, before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The same for a part of the rows, of one part after the other by `start`; and what the next one needs of them.
+
+    `before`: what this returned for the part before. `after`: the windows that begin where this part ends."""
+    rows = pa.concat_tables([part.select(PLACE) for part in (before, table, after)])
     names = pc.binary_join_element_wise(rows["namespace"], rows["channel"], "/").combine_chunks().dictionary_encode()
     minutes = rows["start"].to_numpy() // MINUTE_S
     keys = names.indices.to_numpy().astype(np.int64) << _MINUTE_BITS | minutes
@@ -111,12 +119,22 @@ def counted_once(table: pa.Table, before: pa.Table | None = None) -> pa.Table:
         sums[kind] = np.zeros(len(places), np.int64)
         np.add.at(sums[kind], of_row[is_kind], events[is_kind])
     stored, accepted = sums[STORED], sums[ACCEPTED]
+    unaccepted = _unaccepted(places, stored - accepted)
     beside = np.zeros(len(places), np.int64)
     is_next = places[:-1] + rows["size"].to_numpy()[first[:-1]] // MINUTE_S == places[1:]
-    beside[1:] += np.where(is_next, np.minimum(_unaccepted(places, stored - accepted), stored)[:-1], 0)
+    beside[1:] += np.where(is_next, np.minimum(unaccepted, stored)[:-1], 0)
     beside[:-1] += np.where(is_next, np.maximum(stored - accepted, 0)[1:], 0)
     again = ((stored > 0) | (accepted <= beside))[of_row] & is_kind
-    return table.filter(pa.array(~again[rows.num_rows - table.num_rows :]))
+    # For the next part: the newest windows, and as one row for each channel what of earlier ones is not accepted yet.
+    newest = (pc.max(table["start"]).as_py() or 0) // MINUTE_S
+    last = np.flatnonzero(places & _MINUTES == newest)
+    former = np.flatnonzero(places & _MINUTES < newest)
+    former = former[np.flatnonzero(np.diff(places[former] >> _MINUTE_BITS, append=-1))]
+    kinds = np.repeat([STORED, ACCEPTED], [len(former) + len(last), len(last)])
+    left = rows.take(first[np.concatenate([former, last, last])]).select(PLACE[:-2])
+    left = left.append_column("kind", pa.array(kinds, _TEXT))
+    left = left.append_column("events", pa.array(np.concatenate([unaccepted[former], stored[last], accepted[last]])))
+    return table.filter(pa.array(~again[before.num_rows :][: table.num_rows])), left
 
 
 def _unaccepted(places: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -93,10 +93,7 @@ def test_attribute_that_is_required_is_neither_missing_nor_empty(name: bytes) ->
 
 @pytest.mark.parametrize("body", [None, b"", b"hello"])
 def test_no_cloudevent_at_all(body: bytes | None) -> None:
-    assert str(refused([(b"content-type", b"text/plain"), (b"host", b"h")], body)) == (
-        "attribute 'specversion': is missing, and so are all others: they belong in headers such as ce-type, or in a "
-        "body with the content-type application/cloudevents+json"
-    )
+    assert "they belong in headers" in str(refused([(b"content-type", b"text/plain"), (b"host", b"h")], body))
     refused([], body)
 
 

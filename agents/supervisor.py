@@ -24,9 +24,11 @@ from agents.dispatch.own_kafka import OwnKafka, Secrets
 from agents.dispatch.runner import SubscriptionRunner
 from agents.reader.readers import Readers
 from agents.reader.topic_identity import TopicIdentity
+from knative import cesql
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
+from knative.filters import has_expression
 from tables.faust_support import forget_service
 
 log = structlog.get_logger(__name__)
@@ -99,6 +101,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._knows_expressions = False
         self._topic_identity = TopicIdentity(context.config.kafka, self._subscriptions, self._halt, context.fatal)
 
     def start(self) -> None:
@@ -179,6 +182,11 @@ class Supervisor:
         for uid in [uid for uid in self._runners if uid not in subscriptions]:
             self._remove(uid, 0.0, deleted=True)
         self._report_beyond(beyond(subscriptions.values(), {runner.subscription.topic for runner in self._uses}))
+        if not self._knows_expressions and any(
+            has_expression(subscription.filter) for subscription in subscriptions.values()
+        ):
+            await asyncio.to_thread(cesql.compile, "TRUE")  # the first one takes 0.1 s, for Lark and the grammar
+            self._knows_expressions = True
         without: dict[str, WorkerSubscription] = {}
         for uid, subscription in subscriptions.items():
             runner = self._runners.get(uid)

@@ -129,6 +129,11 @@ def _passes_if_true(closure: Callable[[Any], cesql.Value]) -> Matcher:
     return matches
 
 
+def has_expression(filter_: Filter) -> bool:
+    """Whether a part of the filter is CESQL."""
+    return any(isinstance(leaf, Cesql) for leaf in _leaves(filter_))
+
+
 def _leaves(filter_: Filter) -> Iterator[Filter]:
     """Yields the filters that are not made of others."""
     match filter_:

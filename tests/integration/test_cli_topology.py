@@ -18,7 +18,7 @@ from knative.errors import PenstockError
 from tests.integration.topology_inputs import deltas, publish, status, topics
 from tests.support.planted_faults import FAULTS, faulty, healthy
 from tests.support.processes import free_port, run
-from tests.support.topology_examples import small
+from tests.support.topologies import small
 
 pytestmark = pytest.mark.integration
 

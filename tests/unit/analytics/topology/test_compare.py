@@ -10,7 +10,7 @@ from analytics.topology.compare import Change, compare
 from analytics.topology.model.document import Edge, Topology, Window
 from analytics.topology.report import render
 from app.cli.output.topology import show_difference
-from tests.support.topology_examples import SHOP, small, with_totals
+from tests.support.topologies import SHOP, small, with_totals
 from tests.unit.analytics.topology.report.page_reader import read_page
 
 DELIVERY = "subscription:shop/echo delivers uri:http://echo.shop"

@@ -23,7 +23,7 @@ from app.cli.output.topology import summary
 from app.cli.output.topology_questions import show_impact
 from knative.filters.dialects import Cesql, Exact, Prefix
 from tests.support.planted_faults import World
-from tests.support.topology_examples import HOSTILE
+from tests.support.topologies import HOSTILE_SOURCE
 from tests.unit.analytics.topology.report.page_reader import read_page
 
 PAID = Exact((("type", "order.paid"),))
@@ -324,10 +324,10 @@ def test_type_that_looks_like_a_destination_is_none() -> None:
 
 
 def test_page_has_a_table_of_types_in_which_their_text_is_text() -> None:
-    page = render(built(shop().sent("main", "/web", 1, HOSTILE)))
+    page = render(built(shop().sent("main", "/web", 1, HOSTILE_SOURCE)))
 
     assert "no one" in page
-    assert HOSTILE not in page
+    assert HOSTILE_SOURCE not in page
     rows = read_page(page).text
     assert "order.created" in rows
     types = next(table for table in tables(built(shop()), gather(built(shop()))) if table.name == "types")

@@ -24,8 +24,7 @@ from app.cli.topology import Shape, finish
 from app.operations.topology.reading import TopologyQuery
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta
-from tests.support.topologies import large
-from tests.support.topology_examples import HOSTILE, small
+from tests.support.topologies import HOSTILE_SOURCE, large, small
 
 
 def hostile() -> Topology:
@@ -92,7 +91,9 @@ def test_two_runs_are_compared_by_id() -> None:
 
 
 def test_words_for_a_terminal_drive_none(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = replace(small().findings[0], title=f"\x1b[2J{HOSTILE}", evidence=("[red]x[/red]\r\n" + "y" * 300,) * 9)
+    finding = replace(
+        small().findings[0], title=f"\x1b[2J{HOSTILE_SOURCE}", evidence=("[red]x[/red]\r\n" + "y" * 300,) * 9
+    )
     show_topology(replace(hostile(), findings=(finding, *small().findings)))
     show_difference(compare(small(), replace(small(), findings=(finding,))))
     printed = capsys.readouterr().out

@@ -29,7 +29,7 @@ from analytics.topology.model.document import Topology
 from tests.support import topologies
 from tests.support.planted_faults import World
 from tests.support.profiles import examples
-from tests.support.topology_examples import small
+from tests.support.topologies import small
 
 SCHEMAS = Path(__file__).parents[3] / "data" / "schemas"
 

@@ -15,7 +15,7 @@ from analytics.topology.questions import impact, paths, vertices_named
 from tests.support import topologies
 from tests.support.planted_faults import World
 from tests.support.profiles import examples
-from tests.support.topology_examples import BILLS, HOSTILE, SHOP, small
+from tests.support.topologies import BILLS, HOSTILE_SOURCE, SHOP, small
 
 BILLING, ECHO = "subscription:shop/billing", "subscription:shop/echo"
 
@@ -34,7 +34,7 @@ def test_impact_has_everything_in_both_directions_with_hops_and_figures() -> Non
         BILLING: 3, "uri:http://billing.shop": 4, "uri:http://graveyard.shop/dead": 4,
     }  # fmt: skip
     assert {id_: hops for id_, hops in upstream.items() if hops > 1} == {
-        SHOP: 2, "source:/web": 3, ECHO: 3, f"source:{HOSTILE}": 3,
+        SHOP: 2, "source:/web": 3, ECHO: 3, f"source:{HOSTILE_SOURCE}": 3,
     }  # fmt: skip
     answer = impact(small(), next(vertex for vertex in small().vertices if vertex.id == BILLS))
     echo = answer.downstream[0]

@@ -8,8 +8,7 @@ import orjson
 import pytest
 
 from analytics.topology.model.document import UnreadableTopology, from_json, to_json
-from tests.support.topologies import large
-from tests.support.topology_examples import small
+from tests.support.topologies import large, small
 
 
 def test_document_survives_its_file() -> None:

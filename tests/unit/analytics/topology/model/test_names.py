@@ -9,7 +9,7 @@ from analytics.topology.model.names import delivered_by
 from analytics.topology.questions import impact
 from analytics.topology.report.pagegraph import gather
 from tests.support import topologies
-from tests.support.topology_examples import small
+from tests.support.topologies import small
 
 PICKY = "uri:http://127.0.0.1:8090/picky"
 

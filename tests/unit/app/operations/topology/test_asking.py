@@ -16,7 +16,7 @@ from knative.errors import PenstockError, UsageError
 from knative.shown import UNKNOWN
 from tests.support import topologies
 from tests.support.planted_faults import World
-from tests.support.topology_examples import SHOP, small
+from tests.support.topologies import SHOP, small
 
 
 def test_unknown_name_is_answered_with_a_similar_one() -> None:

@@ -20,7 +20,7 @@ from tests.support.ledger import reader
 from tests.support.ledger.facts import Sent
 from tests.support.ledger.history import Rule, every_event
 from tests.support.processes import LoadProcess, Worker, get, penstock, wait_until
-from tests.support.resources import NAMESPACE, BrokerResources, Resources, Wanted, read_status
+from tests.support.resources import NAMESPACE, Resources, Wanted, read_status
 
 
 @dataclass(slots=True)
@@ -45,9 +45,8 @@ class Installation:
     @property
     def resources(self) -> Resources:
         """The directory that the worker with the controller watches; no other installation has a channel so named."""
-        kind = BrokerResources if self.is_broker else Resources
         name = f"{self.channel}-{self.name}"
-        return kind(self.folder / "resources", name, self.replication, self.secret)
+        return Resources(self.folder / "resources", name, self.replication, self.is_broker, self.secret)
 
     @property
     def state(self) -> Path:

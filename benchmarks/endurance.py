@@ -24,7 +24,8 @@ from tests.support.installation import Installation
 from tests.support.proc import open_files, thread_names
 from tests.support.processes import LoadProcess, Worker, get, wait_until
 from tests.support.resources import Wanted
-from tests.support.subscriber import ScriptedSubscriber, drip, raw, silence
+from tests.support.scripted_server import forever, reply, silence
+from tests.support.subscriber import ScriptedSubscriber
 
 _LIMIT_S = 240.0
 _CONNECTIONS, _WAITING_MAX = 640, 128
@@ -83,12 +84,14 @@ def overload(installation: Installation, seconds: float) -> dict[str, Any]:
 def hostile(installation: Installation, seconds: float) -> dict[str, Any]:
     """Serves four subscriptions of one channel; `good` works, the others never do."""
     installation.env["PENSTOCK_DEBUG"] = "true"
-    flood = raw(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % _HUGE_BYTES + b"x" * (64 * _MB))
+    flood = reply(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % _HUGE_BYTES + b"x" * (64 * _MB), keep=False)
     with ScriptedSubscriber() as bad, Subscribers(installation.folder) as sink:
         good = Wanted("good", sink.url("good"))
         spoilt = [
-            Wanted("hangs", bad.script("/hangs", silence(600))),
-            Wanted("drips", bad.script("/drips", drip(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", 600))),
+            Wanted("hangs", bad.script("/hangs", silence())),
+            Wanted(
+                "drips", bad.script("/drips", forever(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"x", 0.02))
+            ),
             Wanted("floods", bad.script("/floods", flood)),
         ]
         installation.write([good])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import quote
 
@@ -269,34 +267,15 @@ def test_who_guesses_tokens_has_to_wait(world: World, person: Person) -> None:
     assert "Try again in" in page.inner_text("main")
 
 
-class _Elsewhere(BaseHTTPRequestHandler):
-    """A page of another site that frames the console, and one that sends its form."""
-
-    target = ""
-
-    def do_GET(self) -> None:
-        if self.path == "/frame":
-            text = f'<iframe id="it" src="{self.target}"></iframe>'
-        else:
-            text = f'<form method="post" action="{self.target}"><input name="event"><button>win</button></form>'
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 @pytest.fixture
 def elsewhere(world: World) -> Iterator[str]:
-    handler = type("_Here", (_Elsewhere,), {"target": world.page("fine")})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    """Another site: a page of it frames the console, and one sends its form."""
+    form = f'<form method="post" action="{world.page("fine")}"><input name="event"><button>win</button></form>'
+    frame = f'<iframe id="it" src="{world.page("fine")}"></iframe>'
+    with ScriptedSubscriber() as server:
+        for path, text in (("/frame", frame), ("/form", form)):
+            server.script(path, says(200, text.encode(), "content-type: text/html"))
+        yield server.url("")
 
 
 def test_another_site_neither_frames_the_console_nor_sends_its_forms(

@@ -30,7 +30,8 @@ from tests.support.kube.kustomize import MANIFESTS
 from tests.support.kube.manifests import CONTROLLER, NAMESPACE, documents, rbac
 from tests.support.kube.penstock import CHANNELS, EVENTING, MESSAGING, PenstockInCluster
 from tests.support.processes import Failed
-from tests.support.subscriber import Answer, ScriptedSubscriber, says
+from tests.support.scripted_server import Step
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
@@ -116,7 +117,7 @@ def subscriber() -> Iterator[ScriptedSubscriber]:
         yield it
 
 
-def replies(type_: str) -> Answer:
+def replies(type_: str) -> Step:
     attributes = {"specversion": "1.0", "id": "reply", "source": "/step", "type": type_}
     return says(200, b"{}", "content-type: application/json", *(f"ce-{key}: {attributes[key]}" for key in attributes))
 

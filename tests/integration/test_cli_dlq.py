@@ -29,7 +29,8 @@ from knative.contract.records import TRIGGER
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import REPOSITORY, wait_until
-from tests.support.subscriber import ScriptedSubscriber, says, silence
+from tests.support.scripted_server import silence
+from tests.support.subscriber import ScriptedSubscriber, says
 
 _LIMIT_S = 180
 EVENT_HEADERS = ("ce-id: reply-1", "ce-source: /subscriber", "ce-type: reply", "ce-specversion: 1.0")
@@ -326,7 +327,7 @@ def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: Scri
 
 
 def test_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    subscription = looked.subscribe("one", subscriber.script("/one", silence(_LIMIT_S)))
+    subscription = looked.subscribe("one", subscriber.script("/one", silence()))
     looked.dead_letters(subscription, ["1"])
     with _start(looked) as process:
         wait_until("it is asked", lambda: len(subscriber.requests("/one")) == 1, _LIMIT_S)

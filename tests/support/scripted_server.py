@@ -3,7 +3,7 @@
     async with ScriptedServer(reply(b"HTTP/1.1 500 ..."), reset()) as server: ...
 
 Each request, on whatever connection, takes the next step of the script; the last step is repeated. It refuses to know
-HTTP beyond finding the end of a request with a Content-Length.
+HTTP beyond finding the end of a request with a Content-Length. `subscriber` has one for tests without an event loop.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
+_HEAD_BYTES, _BACKLOG = 1 << 20, 256
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
 
@@ -80,6 +80,16 @@ def silence() -> Step:
     return step
 
 
+def slowly(step: Step, seconds: float) -> Step:
+    """The step, so much later."""
+
+    async def later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await asyncio.sleep(seconds)
+        return await step(reader, writer)
+
+    return later
+
+
 def forever(head: bytes, piece: bytes, gap_s: float = 0.0) -> Step:
     """Write a head, then a piece again and again until the peer goes away."""
 
@@ -124,6 +134,10 @@ class ScriptedServer:
         """Connections that the peer has not closed."""
         return sum(connection.open for connection in self.connections)
 
+    def take(self, request: bytes) -> Step:
+        """What happens to a request."""
+        return self._script.pop(0) if len(self._script) > 1 else self._script[0]
+
     def url(self, path: str = "/", host: str = "") -> str:
         """Its address."""
         return f"http{'s' if self._tls else ''}://{host or self._host}:{self.port}{path}"
@@ -137,13 +151,13 @@ class ScriptedServer:
         self._writers[number].close()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self._host, 0, ssl=self._tls)
+        self._server = await asyncio.start_server(
+            self._accept, self._host, 0, ssl=self._tls, limit=_HEAD_BYTES, backlog=_BACKLOG
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -170,7 +184,6 @@ class ScriptedServer:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
                 connection.requests.append(head + await reader.readexactly(length))
-                step = self._script.pop(0) if len(self._script) > 1 else self._script[0]
-                keep = await step(reader, writer)
+                keep = await self.take(connection.requests[-1])(reader, writer)
         connection.open = False
         writer.close()

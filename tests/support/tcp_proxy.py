@@ -10,19 +10,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import TracebackType
 from typing import Any
 
 from app.local.kafka.ports import LOOPBACK
 from tests.support.processes import free_port
+from tests.support.serving import LoopThread
 
 _CHUNK_BYTES = 16_384
 _QUEUE_CHUNKS = 64  # on their way in one direction of one connection; then the sender has to wait
-_CALL_LIMIT_S = 180.0
 _ACCEPTING_TURNS = 3  # of the loop, from accepting a connection to its handler
 _REQUESTS, _ANSWERS = 0, 1
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -60,8 +58,7 @@ class TcpProxy:
         """`port` 0 = a free one, chosen now; it stays the same through `refuse`."""
         self.server_port = server_port
         self.port = port or free_port()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy-{self.port}", daemon=True)
+        self._loop: LoopThread | None = None
         self._listener: asyncio.Server | None = None
         self._links: set[_Link] = set()
         self._mode = _Mode.PASS
@@ -79,22 +76,19 @@ class TcpProxy:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
         """Listen."""
-        self._thread.start()
+        self._loop = LoopThread(f"proxy-{self.port}")
         self._call(self._listen())
 
     def stop(self) -> None:
-        """Reset what is open and end the thread. It cannot be started again."""
-        self._call(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CALL_LIMIT_S)
-        self._loop.close()
+        """Reset what is open and end the thread, if it was started."""
+        if self._loop is not None:
+            self._call(self._become(_Mode.REFUSE))
+            self._loop.stop()
 
     def forward(self) -> None:
         """Pass everything on. Connections of which bytes were swallowed are reset."""
@@ -141,7 +135,8 @@ class TcpProxy:
         return len(self._links)
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_LIMIT_S)
+        assert self._loop is not None, "the proxy was never started"
+        self._loop.call(work)
 
     # -- in the thread
 
@@ -156,33 +151,18 @@ class TcpProxy:
         # A server that is closed forgets the connections it has just accepted, and never closes them: none is accepted
         # from here on, and those that were become links first.
         for accepting in listener.sockets:
-            self._loop.remove_reader(accepting.fileno())
+            asyncio.get_running_loop().remove_reader(accepting.fileno())
         for _ in range(_ACCEPTING_TURNS):
             await asyncio.sleep(0)
         listener.close()
 
-    async def _end(self) -> None:
-        await self._become(_Mode.REFUSE)
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # what these have closed is let go of in the next turn of the loop
-
     async def _become(
-        self,
-        mode: _Mode,
-        delay_s: float = 0.0,
-        bytes_per_s: float = 0.0,
-        reset_every_s: float = 0.0,
+        self, mode: _Mode, delay_s: float = 0.0, bytes_per_s: float = 0.0, reset_every_s: float = 0.0,
         keep: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._mode, self._delay_s, self._bytes_per_s, self._keeps = mode, delay_s, bytes_per_s, keep
-        for direction, stopped_by in ((_REQUESTS, _Mode.CUT), (_ANSWERS, _Mode.HOLD)):
-            if mode is stopped_by:
-                self._flowing[direction].clear()
-            else:
-                self._flowing[direction].set()
+        for flowing, stopped_by in zip(self._flowing, (_Mode.CUT, _Mode.HOLD), strict=True):
+            (flowing.clear if mode is stopped_by else flowing.set)()
         if self._resets is not None:
             self._resets.cancel()
             self._resets = None
@@ -232,10 +212,7 @@ class TcpProxy:
         server_reader, server_writer = await asyncio.open_connection(LOOPBACK, self.server_port, limit=_CHUNK_BYTES)
         link.ends.append(server_writer)
         async with asyncio.TaskGroup() as group:
-            for direction, source, target in (
-                (_REQUESTS, reader, server_writer),
-                (_ANSWERS, server_reader, writer),
-            ):
+            for direction, source, target in ((_REQUESTS, reader, server_writer), (_ANSWERS, server_reader, writer)):
                 chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_QUEUE_CHUNKS)
                 group.create_task(self._take(source, chunks, direction))
                 group.create_task(self._give(link, target, chunks, direction))
@@ -251,7 +228,7 @@ class TcpProxy:
                 if direction == _ANSWERS or not self._keeps:
                     raise
                 data = b""
-            await chunks.put((self._loop.time(), data))
+            await chunks.put((asyncio.get_running_loop().time(), data))
 
     async def _give(
         self, link: _Link, target: asyncio.StreamWriter, chunks: asyncio.Queue[tuple[float, bytes]], direction: int
@@ -286,6 +263,6 @@ class TcpProxy:
             starts_at = max(self._free_at[direction], taken_at)
             self._free_at[direction] = starts_at + size / self._bytes_per_s
             arrives_at = max(arrives_at, self._free_at[direction])
-        wait_s = arrives_at - self._loop.time()
+        wait_s = arrives_at - asyncio.get_running_loop().time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)

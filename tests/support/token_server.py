@@ -5,47 +5,33 @@ from __future__ import annotations
 import base64
 import json
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
-from tests.support.loopback_server import LoopbackServer
+from tests.support.scripted_server import Step
+from tests.support.subscriber import Request, ScriptedSubscriber, says
 
 _LIFE_S = 3600
 
 
-class TokenServer(LoopbackServer[ThreadingHTTPServer]):
-    """Gives tokens. `refused` counts requests with other credentials."""
+class TokenServer(ScriptedSubscriber):
+    """Gives tokens at its endpoint; elsewhere it gives an answer without one."""
 
     def __init__(self, client: str, secret: str) -> None:
-        self.given = self.refused = 0
-        self._basic = "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode()
-        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), self._handler(client)))
+        super().__init__()
+        self._client, self._basic = client, "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode()
 
     @property
     def endpoint(self) -> str:
         """The URL that tokens come from."""
         return self.url("/token")
 
-    def _handler(outer, client: str) -> type[BaseHTTPRequestHandler]:  # `self` is a request's here
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                good = self.headers["Authorization"] == outer._basic and form["grant_type"] == ["client_credentials"]
-                outer.given += good
-                outer.refused += not good
-                token = {"access_token": _token(client), "token_type": "Bearer", "expires_in": _LIFE_S}
-                body = token if self.path == "/token" else {}
-                answer = json.dumps(body if good else {"error": "invalid_client"}).encode()
-                self.send_response(200 if good else 401)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_: object) -> None:
-                """Nothing on standard error."""
-
-        return Handler
+    def take(self, request: Request) -> Step:
+        form = parse_qs(request.body.decode())
+        good = request.header("authorization") == self._basic and form["grant_type"] == ["client_credentials"]
+        token = {"access_token": _token(self._client), "token_type": "Bearer", "expires_in": _LIFE_S}
+        body = token if request.target == "/token" else {}
+        text = json.dumps(body if good else {"error": "invalid_client"})
+        return says(200 if good else 401, text.encode(), "content-type: application/json")
 
 
 def _token(subject: str) -> str:

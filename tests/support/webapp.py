@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import tempfile
-import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any, TypeVar, cast
@@ -19,6 +20,7 @@ import uvloop
 from faust.app.base import BootStrategy
 
 from tests.support.processes import free_port
+from tests.support.serving import LoopThread
 from web.http.config import DriverConfig
 from web.http.registry import install
 
@@ -39,20 +41,14 @@ class HubApp(faust.App):
     sockets: list[socket.socket]
 
 
-def make_app(config: DriverConfig | None = None, port: int | None = None) -> HubApp:
+def _make_app(config: DriverConfig | None) -> HubApp:
     """A hub app that would listen on a free port of 127.0.0.1."""
     install()
     app = HubApp(
-        "web-test",
-        broker="kafka://127.0.0.1:1",
-        web="httptools://",
-        web_bind="127.0.0.1",
-        web_port=port or free_port(),
-        topic_disable_leader=True,
-        web_router_enabled=False,
-        web_tables_enabled=False,
+        "web-test", broker="kafka://127.0.0.1:1", web="httptools://", web_bind="127.0.0.1", web_port=free_port(),
+        topic_disable_leader=True, web_router_enabled=False, web_tables_enabled=False,
         datadir=tempfile.mkdtemp(prefix="penstock-web-"),
-    )
+    )  # fmt: skip
     app.driver_config = config or DriverConfig()
     return app
 
@@ -67,44 +63,30 @@ class RunningWeb:
         sockets: list[socket.socket] | None = None,
     ) -> None:
         """`sockets`: those that it serves, in place of a free port."""
-        self._sockets = sockets
-        self._stop: asyncio.Event | None = None
-        self._failure: BaseException | None = None
-        self._started = threading.Event()
-        self._setup, self._config = setup, config
-        self._thread = threading.Thread(target=self._run, name="web-under-test", daemon=True)
-        self._thread.start()
-        assert self._started.wait(LIMIT_S), "the web app did not start"
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(self._main())
-        except BaseException as error:
-            self._failure = error
-        finally:
-            self._started.set()
-
-    async def _main(self) -> None:
         logging.getLogger("faust").setLevel(logging.WARNING)
-        self.loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        self.app = make_app(self._config)
-        if self._sockets is not None:
-            self.app.sockets = self._sockets
-        self._setup(self.app)
+        self._thread = LoopThread("web-under-test", uvloop.new_event_loop)
+        self.loop = self._thread.loop
+        try:
+            self._thread.call(self._start(setup, config, sockets))
+        except BaseException:
+            self.stop()
+            raise
+
+    async def _start(
+        self, setup: Callable[[HubApp], None], config: DriverConfig | None, sockets: list[socket.socket] | None
+    ) -> None:
+        self.app = _make_app(config)
+        if sockets is not None:
+            self.app.sockets = sockets
+        setup(self.app)
         self.app.finalize()
         self.port: int = self.app.conf.web_port
-        try:
-            await self.app.start()
-            self._started.set()
-            await self._stop.wait()
-        finally:
-            await self.app.stop()
-            # Faust makes this loop for a consumer thread that a hub never starts, and so never closes it.
-            cast(Any, self.app.consumer)._thread.thread_loop.close()
+        await self.app.start()
+
+    async def _stop(self) -> None:
+        await self.app.stop()
+        # Faust makes this loop for a consumer thread that a hub never starts, and so never closes it.
+        cast(Any, self.app.consumer)._thread.thread_loop.close()
 
     @property
     def web(self) -> Any:
@@ -118,15 +100,12 @@ class RunningWeb:
             result = work()
             return cast(T, await result if asyncio.iscoroutine(result) else result)
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(LIMIT_S)
+        return self._thread.call(run())
 
     def stop(self) -> None:
-        """Stop the app and wait for its thread."""
-        if self._thread.is_alive():
-            assert self._stop is not None
-            self.loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(LIMIT_S)
-        assert not self._thread.is_alive(), "the web app did not stop"
+        """Stop the app and its thread."""
+        self._thread.call(self._stop())
+        self._thread.stop()
 
     def __enter__(self) -> RunningWeb:
         return self
@@ -145,7 +124,7 @@ class RunningWeb:
         with closing(self.connect(timeout_s)) as client:
             for number, part in enumerate(parts):
                 if number and pause_s:
-                    threading.Event().wait(pause_s)
+                    time.sleep(pause_s)
                 client.sendall(part)
             if end:
                 client.shutdown(socket.SHUT_WR)
@@ -154,23 +133,18 @@ class RunningWeb:
 
 def read_all(client: socket.socket) -> bytes:
     """All bytes until the server closes; raises TimeoutError when it does not."""
-    out = bytearray()
-    while True:
-        data = client.recv(65536)
-        if not data:
-            return bytes(out)
+    out = b""
+    while data := client.recv(65536):
         out += data
+    return out
 
 
 def statuses(wire: bytes) -> list[int]:
     """The status of each answer in what a server sent (bodies are skipped by their Content-Length)."""
-    found, rest = [], wire
+    codes, rest = [], wire
     while rest:
         head, _, rest = rest.partition(b"\r\n\r\n")
-        lines = head.split(b"\r\n")
-        found.append(int(lines[0].split(b" ")[1]))
-        for line in lines[1:]:
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                rest = rest[int(value) :]
-    return found
+        codes.append(int(head.split(b" ")[1]))
+        length = re.search(rb"(?i)\r\ncontent-length:\s*(\d+)", head)
+        rest = rest[int(length[1]) if length else 0 :]
+    return codes

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.subscriber import Answer, drip, raw, says, silence
+from tests.support.scripted_server import Step, forever, reply, silence
+from tests.support.subscriber import says
 
 RETRY = 2
 ALL = RETRY + 1  #: attempts when every one of them fails
@@ -25,11 +26,11 @@ class Row:
     """
 
     name: str
-    answers: tuple[Answer, ...]
+    answers: tuple[Step, ...]
     attempts: int = 1
     code: int | None = None
     data: bytes = b""
-    reply: tuple[Answer, ...] | None = None
+    reply: tuple[Step, ...] | None = None
     reply_posts: int = 0
     dead_at: str = "subscriber"
     uri: str = ""
@@ -40,7 +41,7 @@ def _delivered() -> list[Row]:
     event, plain = says(200, b"hi", *EVENT_HEADERS), ("content-type: text/plain",)
     return [
         Row("ok", (says(200),)),
-        Row("no-content", (raw(b"HTTP/1.1 204 No Content\r\n\r\n", keep=True),)),
+        Row("no-content", (reply(b"HTTP/1.1 204 No Content\r\n\r\n"),)),
         Row("created", (says(201),)),
         Row("plain-body", (says(200, b"thanks", *plain),)),
         Row("json-body", (says(200, b'{"ok":true}', "content-type: application/json"),)),
@@ -91,30 +92,32 @@ def _by_status() -> list[Row]:
     rows = [Row(f"status-{code}", (says(code, b"no"),), ALL, code, b"no") for code in retried]
     for code in final:
         if code == 304:  # has no body by definition
-            rows.append(Row("status-304", (raw(b"HTTP/1.1 304 Same\r\n\r\n"),), 1, 304))
+            rows.append(Row("status-304", (reply(b"HTTP/1.1 304 Same\r\n\r\n", keep=False),), 1, 304))
         else:
             rows.append(Row(f"status-{code}", (says(code, b"no", where),), 1, code, b"no"))
-    switch = raw(b"HTTP/1.1 101 Switching\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n")
+    switch = reply(b"HTTP/1.1 101 Switching\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n", keep=False)
     for code in (100, 102, 103):
         interim = b"HTTP/1.1 %d Soon\r\nx: y\r\n\r\n" % code
-        fine = raw(interim + b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", keep=True)
+        fine = reply(interim + b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         rows.append(Row(f"status-{code}-then-200", (fine,)))
-        rows.append(Row(f"status-{code}-then-400", (raw(interim + b"HTTP/1.1 400 No\r\n\r\nno"),), 1, 400, b"no"))
-        rows.append(Row(f"status-{code}-then-the-end", (raw(interim),), ALL, 500))
+        rows.append(
+            Row(f"status-{code}-then-400", (reply(interim + b"HTTP/1.1 400 No\r\n\r\nno", keep=False),), 1, 400, b"no")
+        )
+        rows.append(Row(f"status-{code}-then-the-end", (reply(interim, keep=False),), ALL, 500))
     return [*rows, Row("status-101", (switch,), 1, 101)]
 
 
 def _without_an_answer() -> list[Row]:
     in_time = {"timeout": "PT3S"}  # long enough that each request has come before its attempt ends, on any machine
-    endless = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n", 60)
-    headers = drip(b"HTTP/1.1 200 OK\r\nx-endless: ", 60)
+    endless = forever(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n", b"x", 0.02)
+    headers = forever(b"HTTP/1.1 200 OK\r\nx-endless: ", b"x", 0.02)
     return [
         Row("refused-connection", (), ALL, 500, uri="http://127.0.0.1:1/"),
         Row("unknown-host", (), ALL, 500, uri="http://no-such-host.invalid/"),
         Row("no-tls", (), ALL, 500, uri="https://127.0.0.1:{port}/no-tls"),
-        Row("cut-off", (raw(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),), ALL, 500),
-        Row("junk", (raw(b"\x16\x03\x01 no http\r\n\r\n"),), ALL, 500),
-        Row("silent", (silence(60),), ALL, 500, delivery=in_time),
+        Row("cut-off", (reply(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf", keep=False),), ALL, 500),
+        Row("junk", (reply(b"\x16\x03\x01 no http\r\n\r\n", keep=False),), ALL, 500),
+        Row("silent", (silence(),), ALL, 500, delivery=in_time),
         Row("endless-body", (endless,), ALL, 500, delivery=in_time),
         Row("endless-headers", (headers,), ALL, 500, delivery=in_time),
         Row("link-local", (), 1, 500, uri="http://169.254.169.254/latest"),

@@ -4,8 +4,6 @@ happens to events when credentials or the reference change. No credential is sho
 from __future__ import annotations
 
 import json
-import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
+from tests.support.scripted_server import slowly
 from tests.support.secured_kafka import MountedSecret, SecuredKafka
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
@@ -119,11 +118,6 @@ class World:
         assert f"{NAMESPACE}/kafka".encode() in b"".join(texts), "the reference is not a secret"
 
 
-def _slowly(connection: socket.socket) -> bool:
-    time.sleep(ANSWER_S)
-    return says(200)(connection)
-
-
 @contextmanager
 def _world(kafka: SecuredKafka, tmp_path: Path, secret: str = "kafka") -> Iterator[World]:
     main = kafka.sasl_secret(tmp_path / "secret-main", "SCRAM-SHA-512", "main", MAIN)
@@ -141,7 +135,7 @@ def _world(kafka: SecuredKafka, tmp_path: Path, secret: str = "kafka") -> Iterat
     with ExitStack() as stack:
         subscriber = stack.enter_context(ScriptedSubscriber())
         for name, broker in brokers.items():
-            broker.write([Wanted(name, subscriber.script(f"/{name}", _slowly))])
+            broker.write([Wanted(name, subscriber.script(f"/{name}", slowly(says(200), ANSWER_S)))])
         worker = stack.enter_context(plain.worker())
         worker.wait_ready()
         plain.wait_triggers([PLAIN], LIMIT_S)
@@ -227,7 +221,7 @@ def test_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path: 
         world.mount("desk", SHOP)
         world.wait_works(OWN)
         own = world.brokers[OWN]
-        own.resources.write(Wanted("beside", world.subscriber.script("/beside", _slowly)))
+        own.resources.write(Wanted("beside", world.subscriber.script("/beside", slowly(says(200), ANSWER_S))))
         own.wait_triggers(["beside"], LIMIT_S)
         with world.load.running():
             world.load.more()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,35 +13,27 @@ from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, Worker, free_port, get, paused, wait_until
 from tests.support.resources import Wanted
-from tests.support.subscriber import Answer, ScriptedSubscriber, says
+from tests.support.scripted_server import slowly
+from tests.support.subscriber import ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 
 LIMIT_S = 180.0
 EVENTS = 400
+ANSWER_S = 0.15  #: many are under way at any time
 EVENT = ("ce-specversion: 1.0", "ce-id: answer", "ce-source: /answer", "ce-type: t")
-
-
-def _slowly(answer: Answer, seconds: float = 0.15) -> Answer:
-    """So that many are under way at any time."""
-
-    def write(connection: socket.socket) -> bool:
-        time.sleep(seconds)
-        return answer(connection)
-
-    return write
 
 
 def test_nothing_is_repeated_after_a_clean_stop(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Deliveries, replies, dead letters at a sink and in the topic: a second worker goes on where the first ended."""
     installation = Installation(kafka.bootstrap, tmp_path, partitions=4)
     with ScriptedSubscriber() as subscriber:
-        delivered = subscriber.script("/delivered", _slowly(says(202)))
-        replying = subscriber.script("/replying", _slowly(says(200, b"x", *EVENT)))
-        replies = subscriber.script("/replies", _slowly(says(202)))
-        dying = subscriber.script("/dying", _slowly(says(400)))
-        sunk = subscriber.script("/sunk", _slowly(says(400)))
-        sink = subscriber.script("/sink", _slowly(says(202)))
+        delivered = subscriber.script("/delivered", slowly(says(202), ANSWER_S))
+        replying = subscriber.script("/replying", slowly(says(200, b"x", *EVENT), ANSWER_S))
+        replies = subscriber.script("/replies", slowly(says(202), ANSWER_S))
+        dying = subscriber.script("/dying", slowly(says(400), ANSWER_S))
+        sunk = subscriber.script("/sunk", slowly(says(400), ANSWER_S))
+        sink = subscriber.script("/sink", slowly(says(202), ANSWER_S))
         at_most = {"penstock.dev/concurrency": "10"}
         to_sink: dict[str, Any] = {"retry": 0, "deadLetterSink": {"uri": sink}}
         specs = [

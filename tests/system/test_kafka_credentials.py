@@ -4,9 +4,7 @@ credential is shown."""
 from __future__ import annotations
 
 import shutil
-import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
 from tests.support.resources import Wanted
+from tests.support.scripted_server import slowly
 from tests.support.secured_kafka import MountedSecret, SecuredKafka
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
@@ -132,7 +131,7 @@ def _world(kafka: SecuredKafka, folder: Path, listener: str, first: Path, **sett
     with ExitStack() as stack:
         subscriber = stack.enter_context(ScriptedSubscriber())
         for name, installation in installations.items():
-            installation.write([Wanted(name, subscriber.script(f"/{name}", _slowly))])
+            installation.write([Wanted(name, subscriber.script(f"/{name}", slowly(says(200), ANSWER_S)))])
         worker = stack.enter_context(broker.worker())
         worker.wait_ready()
         broker.wait_triggers(["trigger"], LIMIT_S)
@@ -140,11 +139,6 @@ def _world(kafka: SecuredKafka, folder: Path, listener: str, first: Path, **sett
         load = Load(worker, {name: installation.resources.path for name, installation in installations.items()})
         yield World(secret, worker, load, installations, subscriber)
         assert worker.terminate() == 0, worker.tail()
-
-
-def _slowly(connection: socket.socket) -> bool:
-    time.sleep(ANSWER_S)
-    return says(200)(connection)
 
 
 def _check_hidden(folder: Path, *hidden: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -16,7 +17,8 @@ from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
 from tests.support.processes import Worker, wait_until
 from tests.support.resources import Wanted
-from tests.support.subscriber import ScriptedSubscriber, says
+from tests.support.scripted_server import OK
+from tests.support.subscriber import ScriptedSubscriber
 from tests.system.restarting import LIMIT_S, load_meanwhile, starts
 from tests.system.sending import post
 
@@ -65,9 +67,10 @@ def draining_at(
     """A worker that drains since this signal, because a delivery is under way until the event is set."""
     installation, answer = Installation(kafka.bootstrap, folder), threading.Event()
 
-    def held(connection: socket.socket) -> bool:
-        answer.wait(LIMIT_S)
-        return says(200)(connection)
+    async def held(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await asyncio.to_thread(answer.wait, LIMIT_S)
+        writer.write(OK)
+        return True
 
     with ScriptedSubscriber() as subscriber:
         installation.write([Wanted("held", subscriber.script("/held", held))])

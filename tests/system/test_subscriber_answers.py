@@ -17,6 +17,7 @@ from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import wait_until
 from tests.support.resources import NAMESPACE, Wanted
+from tests.support.scripted_server import reply
 from tests.support.subscriber import Request, ScriptedSubscriber, says
 from tests.system.delivery_rows import ALL, RETRY, ROWS, Row
 from tests.system.sending import LIMIT_S, post
@@ -116,11 +117,11 @@ def test_subscriber_gets_the_requests_of_its_row(row: Row, outcome: Outcome) -> 
         _check_request(request)
     replies = outcome.subscriber.requests(f"/{row.name}/reply")
     assert len(replies) == row.reply_posts
-    for reply in replies:
-        assert (reply.attributes["id"], reply.attributes["type"]) == ("reply-1", "reply")
+    for sent in replies:
+        assert (sent.attributes["id"], sent.attributes["type"]) == ("reply-1", "reply")
         # Binary replies leave as they came; the URI of a structured one is encoded.
-        assert reply.attributes["source"] == ("/a%2520b" if row.name == "reply-structured" else "/a%20b")
-        assert reply.body in (b"hi", b'{"n": 1}', b'{"n":1}')
+        assert sent.attributes["source"] == ("/a%2520b" if row.name == "reply-structured" else "/a%20b")
+        assert sent.body in (b"hi", b'{"n": 1}', b'{"n":1}')
     letters = outcome.dead.get(row.name, [])
     assert len(letters) == (row.code is not None)
     for letter in letters:
@@ -195,11 +196,7 @@ def test_stale_connection_costs_no_attempt(kafka: EmbeddedKafka, tmp_path_factor
     """Kept alive, then closed before any byte of the second answer: sent again at once, though retry is 0."""
     installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("stale"))
     with ScriptedSubscriber() as subscriber:
-
-        def hang_up(connection: object) -> bool:
-            return False
-
-        uri = subscriber.script("/stale", says(200), hang_up, says(200))
+        uri = subscriber.script("/stale", says(200), reply(keep=False), says(200))
         installation.write([Wanted("stale", uri, delivery={"retry": 0})])
         with installation.worker() as worker:
             worker.wait_ready()

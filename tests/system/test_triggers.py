@@ -23,7 +23,8 @@ from tests.support.ledger import reader
 from tests.support.ledger.facts import Received, Sent, read
 from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
-from tests.support.subscriber import Answer, ScriptedSubscriber, says, silence
+from tests.support.scripted_server import Step, silence
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 pytestmark = pytest.mark.system
@@ -73,7 +74,7 @@ def _types(*types: str) -> dict[str, Any]:
     return {"filters": [{"any": [{"exact": {"type": type_}} for type_ in types]}]}
 
 
-def _replies(type_: str) -> Answer:
+def _replies(type_: str) -> Step:
     return says(200, b"reply", "ce-specversion: 1.0", f"ce-id: reply-{type_}", "ce-source: /a%20b", f"ce-type: {type_}")
 
 
@@ -170,7 +171,7 @@ def test_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
 
 def test_events_that_hang_at_a_former_subscriber_come_to_the_new_one(running: Running) -> None:
     """Their time limit is 300 s, which is longer than this test waits."""
-    old, new = running.subscriber.script("/moved/old", silence(300)), running.subscriber.script("/moved/new", says(200))
+    old, new = running.subscriber.script("/moved/old", silence()), running.subscriber.script("/moved/new", says(200))
     broker = running.broker("moved", Wanted("moves", old, order="unordered", delivery={"retry": 0}))
     ids = {f"hangs-{number}" for number in range(5)}
     for event_id in ids:

@@ -28,7 +28,8 @@ from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import REPOSITORY, Worker, free_port, get, run, wait_until
 from tests.support.resources import NAMESPACE, Wanted
-from tests.support.subscriber import ScriptedSubscriber, says, silence
+from tests.support.scripted_server import silence
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import PLAIN, post
 
 pytestmark = pytest.mark.system
@@ -95,7 +96,7 @@ def _subscriptions(subscriber: ScriptedSubscriber) -> Iterator[Wanted]:
         return subscriber.script(f"{path}{QUERY}", *answers)  # type: ignore[arg-type]
 
     sink, answers = at("/sink", says(200)), at("/answers", says(200))
-    deaf, refusing = at("/deaf", silence(LIMIT_S)), at("/refusing", says(500))
+    deaf, refusing = at("/deaf", silence()), at("/refusing", says(500))
     gone = f"http://127.0.0.1:{free_port()}/gone{QUERY}"
     for name, uri, reply, dead in (
         ("good", at("/good", says(200)), None, None),

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from typer.testing import CliRunner
@@ -14,87 +13,62 @@ from typer.testing import CliRunner
 from app.cli import cli
 from penstock.client import reason_of
 from tests.support.processes import REPOSITORY, free_port, penstock
-from tests.support.serving import serving
-
-
-class _Ingress(BaseHTTPRequestHandler):
-    """Answers as its server was configured, and keeps what it received."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.seen.append((self.path, dict(self.headers.items()), body))  # type: ignore[attr-defined]
-        reason = b"" if self.server.status == 202 else b'{"error": "no such thing"}'  # type: ignore[attr-defined]
-        self.send_response(self.server.status)  # type: ignore[attr-defined]
-        self.send_header("content-length", str(len(reason)))
-        self.end_headers()
-        self.wfile.write(reason)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+from tests.support.subscriber import ScriptedSubscriber, says
 
 
 @pytest.fixture
-def ingress() -> Iterator[HTTPServer]:
-    server = HTTPServer(("127.0.0.1", 0), _Ingress)
-    server.seen, server.status = [], 202  # type: ignore[attr-defined]
-    with serving(server):
+def ingress() -> Iterator[ScriptedSubscriber]:
+    with ScriptedSubscriber() as server:
         yield server
 
 
-def test_send_keeps_the_bytes(ingress: HTTPServer) -> None:
-    address = f"http://127.0.0.1:{ingress.server_port}"
+def test_send_keeps_the_bytes(ingress: ScriptedSubscriber) -> None:
+    ingress.script("/channels/ns/c", says(202))
     done = CliRunner().invoke(
         cli,
-        ["send", "--server", address, "--channel", "ns/c", "--data", "[1, true, 12345678901234567890]", "--key", "k 1",
-         "--id", "e", "--count", "2", "-H", "X-Request-Id: 7", "-a", "subject=ü", "-o", "json"],
+        ["send", "--server", ingress.url(""), "--channel", "ns/c", "--data", "[1, true, 12345678901234567890]",
+         "--key", "k 1", "--id", "e", "--count", "2", "-H", "X-Request-Id: 7", "-a", "subject=ü", "-o", "json"],
     )  # fmt: skip
     assert done.exit_code == 0
     answer = json.loads(done.output)
     assert (answer["sent"], answer["accepted"]) == (2, 2)
     assert [event["id"] for event in answer["events"]] == ["e-1", "e-2"]
-    path, headers, body = ingress.seen[0]  # type: ignore[attr-defined]
-    headers = {name.lower(): value for name, value in headers.items()}
-    assert path == "/channels/ns/c"
-    assert body == b"[1, true, 12345678901234567890]"
-    assert headers["ce-id"] == "e-1"
-    assert headers["ce-partitionkey"] == "k%201"
-    assert headers["ce-subject"] == "%C3%BC"
-    assert headers["content-type"] == "application/json"
-    assert headers["x-request-id"] == "7"
+    request, _ = ingress.requests("/channels/ns/c")
+    assert request.body == b"[1, true, 12345678901234567890]"
+    assert {"id": "e-1", "partitionkey": "k%201", "subject": "%C3%BC"}.items() <= request.attributes.items()
+    assert request.header("content-type") == "application/json"
+    assert request.header("x-request-id") == "7"
 
 
 @pytest.mark.parametrize(("status", "code"), [(202, 0), (400, 1), (413, 1), (429, 3), (503, 3)])
-def test_exit_code_of_send_says_whether_to_try_again(ingress: HTTPServer, status: int, code: int) -> None:
-    ingress.status = status  # type: ignore[attr-defined]
-    done = CliRunner().invoke(cli, ["send", "--url", f"http://127.0.0.1:{ingress.server_port}/"])
+def test_exit_code_of_send_says_whether_to_try_again(ingress: ScriptedSubscriber, status: int, code: int) -> None:
+    done = CliRunner().invoke(cli, ["send", "--url", ingress.script("/", says(status))])
     assert done.exit_code == code
     assert str(status) in done.output
     assert ("1 of 1 accepted" in done.output) is (code == 0)
 
 
-def test_answer_is_shown_as_its_sentence(ingress: HTTPServer) -> None:
-    ingress.status = 400  # type: ignore[attr-defined]
-    done = CliRunner().invoke(cli, ["send", "--url", f"http://127.0.0.1:{ingress.server_port}/"])
+def test_answer_is_shown_as_its_sentence(ingress: ScriptedSubscriber) -> None:
+    done = CliRunner().invoke(cli, ["send", "--url", ingress.script("/", says(400, b'{"error": "no such thing"}'))])
     assert "no such thing" in done.output
     assert "{" not in done.output
     assert [reason_of(body) for body in ("<html>", "[1]", "null", "")] == ["<html>", "[1]", "null", ""]
 
 
-def test_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
-    ingress.status = 404  # type: ignore[attr-defined]
-    address = f"127.0.0.1:{ingress.server_port}"
+def test_unknown_channel_and_no_kafka(ingress: ScriptedSubscriber) -> None:
+    ingress.script("/channels/a/x", says(404))
+    address = f"127.0.0.1:{ingress.port}"
     done = penstock("send", "--server", address, "--channel", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert f"{address} does not serve a channel a/x. `penstock status` lists the channels." in done.stderr
 
 
-def test_broker_has_a_path_of_its_own(ingress: HTTPServer) -> None:
-    server = f"127.0.0.1:{ingress.server_port}"
+def test_broker_has_a_path_of_its_own(ingress: ScriptedSubscriber) -> None:
+    ingress.script("/brokers/a/b", says(202))
+    ingress.script("/brokers/a/x", says(404))
+    server = f"127.0.0.1:{ingress.port}"
     assert CliRunner().invoke(cli, ["send", "--server", server, "--broker", "a/b"]).exit_code == 0
-    assert ingress.seen[0][0] == "/brokers/a/b"  # type: ignore[attr-defined]
-    ingress.status = 404  # type: ignore[attr-defined]
+    assert len(ingress.requests("/brokers/a/b")) == 1
     done = penstock("send", "--server", server, "--broker", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert f"{server} does not serve a broker a/x. `penstock status` lists the brokers." in done.stderr

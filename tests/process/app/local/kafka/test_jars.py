@@ -16,7 +16,7 @@ from app.local.kafka import jars
 from app.local.kafka.jar_sets import JarSet
 from app.local.kafka.ports import free_port
 from knative.errors import NotReadyError, PenstockError
-from tests.support.loopback_server import LoopbackServer
+from tests.support.serving import serving
 
 _PATHS = [f"org/example/part{number}/1.0/part{number}-1.0.jar" for number in range(10)]
 
@@ -26,6 +26,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     silent: tuple[str, ...] = ()
     released = threading.Event()
+    port = 0
     resets = 0  #: that many connections end without an answer first
 
     def do_GET(self) -> None:
@@ -41,23 +42,17 @@ class _Handler(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-class Repository(LoopbackServer[ThreadingHTTPServer]):
-    """A Maven repository in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.handler: type[_Handler] = type("Handler", (_Handler,), {"released": threading.Event()})
-        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), partial(self.handler, directory=str(folder))))
-
-
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Handler]]:
     for path in _PATHS:
         (tmp_path / "m2" / path).parent.mkdir(parents=True)
         (tmp_path / "m2" / path).write_bytes(path.encode() * 10_000)
-    with Repository(tmp_path / "m2") as server:
-        monkeypatch.setenv("PENSTOCK_MAVEN_REPOSITORY", f"http://127.0.0.1:{server.port}/")
-        yield server
-        server.handler.released.set()
+    handler: type[_Handler] = type("Handler", (_Handler,), {"released": threading.Event()})
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(tmp_path / "m2")))) as server:
+        handler.port = server.server_port
+        monkeypatch.setenv("PENSTOCK_MAVEN_REPOSITORY", f"http://127.0.0.1:{handler.port}/")
+        yield handler
+        handler.released.set()
 
 
 @pytest.fixture
@@ -69,7 +64,7 @@ def jar_set(tmp_path: Path) -> JarSet:
     return some
 
 
-def test_each_jar_arrives_once_and_is_counted(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_each_jar_arrives_once_and_is_counted(tmp_path: Path, repository: type[_Handler], jar_set: JarSet) -> None:
     reported: list[tuple[int, int]] = []
     libs = jars.ensure_jars(tmp_path / "kafka", lambda *counts: reported.append(counts), jars=jar_set)
     assert {jar.name for jar in libs.iterdir()} == {Path(path).name for path in _PATHS}
@@ -79,19 +74,19 @@ def test_each_jar_arrives_once_and_is_counted(tmp_path: Path, repository: Reposi
     assert len(reported) == 11
 
 
-def test_connection_that_ends_early_is_tried_again(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
-    repository.handler.resets = 2
+def test_connection_that_ends_early_is_tried_again(tmp_path: Path, repository: type[_Handler], jar_set: JarSet) -> None:
+    repository.resets = 2
     assert jars.ensure_jars(tmp_path / "kafka", jars=jar_set).is_dir()
 
 
-def test_jar_with_another_checksum_is_an_error(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_jar_with_another_checksum_is_an_error(tmp_path: Path, repository: type[_Handler], jar_set: JarSet) -> None:
     jar_set.manifest.write_text(jar_set.manifest.read_text().replace(jar_set.manifest.read_text()[:64], "0" * 64))
     with pytest.raises(PenstockError, match=r"part0-1\.0\.jar is not the expected jar.*proxy or mirror"):
         jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
     assert {path.name for path in (tmp_path / "kafka").iterdir()} == {"libs.lock"}
 
 
-def test_jar_that_the_repository_lacks_is_named(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
+def test_jar_that_the_repository_lacks_is_named(tmp_path: Path, repository: type[_Handler], jar_set: JarSet) -> None:
     (tmp_path / "m2" / _PATHS[3]).unlink()
     with pytest.raises(PenstockError, match=r"the answer for part3-1\.0\.jar is 404.*PENSTOCK_MAVEN_REPOSITORY.*Or do"):
         jars.ensure_jars(tmp_path / "kafka", jars=jar_set)
@@ -112,7 +107,7 @@ def test_repository_that_nobody_serves_is_named(
     "problem", ["nobody serves it", "a jar is missing", "another checksum", "silence", "a bad URL"]
 )
 def test_no_error_shows_the_password_of_a_mirror(
-    tmp_path: Path, repository: Repository, jar_set: JarSet, monkeypatch: pytest.MonkeyPatch, problem: str
+    tmp_path: Path, repository: type[_Handler], jar_set: JarSet, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
     port, path = repository.port, ""
     match problem:
@@ -124,7 +119,7 @@ def test_no_error_shows_the_password_of_a_mirror(
             manifest = jar_set.manifest.read_text()
             jar_set.manifest.write_text(manifest.replace(manifest[:64], "0" * 64))
         case "silence":
-            repository.handler.silent = (Path(_PATHS[7]).name,)
+            repository.silent = (Path(_PATHS[7]).name,)
         case "a bad URL":
             path = "a b"
     host = "127.0.0.1" if problem != "a bad URL" else "[::"
@@ -136,7 +131,7 @@ def test_no_error_shows_the_password_of_a_mirror(
     assert f"http://{host}:{port}/" in str(error.value)
 
 
-def test_download_has_a_limit(tmp_path: Path, repository: Repository, jar_set: JarSet) -> None:
-    repository.handler.silent = (Path(_PATHS[7]).name,)
+def test_download_has_a_limit(tmp_path: Path, repository: type[_Handler], jar_set: JarSet) -> None:
+    repository.silent = (Path(_PATHS[7]).name,)
     with pytest.raises(NotReadyError, match=r"did not deliver the jars of a test within 1 s"):
         jars.ensure_jars(tmp_path / "kafka", limit_s=1.0, jars=jar_set)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,16 +12,9 @@ from app.settings.load import Settings
 from knative.errors import PenstockError
 from tests.support.certificates import Authority
 from tests.support.console import CHANNEL
+from tests.support.subscriber import ScriptedSubscriber, says
 
 _EVENT = {"type": "t", "source": "/s"}
-
-
-class _Accepts(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(202 if self.path == "/channels/demo/orders" else 404)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
 
 
 def test_event_goes_to_the_name_of_the_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,18 +23,13 @@ def test_event_goes_to_the_name_of_the_certificate(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(signed.certificate, signed.key)
-    with HTTPServer(("127.0.0.1", 0), _Accepts) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.handle_request, daemon=True)
-        thread.start()
-        port = server.server_port
-        url = f"https://localhost:{port}"
-        settings = Settings(tls_cert=str(signed.certificate), tls_key=str(signed.key), http_port=port, ingress_url=url)
-        try:
-            sent = prepared(settings, CHANNEL, _EVENT, "x")()
-        finally:
-            thread.join(60)
-    assert sent.status == 202
+    with ScriptedSubscriber(context) as server:
+        server.script("/channels/demo/orders", says(202))
+        url = f"https://localhost:{server.port}"
+        settings = Settings(
+            tls_cert=str(signed.certificate), tls_key=str(signed.key), http_port=server.port, ingress_url=url
+        )
+        assert prepared(settings, CHANNEL, _EVENT, "x")().status == 202
 
 
 def test_without_a_name_the_command_is_offered() -> None:

@@ -1,6 +1,6 @@
 """Small worlds to plant faults in: channels and subscriptions as the contract has them, and traffic that fits.
 
-    world = World().channel("a").channel("b").subscription("s", "a", "http://x", reply="b").traffic("a", "/src", 60)
+    world = World().channel("a").channel("b").subscription("s", "a", "http://x", reply="b").sent("a", "/src", 60)
     build(world.inputs(), engine)
 
 A destination without `http` is a channel of the world, addressed by its host.
@@ -41,19 +41,10 @@ class World:
     def channel(self, label: str, kind: str = "KafkaChannel") -> World:
         """One more channel, or broker."""
         namespace, name = split(label)
-        self.channels.append(
-            Channel(
-                uid=f"uid-{kind}-{namespace}-{name}",
-                generation=1,
-                namespace=namespace,
-                name=name,
-                topic=f"topic.{kind}.{namespace}.{name}",
-                dlq_topic=f"topic.{kind}.{namespace}.{name}.dlq",
-                partitions=2,
-                hosts=(f"{name}-kn-channel.{namespace}.svc.cluster.local",) if kind == "KafkaChannel" else (),
-                kind=kind,
-            )
-        )
+        topic = f"topic.{kind}.{namespace}.{name}"
+        hosts = (f"{name}-kn-channel.{namespace}.svc.cluster.local",) if kind == "KafkaChannel" else ()
+        uid = f"uid-{kind}-{namespace}-{name}"
+        self.channels.append(Channel(uid, 1, namespace, name, topic, f"{topic}.dlq", 2, hosts, kind=kind))
         return self
 
     def subscription(
@@ -67,42 +58,32 @@ class World:
         kind: str = "Subscription",
         state: State | None = READY,
         filter_: Filter = ALL_EVENTS,
+        settles: int = 0,
     ) -> World:
-        """One more; by default ready and without lag."""
+        """One more; by default ready, without lag and without traffic. `settles`: so many are delivered."""
         namespace, name = split(label)
         gone = Channel("gone", 1, *split(channel), "topic.gone", "topic.gone.dlq", 1)
         of = _named(self.channels, channel) or gone
         record = Subscription(
-            uid=f"uid-{kind}-{namespace}-{name}",
-            generation=1,
-            namespace=namespace,
-            name=name,
-            channel_uid=of.uid,
-            channel=of.name,
-            topic=of.topic,
-            dlq_topic=of.dlq_topic,
-            partitions=of.partitions,
-            group=f"kafka.{namespace}-{name}",
-            subscriber=Addressable(self.address(to)),
+            f"uid-{kind}-{namespace}-{name}", 1, namespace, name, of.uid, of.name, of.topic, of.dlq_topic,
+            of.partitions, f"kafka.{namespace}-{name}", Addressable(self.address(to)),
             reply=Addressable(self.address(reply)) if reply else None,
             delivery=DeliverySpec(dead_letter_sink=Addressable(self.address(sink)) if sink else None),
-            exhausted=exhausted,
-            kind=kind,
-            filter=filter_,
-        )
+            exhausted=exhausted, kind=kind, filter=filter_,
+        )  # fmt: skip
         self.subscriptions.append(record)
         if state is not None:
             self.states[record.uid] = state
-        return self
+        return self.settled(label, settles) if settles else self
 
     def address(self, label: str) -> str:
         """A URI as it is; a channel's host, a broker's path."""
         if label.startswith("http"):
             return label
         namespace, name = split(label)
-        if any(
-            (channel.namespace, channel.name, channel.kind) == (namespace, name, "Broker") for channel in self.channels
-        ):
+        if (namespace, name, "Broker") in [
+            (channel.namespace, channel.name, channel.kind) for channel in self.channels
+        ]:
             return f"http://ingress.example/{namespace}/{name}"
         return f"http://{name}-kn-channel.{namespace}.svc.cluster.local"
 
@@ -127,21 +108,15 @@ class World:
         """A subscription settled so many events, each delivery within 10 ms."""
         subscription = _named(self.subscriptions, label)
         assert subscription is not None, label
-        events = delivered + dead + ignored + filtered
+        counts = Counts(delivered + dead + ignored + filtered, 0, delivered, retried, dead, filtered, ignored)
+        where = subscription.namespace, subscription.unique_channel, subscription.unique_name
+        latency = {48: delivered} if delivered else {}
         self.flows.append(
             Delta(
-                "w-1",
-                len(self.flows),
-                _AT_S,
-                SETTLED,
-                subscription.namespace,
-                subscription.unique_channel,
-                subscription.unique_name,
-                "t",
-                counts=Counts(events, 1024 * events, delivered, retried, dead, filtered, ignored),
-                latency={48: delivered} if delivered else {},
+                "w-1", len(self.flows), _AT_S, SETTLED, *where, "t",
+                counts=replace(counts, bytes=1024 * counts.events), latency=latency,
             )
-        )
+        )  # fmt: skip
         return self
 
     def inputs(self, counted: bool = True, namespace: str = "", workers: int = 1) -> Inputs:
@@ -151,19 +126,10 @@ class World:
             summing.delta(delta)
         traffic, arrivals = summing.sums()
         inputs = Inputs(
-            instance="penstock",
-            now=NOW_S,
-            channels=tuple(self.channels),
-            subscriptions=tuple(self.subscriptions),
-            states=dict(self.states),
-            traffic=traffic,
-            arrivals=arrivals,
-            declared=self.declared,
-            window=Window(NOW_S - WINDOW_S, NOW_S),
-            tier=Tier.DELTAS,
-            namespace=namespace,
-            workers=workers,
-        )
+            instance="penstock", now=NOW_S, channels=tuple(self.channels), subscriptions=tuple(self.subscriptions),
+            states=dict(self.states), traffic=traffic, arrivals=arrivals, declared=self.declared,
+            window=Window(NOW_S - WINDOW_S, NOW_S), tier=Tier.DELTAS, namespace=namespace, workers=workers,
+        )  # fmt: skip
         if counted:
             return inputs
         return replace(inputs, traffic=(), arrivals=None, window=Window(), tier=Tier.NONE)
@@ -178,12 +144,8 @@ def split(label: str) -> tuple[str, str]:
 def _named(some: Iterable[T], label: str) -> T | None:
     """The one with this unique name, else the first with this name."""
     namespace, name = split(label)
-    found = [
-        candidate
-        for candidate in some
-        if candidate.namespace == namespace and name in (candidate.name, candidate.unique_name)
-    ]
-    return min(found, key=lambda candidate: candidate.unique_name != name, default=None)
+    named = [each for each in some if each.namespace == namespace and name in (each.name, each.unique_name)]
+    return min(named, key=lambda each: each.unique_name != name, default=None)
 
 
 def healthy() -> World:
@@ -191,11 +153,9 @@ def healthy() -> World:
     return (
         World()
         .channel("orders")
-        .subscription("bill", "orders", "http://billing")
-        .subscription("ship", "orders", "http://shipping", sink="http://graveyard")
+        .subscription("bill", "orders", "http://billing", settles=600)
+        .subscription("ship", "orders", "http://shipping", sink="http://graveyard", settles=600)
         .sent("orders", "/shop", 600)
-        .settled("bill", 600)
-        .settled("ship", 600)
     )
 
 
@@ -210,26 +170,21 @@ def _looping(world: World) -> World:
         # events go round: ping -> pong -> ping
         .channel("ping")
         .channel("pong")
-        .subscription("there", "ping", "http://player-1", reply="pong")
-        .subscription("back", "pong", "http://player-2", reply="ping")
+        .subscription("there", "ping", "http://player-1", reply="pong", settles=100)
+        .subscription("back", "pong", "http://player-2", reply="ping", settles=100)
         .sent("ping", "/game", 100)
         .sent("pong", "/player-1", 100)
-        .settled("there", 100)
-        .settled("back", 100)
         # a channel that gets its own replies
         .channel("echo")
-        .subscription("mirror", "echo", "http://mirror", reply="echo")
+        .subscription("mirror", "echo", "http://mirror", reply="echo", settles=60)
         .sent("echo", "/narcissus", 60)
-        .settled("mirror", 60)
         # a dead letter sink that feeds what failed back, over a second channel
         .channel("work")
         .channel("dead")
-        .subscription("worker", "work", "http://worker", sink="dead")
-        .subscription("undertaker", "dead", "work")
+        .subscription("worker", "work", "http://worker", sink="dead", settles=50)
+        .subscription("undertaker", "dead", "work", settles=10)
         .sent("work", "/boss", 50)
         .sent("dead", "/worker", 10)
-        .settled("worker", 50)
-        .settled("undertaker", 10)
     )
 
 
@@ -238,33 +193,25 @@ def _doubled(world: World) -> World:
         world
         # one subscriber, two subscriptions of one channel
         .channel("news")
-        .subscription("reader-1", "news", "http://reader")
-        .subscription("reader-2", "news", "http://reader")
+        .subscription("reader-1", "news", "http://reader", settles=30)
+        .subscription("reader-2", "news", "http://reader", settles=30)
         .sent("news", "/press", 30)
-        .settled("reader-1", 30)
-        .settled("reader-2", 30)
         # one subscriber, the same event by a second channel
         .channel("all")
         .channel("some")
-        .subscription("forward", "all", "some")
-        .subscription("all-log", "all", "http://log")
-        .subscription("some-log", "some", "http://log")
+        .subscription("forward", "all", "some", settles=40)
+        .subscription("all-log", "all", "http://log", settles=40)
+        .subscription("some-log", "some", "http://log", settles=40)
         .sent("all", "/app", 40)
         .sent("some", "/app", 40)
-        .settled("forward", 40)
-        .settled("all-log", 40)
-        .settled("some-log", 40)
         # one subscriber, the event and then the reply to it
         .channel("raw")
         .channel("cooked")
-        .subscription("cook", "raw", "http://cook", reply="cooked")
-        .subscription("taste-raw", "raw", "http://gourmet")
-        .subscription("taste-cooked", "cooked", "http://gourmet")
+        .subscription("cook", "raw", "http://cook", reply="cooked", settles=20)
+        .subscription("taste-raw", "raw", "http://gourmet", settles=20)
+        .subscription("taste-cooked", "cooked", "http://gourmet", settles=20)
         .sent("raw", "/farm", 20)
         .sent("cooked", "/cook", 20)
-        .settled("cook", 20)
-        .settled("taste-raw", 20)
-        .settled("taste-cooked", 20)
     )
 
 

@@ -20,7 +20,7 @@ from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec
 from knative.tracing import Trace
 from knative.traffic.counters import TrafficCounters
-from tests.support.checked_delivery import CheckedDelivery
+from tests.support.checked_state import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 
 LIMIT_S = 180.0

@@ -14,7 +14,7 @@ from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, ReceiveSpan, TracedSubscription
 from knative.traffic.counters import TrafficCounters
 from tests.contract.serving import HEADERS, feed, serving, subscription_to, until
-from tests.support.checked_delivery import CheckedDelivery
+from tests.support.checked_state import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, Step, answer, reply, silence
 

@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Generic, TypeVar
 
+from agents.offsets.partition import Delivery
+from agents.offsets.state import TRANSITIONS
+
 S = TypeVar("S", bound=Enum)
 
 
@@ -26,3 +29,9 @@ class CheckedState(Generic[S]):
         before = vars(instance).get(self._key)
         assert before is None or state in self._transitions[before], f"{before} -> {state}"
         vars(instance)[self._key] = state
+
+
+class CheckedDelivery(Delivery):
+    """A delivery whose changes of state are checked against the table, each one."""
+
+    state = CheckedState(TRANSITIONS)

@@ -10,7 +10,7 @@ from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import BROKER, Channel
 from knative.delivery.policy import Addressable
 from knative.ports import Headers
-from tests.support.parsed_request import Parsed
+from tests.unit.knative.cloudevents.wire import Parsed
 
 BROKER_ = Channel("b", 1, "shop", "main", "t2", "t2.dlq", 1, kind=BROKER)
 OWN, OTHER = Addressable("http://any/shop/main"), Addressable("http://any/shop/other")

@@ -12,7 +12,7 @@ from agents.offsets.partition import Delivery, PartitionState
 from agents.offsets.state import TRANSITIONS, DeliveryState
 from agents.ordering.scheduler import Scheduler
 from knative.delivery.policy import DeliveryOrder
-from tests.support.checked_delivery import CheckedDelivery
+from tests.support.checked_state import CheckedDelivery
 
 
 def test_compacted_away_settled_offset_is_forgotten() -> None:

@@ -17,7 +17,7 @@ from agents.offsets.partition import Delivery, PartitionState
 from agents.offsets.state import STARTED, DeliveryState
 from agents.ordering.scheduler import Scheduler
 from knative.delivery.policy import DeliveryOrder
-from tests.support.checked_delivery import CheckedDelivery
+from tests.support.checked_state import CheckedDelivery
 from tests.support.profiles import share
 
 RETRIES = 3

@@ -7,7 +7,7 @@ import pytest
 from knative import memo
 from knative.cloudevents import http_binding
 from knative.cloudevents.http_binding import BadEvent, encode_value, read_reply, to_record
-from tests.support.header_lines import record_of_lines
+from tests.unit.knative.cloudevents.wire import record_of_lines
 
 REQUIRED = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
 STRUCTURED = [(b"Content-Type", b"application/cloudevents+json; charset=UTF-8")]

@@ -22,7 +22,7 @@ from knative.cloudevents.kafka_binding import (
 from knative.errors import SHOWN_CHARS
 from knative.filters.attributes import attributes_of
 from knative.ports import Headers
-from tests.support.parsed_request import Parsed
+from tests.unit.knative.cloudevents.wire import Parsed
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 REQUIRED: list[tuple[str, bytes | None]] = [

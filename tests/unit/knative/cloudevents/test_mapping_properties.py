@@ -17,8 +17,8 @@ from knative.cloudevents.attributes import is_uri_reference
 from knative.cloudevents.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
 from knative.cloudevents.json_format import read
 from knative.cloudevents.kafka_binding import Unreadable, dead_letter_headers, describe, to_request
-from tests.support.parsed_request import Parsed
 from tests.support.profiles import examples
+from tests.unit.knative.cloudevents.wire import Parsed
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 PLAIN = ("traceparent", "tracestate", "x-request-id", "knative-a", "x-b3-b")

@@ -8,8 +8,8 @@ import pytest
 
 from knative.cloudevents.http_binding import BadEvent, is_pass_through, read_reply, to_record
 from knative.cloudevents.kafka_binding import to_json_request, to_request
-from tests.support.header_lines import record_of_lines
 from tests.support.proxy_headers import PROXY_HEADERS
+from tests.unit.knative.cloudevents.wire import record_of_lines
 
 BINARY = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
 STRUCTURED = [(b"Content-Type", b"application/cloudevents+json; charset=UTF-8")]

@@ -15,8 +15,7 @@ from knative.cloudevents.kafka_binding import (
     to_request,
 )
 from knative.ports import Headers
-from tests.support.header_lines import record_of_lines
-from tests.support.parsed_request import Parsed
+from tests.unit.knative.cloudevents.wire import Parsed, record_of_lines
 
 RAW_URIS = "penstock-raw-uris"
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"

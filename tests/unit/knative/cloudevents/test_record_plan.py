@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from knative.cloudevents.http_binding import BadEvent, to_record
 from knative.cloudevents.record_plan import planned
-from tests.support.header_lines import record_like
 from tests.support.profiles import examples
+from tests.unit.knative.cloudevents.wire import record_like
 
 Pairs = list[tuple[bytes, bytes]]
 

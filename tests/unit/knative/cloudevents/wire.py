@@ -1,13 +1,35 @@
-"""Events by way of a plan, as ingress maps those of a sender that repeats itself."""
+"""Requests as they are on the wire: as a subscriber's parser has them, and as ingress maps them by a plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import httptools
+
 from knative.cloudevents.http_binding import Record, is_plain, to_record
 from knative.cloudevents.record_plan import planned
 
 Pairs = Sequence[tuple[bytes, bytes]]
+
+
+class Parsed:
+    """What a subscriber's parser makes of a request."""
+
+    def __init__(self, request: bytes) -> None:
+        self.pairs: list[tuple[bytes, bytes]] = []
+        self.body = b""
+        self.messages = 0
+        httptools.HttpRequestParser(self).feed_data(request)
+        assert self.messages == 1
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.pairs.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.messages += 1
 
 
 def record_like(former: Pairs, values: Sequence[bytes], varying: Sequence[int], body: bytes | None) -> Record:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Request, sync_playwright
+from playwright.sync_api import BrowserContext, ConsoleMessage, Request, ViewportSize, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LIMIT_S = 180.0
@@ -28,10 +27,8 @@ class ChromiumError(AssertionError):
 
 def find_chromium() -> str:
     """The program. Raises ChromiumError with a hint if there is none."""
-    for name in _NAMES:
-        found = shutil.which(name)
-        if found:
-            return found
+    for program in filter(None, map(shutil.which, _NAMES)):
+        return program
     raise ChromiumError("Chromium is not installed. Debian, Ubuntu: apt-get install chromium.")
 
 
@@ -81,8 +78,8 @@ class Page:
 
     def metric(self, name: str) -> float:
         """A figure of the browser's own since the page was opened: TaskDuration (CPU seconds), JSHeapUsedSize, ..."""
-        found = {metric["name"]: metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]}
-        return float(found[name])
+        metrics = {metric["name"]: metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]}
+        return float(metrics[name])
 
     def close(self) -> None:
         """Done with it."""
@@ -108,28 +105,18 @@ class Chromium:
         self._browser = self._playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._browser.close()
         self._playwright.stop()
 
     def open(
-        self,
-        path: Path,
-        *,
-        width: int = 1280,
-        height: int = 900,
-        theme: Literal["light", "dark"] | None = None,
-        javascript: bool = True,
-        fragment: str = "",
-    ) -> Page:
+        self, path: Path, *, width: int = 1280, height: int = 900, theme: Literal["light", "dark"] | None = None,
+        javascript: bool = True, fragment: str = "",
+    ) -> Page:  # fmt: skip
         """Load a file and wait until its scripts are done (`data-ready`), or just loaded without `javascript`."""
+        size: ViewportSize = {"width": width, "height": height}
         context = self._browser.new_context(
-            viewport={"width": width, "height": height},
-            is_mobile=width < 500,
-            color_scheme=theme,
-            java_script_enabled=javascript,
+            viewport=size, is_mobile=width < 500, color_scheme=theme, java_script_enabled=javascript
         )
         page = Page(context)
         done = "document.documentElement?.dataset.ready === '1'" if javascript else "document.readyState === 'complete'"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from html import unescape
 
 from aiohttp import web as http
 
@@ -29,6 +31,11 @@ CHANNEL = Channel("c1", 1, "demo", "orders", "t", "t.dlq", 2, ("orders.demo",))
 SUBSCRIPTION = Subscription(
     "s1", 3, "demo", "billing", "c1", "orders", "t", "t.dlq", 2, "kafka.s1", Addressable("http://billing/")
 )
+
+
+def words(text: str) -> str:
+    """What a person reads of a page."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
 def worker(subscription: Subscription = SUBSCRIPTION, **changes: object) -> WorkerStatus:

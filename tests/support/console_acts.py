@@ -41,69 +41,53 @@ class MemoryActs:
     ingress: str | None = "http://127.0.0.1:8080"
 
     async def tail(self, topic: str, filter_: str) -> Events | None:
-        """All events."""
         return Events(self.events, len(self.events), problem=self.problem)
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:
-        """All events."""
         return Events(self.events, len(self.events), is_whole=False)
 
     async def with_id(self, topic: str, id_: str) -> Events:
-        """Those with this id."""
         return Events([event for event in self.events if event.attributes.get("id") == id_], len(self.events))
 
     async def event(self, topic: str, partition: int, offset: int) -> StoredEvent | None:
-        """The one that is there."""
         ref = f"{topic}/{partition}/{offset}"
         return next((event for event in self.events if event.ref == ref), None)
 
     async def passages(self, event: StoredEvent, channel: Channel) -> Sequence[Passage]:
-        """The same for every event."""
         return self.passed
 
     async def send(self, channel: Channel, attributes: Mapping[str, str], data: str, who: str) -> Sent:
-        """Accepted."""
         self.done.append(("send", channel.title, dict(attributes), data, who))
         return Sent("an-id", 202, "", 1.5)
 
     async def letters(self, choice: LetterChoice) -> Letters:
-        """All letters."""
         return Letters(self.groups, self.rows, len(self.rows), self.is_whole)
 
     async def letter(self, ref: str) -> Letter | None:
-        """The one that is there."""
         return next((letter for letter in self.whole if letter.row.ref == ref), None)
 
     async def redrive(self, choice: LetterChoice, rate: str, limit: str, who: str) -> None:
-        """Kept."""
         self.done.append(("redrive", choice, rate, limit, who))
 
     async def send_edited(self, ref: str, attributes: str, data: str, who: str) -> None:
-        """Kept."""
         self.done.append(("edit", ref, attributes, data, who))
 
     async def moves(self, subscription: Subscription, to: str) -> Sequence[Move]:
-        """The same for every place."""
         return self.moved
 
     async def seek(self, subscription: Subscription, to: str, who: str) -> None:
-        """Kept."""
         self.done.append(("seek", subscription.label, to, who))
 
     async def deeds(self) -> Sequence[Deed]:
-        """What was given."""
         return self.audit
 
     def tasks(self) -> Sequence[Task]:
-        """What was given."""
         return self.running
 
     async def stop_task(self, id_: str, who: str) -> None:
-        """Kept."""
         self.done.append(("stop", id_, who))
 
-    async def leave(self) -> None:
-        """Nothing is under way."""
+    async def leave(self) -> None: ...
 
 
 def stored_event(offset: int = 0, data: bytes = b"", **attributes: str) -> StoredEvent:

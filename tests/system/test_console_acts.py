@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -13,12 +14,12 @@ from urllib.parse import urlencode
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.support.console_client import ConsoleClient
+from tests.support.console import words
 from tests.support.installation import Installation
 from tests.support.processes import Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
-from tests.system.sending import exchange, request
+from tests.system.sending import Answered, exchange, request
 
 pytestmark = pytest.mark.system
 
@@ -36,6 +37,35 @@ def _links(page: str, start: str) -> list[str]:
     return [unescape(path) for path in re.findall(rf'href="({re.escape(start)}[^"]*)"', page)]
 
 
+class Browser:
+    """A person's browser without scripts, for the console at an admin port: pages as text, forms with their token."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def page(self, path: str) -> str:
+        """The HTML of a page that is there."""
+        answer = self._ask("GET", path)
+        assert answer.status == 200, f"{path}: {answer.status} {words(answer.body.decode())}"
+        return answer.body.decode()
+
+    def words(self, path: str) -> str:
+        """What a person reads there."""
+        return words(self.page(path))
+
+    def post(self, path: str, form: Mapping[str, str]) -> tuple[int, str]:
+        """Send a form of this page: the status, and where it leads to or what the answer says."""
+        token = re.search(r'name="form_token" value="([^"]+)"', self.page(path))
+        assert token is not None, f"{path} has no form"
+        answer = self._ask("POST", path, urlencode({"form_token": token[1], **form}).encode())
+        return answer.status, answer.headers.get("location") or words(answer.body.decode())
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Answered:
+        host = f"127.0.0.1:{self._port}"
+        headers = [("origin", f"http://{host}"), ("content-type", "application/x-www-form-urlencoded")]
+        return exchange(self._port, request(path, headers if body is not None else (), body, method, host), method)
+
+
 @dataclass(frozen=True)
 class Stage:
     """A worker with a console, a broker with two Triggers, and the subscriber that answers them."""
@@ -45,9 +75,8 @@ class Stage:
     subscriber: ScriptedSubscriber
 
     @property
-    def console(self) -> ConsoleClient:
-        """A person's browser."""
-        return ConsoleClient(self.worker.admin_port)
+    def console(self) -> Browser:
+        return Browser(self.worker.admin_port)
 
     @property
     def title(self) -> str:

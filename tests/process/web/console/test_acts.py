@@ -14,9 +14,8 @@ import pytest
 
 from knative.contract.seeks import Move
 from knative.errors import NotReadyError, PenstockError, UsageError
-from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
+from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console, words
 from tests.support.console_acts import MemoryActs, stored_event
-from tests.support.console_client import words
 from web.console.acts import Deed, Events, Letter, LetterChoice, LetterGroup, LetterRow, Passage, Task, Verdict
 from web.console.limits import Limits
 from web.console.safety import Mode

@@ -105,72 +105,56 @@ class VirtualClock:
 
 
 class CountingObserve:
-    """Observe: counts."""
+    """Observe: counts by what it was told."""
 
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
         self.others: Counter[tuple[object, ...]] = Counter()
 
     def consumed(self, consumer: str, topic: str, partition: int, count: int) -> None:
-        """Count it."""
         self.others["consumed", consumer, topic, partition] += count
 
     def assigned(self, consumer: str, topic: str, partitions: Sequence[int]) -> None:
-        """Count it."""
         self.others["assigned", consumer, topic] += len(partitions)
 
     def revoked(self, consumer: str, topic: str, partitions: Sequence[int]) -> None:
-        """Count it."""
         self.others["revoked", consumer, topic] += len(partitions)
 
     def closed(self, consumer: str) -> None:
-        """Count it."""
         self.others["closed", consumer] += 1
 
     def forget(self, subscription: str) -> None:
-        """Count it."""
         self.others["forget", subscription] += 1
 
     def produced(self, topic: str, partition: int, seconds: float) -> None:
-        """Count it."""
         self.others["produced", topic, partition] += 1
 
     def stored_again(self, topic: str, count: int) -> None:
-        """Count it."""
         self.others["stored_again", topic] += count
 
     def request(self, code: int) -> None:
-        """Count it."""
         self.requests[code] += 1
 
     def attempt(self, subscription: str, status: int, seconds: float) -> None:
-        """Count it."""
         self.others["attempt", subscription, status] += 1
 
     def delivered(self, subscription: str, seconds: float, age_s: float) -> None:
-        """Count it."""
         self.others["delivered", subscription] += 1
 
     def settled(self, subscription: str, verdict: str, age_s: float) -> None:
-        """Count it."""
         self.others["settled", subscription, verdict] += 1
 
     def expired(self, subscription: str, count: int) -> None:
-        """Count it."""
         self.others["expired", subscription] += count
 
     def filtered(self, subscription: str) -> None:
-        """See `Observe`."""
         self.others["filtered", subscription] += 1
 
     def filter_exceeded(self, subscription: str) -> None:
-        """See `Observe`."""
         self.others["filter_exceeded", subscription] += 1
 
     def reply_stored(self, subscription: str) -> None:
-        """See `Observe`."""
         self.others["reply_stored", subscription] += 1
 
     def reply_dropped(self, subscription: str) -> None:
-        """Count it."""
         self.others["reply_dropped", subscription] += 1

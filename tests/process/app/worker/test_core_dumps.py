@@ -63,20 +63,20 @@ def _aborted(folder: Path, more: Mapping[str, str]) -> Path:
     return run
 
 
-def test_worker_that_read_credentials_leaves_none(tmp_path: Path) -> None:
+def test_worker_that_has_read_credentials_leaves_no_core_dump(tmp_path: Path) -> None:
     run = _aborted(tmp_path / "worker", {})
     assert list(run.glob("core*")) == []
 
 
-def test_with_debug_it_leaves_one(tmp_path: Path) -> None:
-    """So the test before this one would find it."""
+def test_worker_with_debug_leaves_a_core_dump(tmp_path: Path) -> None:
+    """So the test above would find one."""
     if not _writes_cores(tmp_path / "control"):
         pytest.skip("this machine writes no core into the folder of a process (kernel.core_pattern, ulimit -H -c)")
     assert _has_canary(_aborted(tmp_path / "worker", {"PENSTOCK_DEBUG": "true"}))
 
 
 @pytest.mark.parametrize(
-    ("settings", "hard", "left"),
+    ("settings", "hard", "limits"),
     [
         ({"kafka_secret": "SECRET"}, -1, "1 -1"),
         ({"kafka_secret": "SECRET"}, 4096, "1 4096"),
@@ -87,8 +87,10 @@ def test_with_debug_it_leaves_one(tmp_path: Path) -> None:
         ({}, 4096, "4096 4096"),
     ],
 )
-def test_limit_of_a_command(settings: dict[str, str], hard: int, left: str, tmp_path: Path) -> None:
-    """It is that of `kafka_client`, which every command calls that uses Kafka; and its children have the same."""
+def test_command_limits_core_dumps_if_it_has_credentials_and_no_debug(
+    settings: dict[str, str], hard: int, limits: str, tmp_path: Path
+) -> None:
+    """Every command that uses Kafka calls `kafka_client`. Its children inherit both limits."""
     (tmp_path / "password").write_text("x")
     (tmp_path / "user").write_text("x")
     given = {name: value.replace("SECRET", str(tmp_path)) for name, value in settings.items()}
@@ -104,4 +106,4 @@ def test_limit_of_a_command(settings: dict[str, str], hard: int, left: str, tmp_
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, cwd=REPOSITORY, check=False
     )
-    assert (done.stdout.strip(), done.stderr) == (left, "")
+    assert (done.stdout.strip(), done.stderr) == (limits, "")

@@ -244,16 +244,14 @@ def test_header_without_a_name(headers: list[tuple[str, bytes | None]]) -> None:
     assert unreadable([*headers, nameless], ENVELOPE) == "a header has no name"
 
 
-def test_dead_letter_headers() -> None:
-    first = dead_letter_headers(
-        [*REQUIRED, ("ce_id", None), ("x", b"\xff")],
-        destination="http://h/é",
-        code=503,
-        data=b"\x00" * 5000,
-        plain=[("penstock-reason", "é"), ("penstock-attempts", "3")],
-    )
-    assert first[:6] == [*REQUIRED, ("ce_id", None), ("x", b"\xff")]
-    added = dict(first[6:])
+ODD = [*REQUIRED, ("ce_id", None), ("x", b"\xff")]
+
+
+def test_dead_letter_has_the_headers_of_its_event_and_says_what_failed() -> None:
+    plain = [("penstock-reason", "é"), ("penstock-attempts", "3")]
+    headers = dead_letter_headers(ODD, destination="http://h/é", code=503, data=b"\x00" * 5000, plain=plain)
+    assert headers[: len(ODD)] == original_headers(headers) == ODD
+    added = dict(headers[len(ODD) :])
     assert added.pop("ce_knativeerrordata") == base64.b64encode(b"\x00" * 768)
     assert added == {
         "ce_knativeerrordest": "http://h/é".encode(),
@@ -261,11 +259,13 @@ def test_dead_letter_headers() -> None:
         "penstock-reason": "é".encode(),
         "penstock-attempts": b"3",
     }
-    again = dead_letter_headers(
-        [*first, ("CE_KnativeErrorDest", b"x"), ("Penstock-Old", b"x")], destination="d", code=0, data=b"", plain=[]
-    )
-    assert again == [*first[:6], ("ce_knativeerrordest", b"d"), ("ce_knativeerrorcode", b"0")]
-    assert original_headers(first) == first[:6]
+
+
+def test_dead_letter_of_a_dead_letter_says_only_what_failed_last() -> None:
+    first = dead_letter_headers(ODD, destination="c", code=503, data=b"x", plain=[("penstock-reason", "r")])
+    renamed = [*first, ("CE_KnativeErrorDest", b"x"), ("Penstock-Old", b"x")]
+    again = dead_letter_headers(renamed, destination="d", code=0, data=b"", plain=[])
+    assert again == [*ODD, ("ce_knativeerrordest", b"d"), ("ce_knativeerrorcode", b"0")]
 
 
 def test_dead_letter_keeps_how_many_replies_led_to_the_event() -> None:

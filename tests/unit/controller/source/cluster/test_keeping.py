@@ -145,9 +145,9 @@ def test_which_objects_have_vanished_before_they_were_published(row: tuple[Table
     assert vanished(row[0], CREATED) == ids(*row[1].split())
 
 
-def test_subscription_of_a_channel_that_is_gone_from_the_contract_does_not_stay() -> None:
-    assert keep(table(), {"s": PUBLISHED["s"]}).retained == ids()
+def test_subscription_without_its_channel_in_the_contract_stays_until_objects_are_listed() -> None:
     assert keep(table(synced=False), {"s": PUBLISHED["s"]}).retained == ids("s")
+    assert keep(table(), {"s": PUBLISHED["s"]}).retained == ids()
 
 
 def test_what_a_person_wants_removed_does_not_stay() -> None:

@@ -7,13 +7,10 @@ Faults of the network below HTTP are those of `TcpProxy`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import ssl
-import threading
 from dataclasses import dataclass
-from types import TracebackType
 
 import aiohttp
 from aiohttp import web
@@ -21,8 +18,8 @@ from yarl import URL
 
 from tests.support.kube.cluster import KubeCluster
 from tests.support.processes import free_port
+from tests.support.serving import LoopThread
 
-_CALL_LIMIT_S = 60.0
 _NOT_PASSED_ON = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 
@@ -50,23 +47,15 @@ class FaultyApi:
         self._certificate = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._certificate.load_cert_chain(kube.ca_file, kube.ca_file.with_suffix(".key"))
         self._random = random.Random(20_261_122)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"api-{self.port}", daemon=True)
-        self._session: aiohttp.ClientSession | None = None
-        self._runner: web.ServerRunner | None = None
 
     def __enter__(self) -> FaultyApi:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(_CALL_LIMIT_S)
+        self._loop = LoopThread(f"api-{self.port}")
+        self._loop.call(self._start())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_CALL_LIMIT_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CALL_LIMIT_S)
-        self._loop.close()
+    def __exit__(self, *_: object) -> None:
+        self._loop.call(self._stop())
+        self._loop.stop()
 
     # -- in the thread
 
@@ -79,13 +68,7 @@ class FaultyApi:
         await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._certificate).start()
 
     async def _stop(self) -> None:
-        assert self._runner is not None
-        assert self._session is not None
         await self._runner.cleanup()
-        watches = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in watches:
-            task.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
         await self._session.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -95,7 +78,6 @@ class FaultyApi:
             return _rejected(faults)
         headers = {name: text for name, text in request.headers.items() if name.lower() not in _NOT_PASSED_ON}
         url, body = URL(self._upstream + request.raw_path, encoded=True), await request.read()
-        assert self._session is not None
         async with self._session.request(request.method, url, headers=headers, data=body or None) as answer:
             if answer.status == 200 and "watch" in request.query:
                 try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from app.local.kafka.locks import locked
+from tests.support.proc import cpu_s
 from tests.support.processes import REPOSITORY, Child, Failed, get, wait_until
 
 PROGRAMS = ("buildah", "mmdebstrap", "runc", "umoci")
@@ -29,12 +30,8 @@ _CACHE = REPOSITORY / ".penstock" / "image"
 _BASE = "localhost/penstock-base"
 _LIMIT_S = 1800.0
 _START_LIMIT_S = 180.0
-_TMP = {
-    "destination": "/tmp",
-    "type": "tmpfs",
-    "source": "tmpfs",
-    "options": ["nosuid", "nodev", "size=64m", "mode=1777"],
-}
+_TMP_OPTIONS = ["nosuid", "nodev", "size=64m", "mode=1777"]
+_TMP = {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": _TMP_OPTIONS}
 MIB = 1_048_576
 _numbers = itertools.count(1)
 
@@ -84,10 +81,8 @@ class Image:
         _CACHE.mkdir(parents=True, exist_ok=True)
         with locked(_CACHE / "base.lock", _LIMIT_S, "is making the root file system of a base image"):
             if not archive.exists():
-                made = archive.with_suffix(".made.tar")
-                self._run(
-                    "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}", _SUITE, str(made)
-                )
+                made, include = archive.with_suffix(".made.tar"), f"--include={','.join(packages)}"
+                self._run("mmdebstrap", "--quiet", "--variant=minbase", include, _SUITE, str(made))
                 made.rename(archive)
         context = self.folder / "base"
         context.mkdir()
@@ -110,17 +105,10 @@ class Container(Child):
     """A started container of an image, and its process."""
 
     def __init__(
-        self,
-        image: Image,
-        folder: Path,
-        arguments: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        mounts: Mapping[str, Path] | None = None,
-        *,
-        volumes: Mapping[str, Path] | None = None,
-        user: int = 0,
+        self, image: Image, folder: Path, arguments: Sequence[str] = (), env: Mapping[str, str] | None = None,
+        mounts: Mapping[str, Path] | None = None, *, volumes: Mapping[str, Path] | None = None, user: int = 0,
         memory_bytes: int = 256 * MIB,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`arguments` are for its entrypoint, none = those of the image; `mounts`: place in it -> folder, read-only;
         `volumes`: the same, for its user to write to; `user` 0 = a random one."""
         self.id = f"penstock-test-{os.getpid()}-{next(_numbers)}"
@@ -155,22 +143,17 @@ class Container(Child):
         return int(json.loads(done.stdout)["pid"]) if done.returncode == 0 else 0
 
     def cpu_s(self) -> float:
-        """Of the container's first process."""
-        text = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(text[11]) + int(text[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     def memory_bytes(self) -> int:
         """The most that all of it ever held, in the terms of its limit."""
-        lines = dict(
-            line.split(":", 2)[1:] for line in Path(f"/proc/{self.pid}/cgroup").read_text().splitlines() if line
-        )
-        if "memory" in lines:
-            return int((Path("/sys/fs/cgroup/memory" + lines["memory"]) / "memory.max_usage_in_bytes").read_text())
-        return int((Path("/sys/fs/cgroup" + lines[""]) / "memory.peak").read_text())
+        lines = Path(f"/proc/{self.pid}/cgroup").read_text().splitlines()
+        groups = dict(line.split(":", 2)[1:] for line in lines if line)
+        if "memory" in groups:
+            return int(Path(f"/sys/fs/cgroup/memory{groups['memory']}/memory.max_usage_in_bytes").read_text())
+        return int(Path(f"/sys/fs/cgroup{groups['']}/memory.peak").read_text())
 
     def wait_ready(self, port: int) -> None:
-        """Until /readyz answers 200."""
-
         def ready() -> bool:
             if not self.running:
                 raise Failed(f"the container ended while it started\n{self.tail()}")

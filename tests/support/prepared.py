@@ -53,28 +53,23 @@ class Prepared:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """The same."""
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Exit code. Raises subprocess.TimeoutExpired."""
         self._process.join(timeout)
         if (code := self.returncode) is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
         return code
 
     def send_signal(self, number: int) -> None:
-        """Unless it has ended."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 

@@ -54,6 +54,11 @@ def _busy_s() -> float:
     return (user + nice + system + sum(interrupts[:3])) / _TICKS
 
 
+def cpu_s(pid: int) -> float:
+    """User and system time of a process that runs, so far."""
+    return sum(map(int, _fields((_PROC / str(pid) / "stat").read_bytes())[11:13])) / _TICKS
+
+
 def start_time(pid: int) -> int | None:
     """Distinguishes this process from later ones with its id; None when it does not run or is a zombie."""
     try:

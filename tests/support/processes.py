@@ -11,21 +11,21 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from app.local.child_process import die_with_parent
 from app.local.kafka.ports import is_free
 from tests.support.prepared import Prepared, start_prepared
+from tests.support.proc import cpu_s
 
 REPOSITORY = Path(__file__).parents[2]
 _POLL_S, _POLL_MAX_S = 0.05, 0.5
@@ -95,39 +95,17 @@ def paused(pid: int | None) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-class BusyMachine:
-    """How long no processor of this machine was idle. What is promised in seconds is promised without these: others had
-    the processors. Of what runs alone that is nothing, unless it keeps every processor busy itself."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._at_s, self._idle = time.monotonic(), _idle_ticks()
-
-    def look(self) -> None:
-        """To be called some ten times a second."""
-        now_s, idle = time.monotonic(), _idle_ticks()
-        if idle == self._idle:
-            self.seconds += now_s - self._at_s
-        self._at_s, self._idle = now_s, idle
-
-
-def _idle_ticks() -> int:
-    """Of all processors, since the start of the machine."""
-    with open("/proc/stat") as stat:
-        return sum(map(int, stat.readline().split()[4:6]))
-
-
-class StartedByWith(ABC):
+class StartedByWith:
     """Several processes: `with` starts them and stops them at its end. If only some could be started, they are stopped
     too."""
 
-    @abstractmethod
     def start(self) -> None:
         """Start all."""
+        raise NotImplementedError
 
-    @abstractmethod
     def stop(self) -> None:
         """Stop those that run."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         try:
@@ -137,9 +115,7 @@ class StartedByWith(ABC):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -173,16 +149,13 @@ class Child:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None and str(self.log) not in str(error):
             sys.stderr.write(self.tail() + "\n")
         self.kill()
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self.process.poll() is None
 
     def kill(self) -> None:
@@ -207,36 +180,28 @@ class Child:
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
         self.process.send_signal(signal.SIGCONT)
 
     def output(self) -> str:
-        """What it wrote to standard output."""
         return self._out.read_text(errors="replace")
 
     def tail(self) -> str:
-        """The last lines of both outputs."""
         lines = [*self.output().splitlines()[-_TAIL_LINES:], *self.log.read_text(errors="replace").splitlines()]
         return "\n".join([f"--- {self.name} (exit {self.process.poll()}), {self.log}:", *lines[-_TAIL_LINES:]])
 
     def cpu_s(self) -> float:
         """User and system time of the process so far."""
-        text = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(text[11]) + int(text[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
 
     def rss_bytes(self) -> int:
-        """Memory that it holds."""
-        return self._memory("VmRSS:")
+        return self._memory("VmRSS")
 
     def most_rss_bytes(self) -> int:
-        """The most memory it ever held."""
-        return self._memory("VmHWM:")
+        return self._memory("VmHWM")
 
     def _memory(self, what: str) -> int:
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith(what):
-                return int(line.split()[1]) * 1024
-        return 0
+        line = re.search(rf"^{what}:\s+(\d+) kB$", Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)
+        return int(line[1]) * 1024 if line else 0
 
 
 class Worker(Child):
@@ -335,7 +300,6 @@ class SinkProcess(Child):
         return f"http://127.0.0.1:{self.port}/sub/{name}"
 
     def stats(self) -> dict[str, dict[str, int]]:
-        """Counts by name."""
         status, body = get(self.port, "/stats")
         if status != 200:
             raise Failed(f"the sink answered {status} to /stats\n{self.tail()}")
@@ -391,10 +355,3 @@ def run(
             file.seek(0)
             texts.append(file.read().decode())
         return subprocess.CompletedProcess(command, code, *texts)
-
-
-def shell_program(folder: Path, name: str, script: str) -> None:
-    """Write an executable shell script."""
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)

@@ -10,7 +10,6 @@ import pytest
 
 from app.local import machine
 from knative.errors import PenstockError
-from tests.support.processes import shell_program
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,8 @@ def test_java_that_cannot_run_kafka_is_an_error_with_commands(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     if script is not None:
-        shell_program(tmp_path, "java", script)
+        (tmp_path / "java").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "java").chmod(0o755)
     with pytest.raises(PenstockError, match=rf"Java 17 or newer: .*{why}.*apt-get install .*--kafka HOST:PORT"):
         machine.find_java()
 

@@ -20,6 +20,7 @@ from app.worker.producer.client import ClientState, ProducerClient
 from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from knative.ports import ProduceFailure, ProduceProblem
+from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader
 from tests.support.librdkafka import make_fatal
@@ -272,7 +273,8 @@ async def _the_second_overtakes(cluster: KafkaCluster) -> tuple[dict[str, Produc
     try:
         send("warm", warm)
         await until(lambda: "warm" in results)
-        cluster.set_topic_config(topic, "min.insync.replicas", 3)
+        admin = KafkaAdmin({"bootstrap.servers": cluster.direct})
+        admin.set_configs(topic, {"min.insync.replicas": "3"})
         cluster.others(leader)[0].kill()
         await until(lambda: cluster.in_sync(topic, partition) == 2)
         # The leader may see this later. Until then it accepts a record, and waits for the third replica in vain.
@@ -281,7 +283,7 @@ async def _the_second_overtakes(cluster: KafkaCluster) -> tuple[dict[str, Produc
         await asyncio.to_thread(leader.proxy.hold)
         send("refused", partition)
         await until(lambda: leader.proxy.held > 0)
-        cluster.set_topic_config(topic, "min.insync.replicas", 2)
+        admin.set_configs(topic, {"min.insync.replicas": "2"})
         assert await asyncio.to_thread(_problem, cluster.direct, topic, warm) is None
         send("stored", partition)
         with suppress(TimeoutError):

@@ -10,19 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ClusterMetadata,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka.config import Cluster, Node, java_arguments, new_cluster_id
@@ -63,25 +57,17 @@ class Broker:
     """One of the brokers: its process, which comes and goes, and the proxy before it, which stays."""
 
     def __init__(self, cluster: Cluster, node: Node, data_dir: Path, java: list[str], also: Also) -> None:
-        self.id = node.id
-        self.data_dir = data_dir
+        self.id, self.data_dir = node.id, data_dir
         self.proxy = TcpProxy(server_port=free_port())
         self.direct = f"{LOOPBACK}:{node.port}"
-        self._cluster, self._node, self._java = cluster, node, java
-        self._also = also
-        self._process: Child | None = None
+        self.process: Child  # the one started last
+        self._cluster, self._node, self._java, self._also = cluster, node, java, also
         self._paused = False
-
-    @property
-    def process(self) -> Child:
-        """The one started last."""
-        assert self._process is not None, f"broker {self.id} was never started"
-        return self._process
 
     @property
     def running(self) -> bool:
         """False once it was stopped or killed, or has ended by itself. A paused one runs."""
-        return self._process is not None and self._process.running
+        return hasattr(self, "process") and self.process.running
 
     def prepare(self) -> None:
         """Make its data directory and format its storage, when that has not been done."""
@@ -107,7 +93,7 @@ class Broker:
         """Start the process. It serves only once most of the brokers run: `wait_serving`."""
         assert not self.running, f"broker {self.id} runs already"
         command = [*self._java, "kafka.Kafka", str(self.data_dir / "server.properties")]
-        self._process, self._paused = Child(f"broker-{self.id}", command, self.data_dir), False
+        self.process, self._paused = Child(f"broker-{self.id}", command, self.data_dir), False
 
     def wait_serving(self, limit_s: float = _START_LIMIT_S) -> None:
         """Until it takes clients, which it does when it has caught up with the cluster."""
@@ -125,7 +111,6 @@ class Broker:
         self.wait_serving()
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.process.kill()
 
     def stop(self) -> None:
@@ -144,7 +129,6 @@ class Broker:
         self._paused = True
 
     def resume(self) -> None:
-        """SIGCONT, if it was paused."""
         if self._paused:
             self.process.resume()
             self._paused = False
@@ -229,7 +213,6 @@ class KafkaCluster(StartedByWith):
         wait_until("all brokers serve, and all replicas are in sync", self.healthy, limit_s, poll_s=0.2)
 
     def healthy(self) -> bool:
-        """Returns whether it is so now."""
         try:
             metadata = self._metadata()
         except KafkaException:
@@ -240,7 +223,6 @@ class KafkaCluster(StartedByWith):
         )
 
     def broker(self, node_id: int) -> Broker:
-        """The broker of this number."""
         return self.brokers[node_id - 1]
 
     def leader(self, topic: str, partition: int = 0) -> Broker:
@@ -257,16 +239,13 @@ class KafkaCluster(StartedByWith):
         return self.broker(self._ask(ask))
 
     def groups(self) -> set[str]:
-        """The consumer groups there are."""
         listed = self._client().list_consumer_groups(request_timeout=_ASK_LIMIT_S).result(_ASK_LIMIT_S)
         return {group.group_id for group in listed.valid}
 
     def topics(self) -> set[str]:
-        """The names of all topics."""
         return set(self._metadata().topics)
 
     def others(self, broker: Broker) -> Sequence[Broker]:
-        """All but this one."""
         return [other for other in self.brokers if other is not broker]
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
@@ -274,12 +253,6 @@ class KafkaCluster(StartedByWith):
         created = self._client().create_topics([NewTopic(name, partitions)], operation_timeout=120)
         created[name].result(180)
         self.wait_healthy()
-
-    def set_topic_config(self, topic: str, name: str, value: object) -> None:
-        """Brokers may follow a moment later."""
-        entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        self._client().incremental_alter_configs([resource], request_timeout=_ASK_LIMIT_S)[resource].result(180)
 
     def in_sync(self, topic: str, partition: int = 0) -> int:
         """How many replicas of a partition are in sync; 0 while it is not known."""
@@ -290,18 +263,15 @@ class KafkaCluster(StartedByWith):
 
     def _ask(self, ask: Callable[[], int]) -> int:
         """The number of a broker; asks again while there is none or no answer."""
-        found = -1
+        numbers = [-1]
 
-        def known() -> bool:
-            nonlocal found
-            try:
-                found = ask()
-            except (KafkaException, KeyError):
-                return False
-            return found >= 1
+        def is_named() -> bool:
+            with suppress(KafkaException, KeyError):
+                numbers.append(ask())
+            return numbers[-1] >= 1
 
-        wait_until("Kafka names the broker", known, _START_LIMIT_S, poll_s=0.2)
-        return found
+        wait_until("Kafka names the broker", is_named, _START_LIMIT_S, poll_s=0.2)
+        return numbers[-1]
 
     def _metadata(self, topic: str | None = None) -> ClusterMetadata:
         client = self._client()
@@ -309,12 +279,6 @@ class KafkaCluster(StartedByWith):
 
     def _client(self) -> AdminClient:
         if self._admin is None:
-            self._admin = AdminClient(
-                {
-                    "bootstrap.servers": self.direct,
-                    "log_level": 0,
-                    "socket.timeout.ms": 3000,  # a broker that is paused is not waited for
-                    "reconnect.backoff.max.ms": 500,
-                }
-            )
+            patience = {"socket.timeout.ms": 3000, "reconnect.backoff.max.ms": 500}  # a paused broker is not waited for
+            self._admin = AdminClient({"bootstrap.servers": self.direct, "log_level": 0, **patience})
         return self._admin

@@ -90,7 +90,6 @@ class SecuredKafka(KafkaCluster):
     # -- Secrets
 
     def sasl_secret(self, folder: Path, mechanism: str, user: str, password: str) -> Path:
-        """For the listener with SASL."""
         keys = {"protocol": "SASL_SSL", "sasl_mechanism": mechanism, "user": user, "password": password}
         return write_secret(folder, **keys, ca_crt=self.authority.certificate)
 
@@ -102,7 +101,6 @@ class SecuredKafka(KafkaCluster):
     # -- who may connect, and what for
 
     def set_password(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
-        """A user of SCRAM."""
         info = ScramCredentialInfo(_MECHANISMS[mechanism], _ITERATIONS)
         self._alter(user, UserScramCredentialUpsertion(user, info, password.encode()))
 
@@ -117,36 +115,30 @@ class SecuredKafka(KafkaCluster):
         self, user: str, kind: ResourceType, name: str, operations: Iterable[AclOperation], *, prefixed: bool = False
     ) -> None:
         """What a user may do with a topic or a group. Users without such a rule may do nothing with it any more."""
-        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-        allowed = AclPermissionType.ALLOW
-        rules = [AclBinding(kind, name, pattern, f"User:{user}", "*", operation, allowed) for operation in operations]
-        for done in self._client().create_acls(rules).values():
-            done.result(_LIMIT_S)
+        for operation in operations:
+            self._rule(user, kind, name, operation, AclPermissionType.ALLOW, prefixed)
 
     def deny(self, user: str, topic: str) -> AclBinding:
         """The user may not write to a topic, until `allow`."""
-        rule = AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.WRITE,
-            AclPermissionType.DENY,
-        )  # fmt: skip
-        self._client().create_acls([rule])[rule].result(_LIMIT_S)
-        return rule
+        return self._rule(user, ResourceType.TOPIC, topic, AclOperation.WRITE, AclPermissionType.DENY)
 
     def permit(self, user: str, topic: str, operation: str) -> AclBinding:
         """Nobody may do anything else with a topic, until `allow`."""
-        rule = AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation[operation],
-            AclPermissionType.ALLOW,
-        )  # fmt: skip
+        return self._rule(user, ResourceType.TOPIC, topic, AclOperation[operation], AclPermissionType.ALLOW)
+
+    def _rule(
+        self, user: str, kind: ResourceType, name: str, operation: AclOperation, effect: AclPermissionType,
+        prefixed: bool = False,
+    ) -> AclBinding:  # fmt: skip
+        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        rule = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, effect)
         self._client().create_acls([rule])[rule].result(_LIMIT_S)
         return rule
 
     def allow(self, rule: AclBinding) -> None:
         """Remove a rule of `deny` or `permit`."""
-        what = AclBindingFilter(
-            rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host, rule.operation,
-            rule.permission_type,
-        )  # fmt: skip
+        fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+        what = AclBindingFilter(*(getattr(rule, name) for name in fields))
         self._client().delete_acls([what])[what].result(_LIMIT_S)
 
 

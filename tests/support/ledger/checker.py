@@ -16,7 +16,7 @@ Kafka, say) is not judged for it, so look at `Report.events` and `Report.commits
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -68,14 +68,11 @@ def check(
     `drained`: everything was delivered before the run ended, so each group's commit must have reached the end.
     An event that settled up to `settled_before_kill_s` before a kill may come again."""
     history = History.of(facts)
-    found = [*_stored(history, sequential)]
+    violations = [*_stored(history, sequential)]
     for rule in rules:
-        found += _lost(history, rule)
-        found += _unwanted(history, rule)
-        found += _order(history, rule)
-        found += _commits(history, rule, drained)
-        found += _attempts(history, rule)
-        found += _intact(history, rule)
+        violations += _commits(history, rule, drained)
+        for judge in (_lost, _unwanted, _order, _attempts, _intact):
+            violations += judge(history, rule)
     duplicates = [(rule, *pair) for rule in rules for pair in _duplicates(history, rule)]
     for rule, earlier, again in duplicates:
         pauses = history.pauses[again.subscription]
@@ -85,16 +82,11 @@ def check(
             _explains(fault, earlier, again, settled_before_kill_s, pauses) and (not known or _unaware(fault, again))
             for fault in history.faults
         ):
-            found.append(Violation("duplicate", f"{again.subscription} got {again.id} again: {earlier} then {again}"))
-    report = summarize(history, rules, len(duplicates), _counts(found), max_rss_bytes)
-    return Verdict(tuple(found), report)
-
-
-def _counts(found: Iterable[Violation]) -> dict[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    for violation in found:
-        counts[violation.kind] += 1
-    return counts
+            message = f"{again.subscription} got {again.id} again: {earlier} then {again}"
+            violations.append(Violation("duplicate", message))
+    counts = Counter(violation.kind for violation in violations)
+    report = summarize(history, rules, len(duplicates), counts, max_rss_bytes)
+    return Verdict(tuple(violations), report)
 
 
 def _stored(history: History, sequential: bool) -> Iterator[Violation]:
@@ -139,8 +131,8 @@ def _lost(history: History, rule: Rule) -> Iterator[Violation]:
 
 
 def _unwanted(history: History, rule: Rule) -> Iterator[Violation]:
-    for name, found in (("got", history.received), ("dead-lettered", history.dead)):
-        for event in found[rule.subscription]:
+    for name, events in (("got", history.received), ("dead-lettered", history.dead)):
+        for event in events[rule.subscription]:
             sent = history.sent.get(event)
             if sent is not None and not rule.wants(sent):
                 yield Violation("unwanted", f"{rule.subscription} {name} {event} of type {sent.type!r}")

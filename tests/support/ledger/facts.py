@@ -11,8 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, get_args
 
 import orjson
 
@@ -107,16 +106,7 @@ class Paused:
 
 Fact = Sent | Stored | Received | Dead | Committed | Fault | Paused
 
-_KINDS: dict[str, type[Fact]] = {
-    "sent": Sent,
-    "stored": Stored,
-    "received": Received,
-    "dead": Dead,
-    "committed": Committed,
-    "fault": Fault,
-    "paused": Paused,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_KINDS: dict[str, type[Fact]] = {kind.__name__.lower(): kind for kind in get_args(Fact)}
 
 
 class BadLedger(ValueError):
@@ -125,7 +115,7 @@ class BadLedger(ValueError):
 
 def encode(fact: Fact) -> bytes:
     """One line without its newline."""
-    return orjson.dumps({"fact": _NAMES[type(fact)], **{f.name: getattr(fact, f.name) for f in fields(fact)}})
+    return orjson.dumps({"fact": type(fact).__name__.lower(), **{f.name: getattr(fact, f.name) for f in fields(fact)}})
 
 
 def decode(line: bytes) -> Fact:
@@ -170,9 +160,7 @@ class Writer:
     def __enter__(self) -> Writer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -160,7 +160,6 @@ class History:
 
 
 def delivered(visit: Received) -> bool:
-    """Whether the subscriber took the event."""
     return 200 <= visit.status < 300
 
 

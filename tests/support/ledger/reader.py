@@ -20,37 +20,28 @@ from tests.support.ledger.facts import Committed, Dead, Stored, body_hash
 
 _headers = methodcaller("headers")
 _OFFSETS_TOPIC = "__consumer_offsets"
+_GROUP = "ledger-reader"
 _OFFSET_COMMIT_KEYS = (0, 1)
 _OFFSET_COMMIT_VALUES = (0, 1, 2, 3, 4)
 
 
 def stored(bootstrap: str, topic: str, limit_s: float = 60.0) -> list[Stored]:
     """All records of a topic, as facts."""
-    return [
-        Stored(
-            topic,
-            _number(message.partition()),
-            _number(message.offset()),
-            header(message, "ce_id"),
-            _text(message.key()),
-            body_hash(_bytes(message.value())),
-        )
-        for message in records(bootstrap, topic, limit_s)
-    ]
+    facts = []
+    for message in records(bootstrap, topic, limit_s):
+        place, key = (_number(message.partition()), _number(message.offset())), _text(message.key())
+        facts.append(Stored(topic, *place, header(message, "ce_id"), key, body_hash(_bytes(message.value()))))
+    return facts
 
 
 def dead(bootstrap: str, dlq_topic: str, limit_s: float = 60.0) -> list[Dead]:
     """All records of a DLQ topic, as facts."""
-    return [
-        Dead(
-            header(message, "penstock-subscription"),
-            header(message, "ce_id"),
-            header(message, "penstock-reason"),
-            message.timestamp()[1] / 1000,
-            body_hash(_bytes(message.value())),
-        )
-        for message in records(bootstrap, dlq_topic, limit_s)
-    ]
+    facts = []
+    for message in records(bootstrap, dlq_topic, limit_s):
+        event, reason = header(message, "ce_id"), header(message, "penstock-reason")
+        place, time_s = header(message, "penstock-subscription"), message.timestamp()[1] / 1000
+        facts.append(Dead(place, event, reason, time_s, body_hash(_bytes(message.value()))))
+    return facts
 
 
 def committed(bootstrap: str, groups: Collection[str], limit_s: float = 60.0) -> list[Committed]:
@@ -58,10 +49,7 @@ def committed(bootstrap: str, groups: Collection[str], limit_s: float = 60.0) ->
     facts = []
     for message in records(bootstrap, _OFFSETS_TOPIC, limit_s):
         key, value = _bytes(message.key()), _bytes(message.value())
-        if key is None or value is None:
-            continue
-        fact = decode_commit(key, value, groups)
-        if fact is not None:
+        if key is not None and value is not None and (fact := decode_commit(key, value, groups)) is not None:
             facts.append(fact)
     return facts
 
@@ -97,16 +85,9 @@ def _settled(base: int, metadata: str) -> list[int]:
 def records(bootstrap: str, topic: str, limit_s: float = 60.0) -> Iterator[Message]:
     """All records from the start of a topic to the ends it has now. Raises TimeoutError after `limit_s`."""
     end_s = time.monotonic() + limit_s
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "ledger-reader",  # required by the client; never joined, never committed
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "fetch.message.max.bytes": 8 << 20,
-        }
-    )
+    whole = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.message.max.bytes": 8 << 20}
+    # The client requires a group; it is never joined.
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": _GROUP, "enable.auto.commit": False, **whole})
     try:
         description = consumer.list_topics(topic, timeout=limit_s).topics[topic]
         if description.error is not None:
@@ -140,8 +121,7 @@ def header(message: Message, name: str) -> str:
 
 
 def ends(bootstrap: str, topic: str, limit_s: float = 20.0) -> dict[int, int]:
-    """The end offset of each partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ledger-reader"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": _GROUP})
     try:
         partitions = consumer.list_topics(topic, timeout=limit_s).topics[topic].partitions
         return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), limit_s)[1] for p in partitions}

@@ -6,6 +6,7 @@ Counts and percentiles only; whether a number is acceptable is the checker's to 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -52,13 +53,10 @@ class Report:
 
 
 def summarize(
-    history: History, rules: Sequence[Rule], duplicates: int, violations: Mapping[str, int], max_rss_bytes: int
+    history: History, rules: Sequence[Rule], duplicates: int, violations: Counter[str], max_rss_bytes: int
 ) -> Report:
     """`duplicates` counts all of them, explained or not; `violations` by kind."""
     times = [time_s for sent in history.sent.values() for time_s in (sent.time_s, sent.answered_s)]
-    faults: dict[str, int] = {}
-    for fault in history.faults:
-        faults[fault.kind] = faults.get(fault.kind, 0) + 1
     delays = _delays(history)
     recoveries = [seconds for fault in history.faults if (seconds := _recovery_s(history, rules, fault)) is not None]
     deliveries = history.deliveries()
@@ -71,16 +69,16 @@ def summarize(
         hidden=len(history.hidden),
         subscriptions=len(rules),
         partitions=len(history.partitions),
-        faults=faults,
+        faults=dict(Counter(fault.kind for fault in history.faults)),
         deliveries=deliveries,
-        lost=violations.get("lost", 0) + violations.get("not-stored", 0),
-        out_of_order=sum(violations.get(kind, 0) for kind in ("overtaken", "overlap", "stored-order")),
+        lost=violations["lost"] + violations["not-stored"],
+        out_of_order=sum(violations[kind] for kind in ("overtaken", "overlap", "stored-order")),
         duplicates=duplicates,
         duplicates_percent=round(100 * duplicates / deliveries, 3) if deliveries else 0.0,
-        duplicates_unexplained=violations.get("duplicate", 0),
-        corrupt=violations.get("corrupt", 0),
-        unwanted=violations.get("unwanted", 0),
-        dead_letters=sum(len(letters) for per_event in history.dead.values() for letters in per_event.values()),
+        duplicates_unexplained=violations["duplicate"],
+        corrupt=violations["corrupt"],
+        unwanted=violations["unwanted"],
+        dead_letters=sum(len(letters) for events in history.dead.values() for letters in events.values()),
         commits=sum(len(commits) for commits in history.committed.values()),
         recovery_median_s=round(statistics.median(recoveries), 2) if recoveries else 0.0,
         recovery_max_s=round(max(recoveries), 2) if recoveries else 0.0,

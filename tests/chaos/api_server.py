@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.kube.cluster import KubeCluster, cluster_with_kafka
-from tests.support.kube.converging import converges
-from tests.support.kube.penstock import LIMIT_S, PenstockInCluster
+from tests.support.kube.penstock import LIMIT_S, PenstockInCluster, converges
 from tests.support.processes import Failed, LoadProcess, SinkProcess
 
 _RATE = 100

@@ -10,9 +10,8 @@ from app.local.kafka import EmbeddedKafka
 from controller.kafka.topics import observe_topics
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.converging import converges
 from tests.support.kube.faulty_api import Faults, FaultyApi
-from tests.support.kube.penstock import PenstockInCluster
+from tests.support.kube.penstock import PenstockInCluster, converges
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 

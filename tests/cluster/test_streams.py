@@ -9,8 +9,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.converging import converges
-from tests.support.kube.penstock import PenstockInCluster
+from tests.support.kube.penstock import PenstockInCluster, converges
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]

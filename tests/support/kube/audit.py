@@ -14,12 +14,8 @@ from pathlib import Path
 from typing import Any
 
 #: One line for each request, without bodies. The time of a watch does not matter, so it is logged when it begins.
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
-}
+_RULES = {"omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **_RULES}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -132,5 +128,4 @@ def compare(roles: Iterable[Mapping[str, Any]], requests: Iterable[Request], use
 
 
 def service_account(namespace: str, name: str) -> str:
-    """The user name of a ServiceAccount."""
     return f"system:serviceaccount:{namespace}:{name}"

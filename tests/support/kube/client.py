@@ -25,11 +25,9 @@ _LIMIT_S = 60.0
 #: Kinds whose plural is not their name in lower case and an "s".
 _PLURALS = {"NetworkPolicy": "networkpolicies"}
 _CLUSTER_WIDE = frozenset(
-    {
-        *("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PersistentVolume"),
-        *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
-    }
-)
+    ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PersistentVolume",
+     "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,10 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the request was carried out."""
         return 200 <= self.status < 300
 
     @property
     def message(self) -> str:
-        """Why it was refused."""
         return str(self.body.get("message", "")) if isinstance(self.body, Mapping) else str(self.body)
 
     @property
@@ -66,12 +62,8 @@ def path_of(document: Mapping[str, Any], *, with_name: bool = True) -> str:
     """Where an object is, by its apiVersion, kind, namespace and name."""
     kind, metadata = document["kind"], document.get("metadata") or {}
     namespace = "" if kind in _CLUSTER_WIDE else metadata.get("namespace", "default")
-    return resource_path(
-        document["apiVersion"],
-        _PLURALS.get(kind, f"{kind.lower()}s"),
-        namespace=namespace,
-        name=metadata["name"] if with_name else "",
-    )
+    plural, name = _PLURALS.get(kind, f"{kind.lower()}s"), metadata["name"] if with_name else ""
+    return resource_path(document["apiVersion"], plural, namespace=namespace, name=name)
 
 
 def resource_path(api_version: str, plural: str, *, namespace: str = "", name: str = "") -> str:
@@ -90,15 +82,9 @@ class KubeClient:
         self._tls = ssl.create_default_context(cafile=str(ca_file))
 
     def request(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        content_type: str = JSON,
-        accept: str = JSON,
+        self, method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON,
         **parameters: str,
-    ) -> Answer:
+    ) -> Answer:  # fmt: skip
         """One request. Raises OSError when nobody answers."""
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=self._limit_s, context=self._tls)
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept, "Content-Type": content_type}
@@ -123,7 +109,6 @@ class KubeClient:
         return self.request("POST", path_of(document, with_name=False), document, **parameters)
 
     def apply(self, document: Mapping[str, Any], manager: str = "tests", **parameters: str) -> Answer:
-        """Server-side apply, with force."""
         parameters = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict", **parameters}
         return self.request("PATCH", path_of(document), document, content_type=APPLY, **parameters)
 
@@ -139,11 +124,9 @@ class KubeClient:
         """What `kubectl get` prints: the rows with their columns."""
         table = self.request("GET", path, accept=_TABLE).must()
         # kubectl shows columns of priority 0 without `-o wide`.
-        names = [
-            (index, column["name"]) for index, column in enumerate(table["columnDefinitions"]) if not column["priority"]
-        ]
+        columns = [(index, column) for index, column in enumerate(table["columnDefinitions"]) if not column["priority"]]
         return [
-            {name: "" if row["cells"][index] is None else str(row["cells"][index]) for index, name in names}
+            {column["name"]: str("" if (cell := row["cells"][index]) is None else cell) for index, column in columns}
             for row in table["rows"] or ()
         ]
 

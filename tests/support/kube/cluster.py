@@ -29,13 +29,14 @@ from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, fr
 
 #: For each start. Six seconds on two idle cores; compilers and other tests may have them all.
 START_LIMIT_S = 300.0
-_CONTROLLERS = (
-    "garbage-collector-controller",
-    "namespace-controller",
-    "serviceaccount-controller",
-    "root-ca-certificate-publisher-controller",
-    "clusterrole-aggregation-controller",
+_NAMES = (
+    "garbage-collector",
+    "namespace",
+    "serviceaccount",
+    "root-ca-certificate-publisher",
+    "clusterrole-aggregation",
 )
+_CONTROLLERS = ",".join(f"{name}-controller" for name in _NAMES)
 _ISSUER = "https://kubernetes.default.svc"
 
 
@@ -51,13 +52,11 @@ class KubeCluster(StartedByWith):
         self._pki = self.folder / "pki"
         self._token = secrets.token_hex(16)
         self._etcd_port, self._peer_port, self.port, self._controllers_port = (free_port() for _ in range(4))
-        self._etcd: Child | None = None
-        self._api_server: Child | None = None
-        self._controller_manager: Child | None = None
+        self.api_server: Child  # the process that was started last: `pause`, `resume` and `kill` it
+        self._started: list[Child] = []
 
     @property
     def url(self) -> str:
-        """Where the API server listens."""
         return f"https://127.0.0.1:{self.port}"
 
     @property
@@ -67,19 +66,11 @@ class KubeCluster(StartedByWith):
 
     @property
     def admin(self) -> KubeClient:
-        """Asks as an administrator."""
         return KubeClient(self.port, self.ca_file, self._token)
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig of the administrator."""
         return self.write_kubeconfig("admin", self._token)
-
-    @property
-    def api_server(self) -> Child:
-        """The process that was started last; `pause`, `resume` and `kill` it."""
-        assert self._api_server is not None, "the API server was never started"
-        return self._api_server
 
     @property
     def audit_log(self) -> Path:
@@ -93,21 +84,25 @@ class KubeCluster(StartedByWith):
     def start(self) -> None:
         """Start everything; return when it answers."""
         self._prepare()
-        self._etcd = self._start_etcd()
+        self._run("etcd", self._etcd_flags())
         self.start_api_server()
         if self._controllers:
-            self._controller_manager = self._start_controller_manager()
+            self._run("kube-controller-manager", self._controller_manager_flags())
             self.wait_service_account("default", "default")
 
     def stop(self) -> None:
         """Kill all of it; nothing here is used again. The API server would wait a minute for open watches."""
-        for child in (self._controller_manager, self._api_server, self._etcd):
-            if child is not None:
-                child.kill()
+        for child in reversed(self._started):
+            child.kill()
+
+    def _run(self, program: str, flags: Mapping[str, object]) -> Child:
+        options = [f"--{name}={value}" for name, value in flags.items()]
+        self._started.append(Child(program, [self._program, program, *options], self.folder))
+        return self._started[-1]
 
     def start_api_server(self) -> None:
         """Start it, after `api_server.kill()` with all its state; return when it is ready."""
-        self._api_server = Child("kube-apiserver", self._api_server_command(), self.folder)
+        self.api_server = self._run("kube-apiserver", self._api_server_flags())
         self.wait_ready()
 
     def wait_ready(self) -> None:
@@ -138,22 +133,17 @@ class KubeCluster(StartedByWith):
             self.wait_service_account(name, "default")
 
     def wait_service_account(self, namespace: str, name: str) -> None:
-        """Until it is there."""
         path = resource_path("v1", "serviceaccounts", namespace=namespace, name=name)
         wait_until(f"ServiceAccount {namespace}/{name}", lambda: self.admin.get(path).ok, START_LIMIT_S, poll_s=0.1)
 
     def token(self, namespace: str, name: str, seconds: int = 36_000) -> str:
         """A token of a ServiceAccount that exists, as a Pod of it has one."""
         path = resource_path("v1", "serviceaccounts", namespace=namespace, name=name) + "/token"
-        request = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": seconds},
-        }
-        return str(self.admin.request("POST", path, request).must()["status"]["token"])
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        spec = {"expirationSeconds": seconds}
+        return str(self.admin.request("POST", path, {**request, "spec": spec}).must()["status"]["token"])
 
     def client(self, namespace: str, name: str) -> KubeClient:
-        """Asks as a ServiceAccount."""
         return KubeClient(self.port, self.ca_file, self.token(namespace, name))
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
@@ -164,15 +154,11 @@ class KubeCluster(StartedByWith):
         self, user: str, token: str, namespace: str = "default", server: str = "", name: str = ""
     ) -> Path:
         """A kubeconfig for a token. `server`: another URL than `url`, such as that of a proxy; `name`: of the file."""
+        cluster = {"server": server or self.url, "certificate-authority": str(self.ca_file)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {
-                    "name": "tests",
-                    "cluster": {"server": server or self.url, "certificate-authority": str(self.ca_file)},
-                }
-            ],
+            "clusters": [{"name": "tests", "cluster": cluster}],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": user, "namespace": namespace}}],
             "current-context": "tests",
@@ -188,9 +174,9 @@ class KubeCluster(StartedByWith):
         (self._pki / "tokens.csv").write_text(f'{self._token},admin,admin,"system:masters"\n')
         (self.folder / "audit-policy.yaml").write_text(yaml.safe_dump(POLICY))
 
-    def _start_etcd(self) -> Child:
+    def _etcd_flags(self) -> Mapping[str, object]:
         clients, peers = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
-        flags = {
+        return {
             "data-dir": self.folder / "etcd",
             "log-level": "warn",
             "listen-client-urls": clients,
@@ -198,13 +184,12 @@ class KubeCluster(StartedByWith):
             "listen-peer-urls": peers,
             "initial-advertise-peer-urls": peers,
             "initial-cluster": f"default={peers}",
+            "unsafe-no-fsync": "true",  # nothing here has to survive the machine
         }
-        # Nothing here has to survive the machine.
-        return Child("etcd", [self._program, "etcd", "--unsafe-no-fsync", *_flags(flags)], self.folder)
 
-    def _api_server_command(self) -> list[str]:
+    def _api_server_flags(self) -> Mapping[str, object]:
         # It makes its certificate itself, in `cert-dir`, and takes it again when it is started again.
-        flags = {
+        return {
             "etcd-servers": f"http://127.0.0.1:{self._etcd_port}",
             "bind-address": "127.0.0.1",
             "advertise-address": "127.0.0.1",
@@ -222,10 +207,9 @@ class KubeCluster(StartedByWith):
             "audit-log-mode": "blocking",
             "profiling": "false",
         }
-        return [self._program, "kube-apiserver", *_flags(flags)]
 
-    def _start_controller_manager(self) -> Child:
-        flags = {
+    def _controller_manager_flags(self) -> Mapping[str, object]:
+        return {
             "kubeconfig": self.kubeconfig,
             "leader-elect": "false",
             "bind-address": "127.0.0.1",
@@ -233,18 +217,13 @@ class KubeCluster(StartedByWith):
             "cert-dir": self.folder / "controller-manager",
             "authentication-skip-lookup": "true",
             "root-ca-file": self.ca_file,
-            "controllers": ",".join(_CONTROLLERS),
+            "controllers": _CONTROLLERS,
         }
-        return Child("kube-controller-manager", [self._program, "kube-controller-manager", *_flags(flags)], self.folder)
 
     def _ask_etcd(self, path: str, body: Mapping[str, object]) -> Any:
         request = urllib.request.Request(f"http://127.0.0.1:{self._etcd_port}{path}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
-
-
-def _flags(flags: Mapping[str, object]) -> list[str]:
-    return [f"--{name}={value}" for name, value in flags.items()]
 
 
 @contextmanager

@@ -26,7 +26,6 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Of the object."""
         return str(self.document["kind"])
 
     def __str__(self) -> str:
@@ -34,7 +33,6 @@ class Case:
 
 
 def read_cases() -> list[Case]:
-    """The table."""
     table = yaml.safe_load(_TABLE.read_text())
     return [_case(kind, entry) for kind, entries in table.items() for entry in entries]
 

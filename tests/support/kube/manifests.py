@@ -22,7 +22,6 @@ WORKER = "penstock-worker"
 
 
 def documents(*files: Path) -> list[dict[str, Any]]:
-    """All objects of the files."""
     return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
 
 

@@ -6,6 +6,7 @@ Each has a namespace, an instance and topics of its own, so that any number of t
 from __future__ import annotations
 
 import sys
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,14 @@ RESETS = "kafka.eventing.knative.dev/v1alpha1"
 KAFKA_CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
 
 Json = dict[str, Any]
+
+
+def converges(what: str, holds: Callable[[], bool]) -> None:
+    """Until it holds, and print how long that took. How long depends on which requests a fault meets: a Lease that
+    cannot be renewed several times in a row is lost, and must be won again."""
+    began_s = time.monotonic()
+    wait_until(what, holds, LIMIT_S, poll_s=0.1)
+    print(f"{what}: converged after {time.monotonic() - began_s:.1f} s")
 
 
 class PenstockInCluster:
@@ -60,11 +69,7 @@ class PenstockInCluster:
         self.kube.admin.create({**binding, "subjects": [subject], "roleRef": ref}).must()
 
     def worker(
-        self,
-        role: str = "all",
-        env: Mapping[str, str] | None = None,
-        api_port: int = 0,
-        python: str = sys.executable,
+        self, role: str = "all", env: Mapping[str, str] | None = None, api_port: int = 0, python: str = sys.executable
     ) -> Worker:
         """A started worker. One with a controller knows the cluster by a ServiceAccount's token, and only this
         namespace. `api_port`: of a proxy before the API server; `python`: that of another version."""
@@ -93,25 +98,17 @@ class PenstockInCluster:
         token = self.kube.token(self.namespace, "controller")
         server = f"https://127.0.0.1:{api_port}" if api_port else ""
         kubeconfig = self.kube.write_kubeconfig(f"{self.name}.controller", token, self.namespace, server)
-        return settings | {
-            "PENSTOCK_RESOURCES": f"cluster:{self.namespace}",
-            "PENSTOCK_KUBECONFIG": str(kubeconfig),
-        }
+        return settings | {"PENSTOCK_RESOURCES": f"cluster:{self.namespace}", "PENSTOCK_KUBECONFIG": str(kubeconfig)}
 
     # -- objects
 
     def create(self, api: str, kind: str, name: str, spec: Json | None = None, **metadata: Any) -> Json:
-        """A new object in the namespace."""
-        document: Json = {"apiVersion": api, "kind": kind, "metadata": {"name": name, **self._where, **metadata}}
-        found: Json = self.kube.admin.create(document if spec is None else {**document, "spec": spec}).must()
-        return found
-
-    @property
-    def _where(self) -> Json:
-        return {"namespace": self.namespace}
+        where = {"namespace": self.namespace, "name": name}
+        document = {"apiVersion": api, "kind": kind, "metadata": {**where, **metadata}}
+        created: Json = self.kube.admin.create(document if spec is None else {**document, "spec": spec}).must()
+        return created
 
     def channel(self, name: str, partitions: int = 1, **spec: Any) -> Json:
-        """A KafkaChannel."""
         return self.create(CHANNELS, "KafkaChannel", name, {"numPartitions": partitions, **spec})
 
     def subscription(self, name: str, channel: str, subscriber: Json, **more: Any) -> Json:
@@ -132,20 +129,17 @@ class PenstockInCluster:
         return dict(answer.body) if answer.ok else {}
 
     def exists(self, name: str, kind: str = "KafkaChannel") -> bool:
-        """Whether the API server has it."""
         return bool(self.read(kind, name))
 
     def delete(self, kind: str, name: str) -> None:
-        """Ask for it to be deleted."""
         self.kube.admin.delete(self.path(kind, name)).must()
 
     def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
         """(status, reason) of a condition, if it is about the present spec."""
-        found = self.read(kind, name)
-        status = found.get("status", {})
-        if status.get("observedGeneration") != found.get("metadata", {}).get("generation"):
-            return "", ""
-        for condition in status.get("conditions", []):
+        resource = self.read(kind, name)
+        status = resource.get("status", {})
+        is_present = status.get("observedGeneration") == resource.get("metadata", {}).get("generation")
+        for condition in status.get("conditions", []) if is_present else ():
             if condition["type"] == type_:
                 return condition["status"], condition.get("reason", "")
         return "", ""
@@ -155,19 +149,15 @@ class PenstockInCluster:
         return self.condition(kind, name, "ContractPublished") == ("True", "")
 
     def topic(self, name: str) -> str:
-        """The topic of a KafkaChannel."""
         return self.topics.format(namespace=self.namespace, name=name)
 
     def wait_ready(self, kind: str, *names: str) -> None:
-        """Until all of them are ready."""
         self.wait(f"{kind} {', '.join(names)} ready", lambda: all(self.condition(kind, n)[0] == "True" for n in names))
 
     def wait_gone(self, kind: str, *names: str) -> None:
-        """Until there are none of these."""
         self.wait(f"{kind} {', '.join(names)} gone", lambda: not any(self.read(kind, name) for name in names))
 
     def wait(self, what: str, holds: Callable[[], bool]) -> None:
-        """Until it holds."""
         wait_until(what, holds, LIMIT_S, poll_s=0.2)
 
     def events(self, kind: str, name: str) -> list[tuple[str, str]]:

@@ -6,8 +6,7 @@
 
 The first is etcd, kube-apiserver and kube-controller-manager in one. A cold build of it downloads 600 MB and takes some
 ten minutes on two cores, that of kustomize ten seconds, and that of Knative eventing's core, a folder with two programs
-and their manifests, three minutes; afterwards it is a look at one
-file. `python -m tests.support.kube.build` builds all now and prints the paths.
+and their manifests, three minutes. `python -m tests.support.kube.build` builds all now and prints the paths.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from app.local.kafka.locks import locked
@@ -43,9 +41,8 @@ _WITHOUT_PROBES = "sharedmain.WithHealthProbesDisabled(signals.NewContext())"
 
 def kubernetes_version() -> str:
     """The version that the sources pin, as `v1.36.3`."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)$", (SOURCES / "go.mod").read_text(), re.MULTILINE)
-    assert found is not None, "go.mod requires k8s.io/kubernetes"
-    return found[1]
+    (version,) = re.findall(r"^\s*k8s\.io/kubernetes (v\S+)$", (SOURCES / "go.mod").read_text(), re.MULTILINE)
+    return str(version)
 
 
 def is_server_built(root: Path = CACHE) -> bool:
@@ -72,22 +69,24 @@ def ensure_core(root: Path = CACHE) -> Path:
     Raises PenstockError with a hint."""
     go, version = _go()
     folder = root / _digest(CORE_SOURCES, version, _WITHOUT_PROBES) / "core"
-    return _once(folder, root, lambda: _build_core(go, folder))
+    return _once(folder, root, lambda staging: _build_core(go, staging))
 
 
 def _ensure(name: str, sources: Path, root: Path, flags: str = "") -> Path:
     go, version = _go()
     target = root / _digest(sources, version) / name
-    return _once(target, root, lambda: _build(go, sources, target, flags))
+    return _once(target, root, lambda staging: _compile(go, sources, staging / name, ".", flags))
 
 
-def _once(target: Path, root: Path, build: Callable[[], None]) -> Path:
+def _once(target: Path, root: Path, build: Callable[[Path], Path]) -> Path:
+    """`target`, to which what `build` gives is renamed if it is not there. It builds in a folder of its own."""
     if target.exists():
         return target
-    root.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     with locked(root / "build.lock", _LIMIT_S, "is building a program of tests/cluster"):
         if not target.exists():  # otherwise another process built it while this one waited
-            build()
+            with tempfile.TemporaryDirectory(prefix=".build-", dir=root) as staging:
+                build(Path(staging)).rename(target)
     return target
 
 
@@ -111,42 +110,27 @@ def _digest(sources: Path, go_version: str, *more: str) -> str:
     return hashlib.sha256(b"\0".join([*parts, go_version.encode(), *(text.encode() for text in more)])).hexdigest()[:16]
 
 
-def _build(go: str, sources: Path, target: Path, flags: str) -> None:
-    with _staging(target) as staging:
-        built = staging / target.name
-        _compile(go, sources, built, ".", flags)
-        built.rename(target)
-
-
-def _build_core(go: str, target: Path) -> None:
+def _build_core(go: str, staging: Path) -> Path:
     """The programs are compiled from copies of their `main.go`, without probes; all else is the module as it is."""
-    with _staging(target) as staging:
-        built, sources = staging / target.name, staging / "sources"
-        built.mkdir()
-        shutil.copytree(CORE_SOURCES, sources)
-        module = Path(json.loads(_run([go, "mod", "download", "-json", _EVENTING], sources, target.name))["Dir"])
-        for program in CORE_PROGRAMS:
-            main = (module / "cmd" / program / "main.go").read_text()
-            assert main.count(_WITH_PROBES) == 1, f"{_EVENTING}/cmd/{program} is not as expected"
-            (sources / program).mkdir()
-            (sources / program / "main.go").write_text(main.replace(_WITH_PROBES, _WITHOUT_PROBES))
-            _compile(go, sources, built / program, f"./{program}", "")
-        manifests = sorted((module / "config" / "core").rglob("*.yaml"))
-        (built / "eventing.yaml").write_text("\n---\n".join(path.read_text() for path in manifests))
-        built.rename(target)
+    built, sources = staging / "core", staging / "sources"
+    built.mkdir()
+    shutil.copytree(CORE_SOURCES, sources)
+    module = Path(json.loads(_run([go, "mod", "download", "-json", _EVENTING], sources, "core"))["Dir"])
+    for program in CORE_PROGRAMS:
+        main = (module / "cmd" / program / "main.go").read_text()
+        assert main.count(_WITH_PROBES) == 1, f"{_EVENTING}/cmd/{program} is not as expected"
+        (sources / program).mkdir()
+        (sources / program / "main.go").write_text(main.replace(_WITH_PROBES, _WITHOUT_PROBES))
+        _compile(go, sources, built / program, f"./{program}", "")
+    manifests = sorted((module / "config" / "core").rglob("*.yaml"))
+    (built / "eventing.yaml").write_text("\n---\n".join(path.read_text() for path in manifests))
+    return built
 
 
-@contextmanager
-def _staging(target: Path) -> Iterator[Path]:
-    """A folder to build in, from which a rename puts `target` in its place."""
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parents[1]) as staging:
-        target.parent.mkdir(exist_ok=True)
-        yield Path(staging)
-
-
-def _compile(go: str, sources: Path, built: Path, package: str, flags: str) -> None:
+def _compile(go: str, sources: Path, built: Path, package: str, flags: str) -> Path:
     options = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", f"-s -w {flags}"]
     _run([go, "build", *options, "-o", str(built), package], sources, built.name)
+    return built
 
 
 def _run(command: list[str], sources: Path, name: str) -> str:

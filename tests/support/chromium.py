@@ -69,7 +69,6 @@ class Page:
         return answer["result"].get("value")
 
     def press(self, key: str) -> None:
-        """A key, as if typed."""
         self._page.keyboard.press(key)
 
     def click(self, x: float, y: float) -> None:
@@ -82,7 +81,6 @@ class Page:
         return float(metrics[name])
 
     def close(self) -> None:
-        """Done with it."""
         self._context.close()
 
     def go(self, url: str, ready: str) -> None:

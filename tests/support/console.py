@@ -59,7 +59,6 @@ class MemoryReads:
     rested: int = 0
 
     async def state(self) -> State:
-        """The installation now."""
         self.taken += 1
         now_s = time.time()
         at_s = max(status.time for status in self.workers) if self.kafka_away else now_s
@@ -68,15 +67,12 @@ class MemoryReads:
         return State("penstock", now_s, at_s, self.kafka_away, resources, here.workers, self.letters, None)
 
     async def lag(self, _subscription: Subscription) -> Known[Sequence[PartitionLag]] | None:
-        """The same for every subscription."""
         return None if self.partitions is None else Known(self.partitions, time.time())
 
     async def map(self, state: State) -> MapView:
-        """That of the state."""
         return map_of(state)
 
     def rest(self) -> None:
-        """No page is open."""
         self.rested += 1
 
 

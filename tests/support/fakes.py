@@ -66,11 +66,9 @@ class MemoryContract:
         self._callbacks: list[Callable[[], None]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call back after each `change`."""
         self._callbacks.append(callback)
 
     def change(self, *channels: Channel, loaded: bool = True) -> None:
-        """A new state of the contract."""
         self.loaded = loaded
         self.channels = {channel.uid: channel for channel in channels}
         for callback in self._callbacks:

@@ -10,6 +10,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,8 @@ class Installation:
 
     def worker(self, role: str = "all", *, controller: bool = True, env: Mapping[str, str] | None = None) -> Worker:
         """A started worker; `controller`: it also watches the resources."""
-        settings = {
-            "PENSTOCK_INSTANCE": self.name,
-            "PENSTOCK_STATE_DIR": str(self.state),
-            "PENSTOCK_BIND": "127.0.0.1",
-            "PENSTOCK_LOG_FORMAT": "json",
-            **self.env,
-            **(env or {}),
-        }
+        own = {"PENSTOCK_INSTANCE": self.name, "PENSTOCK_STATE_DIR": str(self.state)}
+        settings = {**own, "PENSTOCK_BIND": "127.0.0.1", "PENSTOCK_LOG_FORMAT": "json", **self.env, **(env or {})}
         resources = self.resources.folder if controller else None
         return Worker(role, self.bootstrap, self.folder, resources, settings)
 
@@ -98,8 +93,8 @@ class Installation:
 
     def wait_triggers(self, names: Iterable[str], limit_s: float = 180.0) -> None:
         """Until the status of each Trigger says that it is ready."""
-        wanted = list(names)
-        wait_until(f"Triggers {wanted} are ready", lambda: all(map(self._is_ready, wanted)), limit_s, poll_s=0.1)
+        triggers = list(names)
+        wait_until(f"Triggers {triggers} are ready", lambda: all(map(self._is_ready, triggers)), limit_s, poll_s=0.1)
 
     def _is_ready(self, name: str) -> bool:
         conditions = self.status(self.resources.kind, name).get("status", {}).get("conditions", ())
@@ -118,7 +113,6 @@ class Installation:
         return str(self.status(self.resources.kind, name)["metadata"]["uid"])
 
     def group(self, name: str) -> str:
-        """The consumer group of a Subscription."""
         return f"kafka.{self.uid(name)}"
 
     def rule(self, wanted: Wanted, wants: Callable[[Sent], bool] = every_event) -> Rule:
@@ -129,11 +123,9 @@ class Installation:
         return Rule(label, DeliveryOrder(wanted.order), retry, group, topic, wants=wants)
 
     def ends(self) -> dict[int, int]:
-        """The ends of the channel's partitions."""
         return reader.ends(self.bootstrap, self.resources.topic)
 
     def position(self, name: str) -> dict[int, int]:
-        """What a Subscription's group has committed."""
         return reader.position(self.bootstrap, self.group(name), self.resources.topic, self.partitions)
 
     def _stands_at(self, name: str, ends: Mapping[int, int]) -> bool:
@@ -146,12 +138,8 @@ class Installation:
         """Until each group's commits have reached the ends that the topic has now."""
         ends = self.ends()
         for name in names:
-            wait_until(
-                f"{name} has settled everything, up to {ends}",
-                lambda name=name: self._stands_at(name, ends),  # type: ignore[misc]  # bound at once
-                limit_s,
-                poll_s=0.5,
-            )
+            what = f"{name} has settled everything, up to {ends}"
+            wait_until(what, partial(self._stands_at, name, ends), limit_s, poll_s=0.5)
 
     def store(self, events: int, limit_s: float) -> None:
         """Have a worker store events in a new channel without Subscriptions, and stop it."""

@@ -136,7 +136,6 @@ class World:
 
 
 def split(label: str) -> tuple[str, str]:
-    """`ns/name` -> (ns, name)."""
     namespace, _, name = label.rpartition("/")
     return namespace or "test", name
 

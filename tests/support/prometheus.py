@@ -56,7 +56,6 @@ def dashboards() -> dict[str, dict[str, Any]]:
 
 
 def queries(dashboard: dict[str, Any]) -> list[Query]:
-    """All queries of all panels."""
     return [
         Query(panel["title"], target["expr"], target["legendFormat"])
         for panel in dashboard["panels"]
@@ -77,24 +76,16 @@ class Prometheus(Child):
     def __init__(self, folder: Path, targets: Iterable[tuple[str, Mapping[str, str]]]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
+        static = [{"targets": [target], "labels": dict(labels)} for target, labels in targets]
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(write_rules(folder))],
-            "scrape_configs": [
-                {
-                    "job_name": "penstock",
-                    "static_configs": [{"targets": [target], "labels": dict(labels)} for target, labels in targets],
-                }
-            ],
+            "scrape_configs": [{"job_name": "penstock", "static_configs": static}],
         }
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        command = [
-            "prometheus",
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{self.port}",
-        ]
-        super().__init__("prometheus", command, folder)
+        files = (f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}")
+        address = f"--web.listen-address=127.0.0.1:{self.port}"
+        super().__init__("prometheus", ["prometheus", *files, address], folder)
 
     def wait_ready(self) -> Prometheus:
         """Until it answers queries."""
@@ -103,8 +94,8 @@ class Prometheus(Child):
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The series of an instant query."""
-        found: list[dict[str, Any]] = self._ask("query", query=expression)["result"]
-        return found
+        series: list[dict[str, Any]] = self._ask("query", query=expression)["result"]
+        return series
 
     def rules(self) -> list[dict[str, Any]]:
         """Each rule with its health and its alerts."""
@@ -117,24 +108,22 @@ class Prometheus(Child):
         }
 
     def wait_alerts(
-        self,
-        wanted: Set[Alert],
-        meanwhile: Callable[[], object] = lambda: None,
+        self, due: Set[Alert], meanwhile: Callable[[], object] = lambda: None,
         counts: Callable[[Alert], bool] = lambda _: True,
-    ) -> None:
-        """Until the alerts are `wanted`, of those that `counts` is true of; `meanwhile` is called before each look."""
-        found: set[Alert] = set()
+    ) -> None:  # fmt: skip
+        """Until the alerts are `due`, of those that `counts` is true of; `meanwhile` is called before each look."""
+        alerts: set[Alert] = set()
 
-        def there() -> bool:
+        def are_there() -> bool:
+            nonlocal alerts
             meanwhile()
-            found.clear()
-            found.update(filter(counts, self.alerts()))
-            return found == wanted
+            alerts = set(filter(counts, self.alerts()))
+            return alerts == due
 
         try:
-            wait_until(f"alerts are {wanted}", there, ALERTS_LIMIT_S, poll_s=0.5)
+            wait_until(f"alerts are {due}", are_there, ALERTS_LIMIT_S, poll_s=0.5)
         except AssertionError as error:
-            raise AssertionError(f"{found} instead of {wanted}") from error
+            raise AssertionError(f"{alerts} instead of {due}") from error
 
     def _ask(self, what: str, **parameters: str) -> Any:
         status, body = get(self.port, f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")

@@ -121,7 +121,6 @@ class Worker:
             self.triggers.append(trigger)
 
     def reader(self, topic: str) -> TopicReader:
-        """What reads the topic."""
         return self.readers._topics[topic]._reader
 
     async def remove(self, trigger: Trigger, drain_s: float = 1.0) -> None:
@@ -193,7 +192,6 @@ def add_partitions(kafka: Bootstrap, topic: str, partitions: int) -> None:
 
 
 def settings_of(bootstrap: str) -> dict[str, Any]:
-    """How to connect."""
     return {"bootstrap.servers": bootstrap, "log_level": 0}  # a client that cannot connect tries for ever
 
 

@@ -76,7 +76,6 @@ class Resources:
 
     @property
     def dlq_topic(self) -> str:
-        """Its dead letter topic."""
         return f"{self.topic}.dlq"
 
     def write_channel(self, partitions: int, delivery: dict[str, Any] | None = None) -> None:
@@ -114,7 +113,6 @@ class Resources:
         self._write(f"{self.channel}-{wanted.name}", self.kind, wanted.name, annotations, spec=spec)
 
     def remove(self, name: str) -> None:
-        """Delete one Subscription or Trigger."""
         (self.folder / f"{self.channel}-{name}.yaml").unlink()
 
     def _write(self, file: str, kind: str, name: str, annotations: dict[str, str], **content: object) -> None:

@@ -20,20 +20,9 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "test_traffic_topics",
         "test_secured_spark",
     ),
-    "spark-processes": (
-        "test_spark_connect",
-        "test_spark_shutdown",
-        "test_spark_entrypoint",
-        "test_topology_demo",
-    ),
+    "spark-processes": ("test_spark_connect", "test_spark_shutdown", "test_spark_entrypoint", "test_topology_demo"),
     "chaos": ("test_chaos_workers", "test_chaos_network"),
-    "proxied": (
-        "test_kafka_failures",
-        "test_handover",
-        "test_group_admin",
-        "test_group_client",
-        "test_late_commit",
-    ),
+    "proxied": ("test_kafka_failures", "test_handover", "test_group_admin", "test_group_client", "test_late_commit"),
     "secured": (
         "test_secured_kafka",
         "test_broker_secrets",

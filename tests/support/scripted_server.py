@@ -126,7 +126,6 @@ class ScriptedServer:
 
     @property
     def requests(self) -> list[bytes]:
-        """All requests, connection by connection."""
         return [request for connection in self.connections for request in connection.requests]
 
     @property
@@ -135,11 +134,9 @@ class ScriptedServer:
         return sum(connection.open for connection in self.connections)
 
     def take(self, request: bytes) -> Step:
-        """What happens to a request."""
         return self._script.pop(0) if len(self._script) > 1 else self._script[0]
 
     def url(self, path: str = "/", host: str = "") -> str:
-        """Its address."""
         return f"http{'s' if self._tls else ''}://{host or self._host}:{self.port}{path}"
 
     def push(self, number: int, data: bytes) -> None:
@@ -147,7 +144,6 @@ class ScriptedServer:
         self._writers[number].write(data)
 
     def hang_up(self, number: int) -> None:
-        """Close connection `number`."""
         self._writers[number].close()
 
     async def __aenter__(self) -> Self:

@@ -80,7 +80,6 @@ class TcpProxy:
         self.stop()
 
     def start(self) -> None:
-        """Listen."""
         self._loop = LoopThread(f"proxy-{self.port}")
         self._call(self._listen())
 
@@ -131,7 +130,6 @@ class TcpProxy:
 
     @property
     def connections(self) -> int:
-        """Open ones."""
         return len(self._links)
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -123,22 +124,12 @@ class Sent:
 
 def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
     """Windows in the form of `Sent.expected`."""
+    key = attrgetter("start", "kind", "namespace", "channel", "subscription", "type", "source")
     return [
         (
-            (
-                window.start,
-                window.kind,
-                window.namespace,
-                window.channel,
-                window.subscription,
-                window.type,
-                window.source,
-            ),
+            key(window),
             {column(name): count for name, count in zip(NAMES, window.counts.values(), strict=True)},
             window.latency,
         )
-        for window in sorted(
-            windows,
-            key=lambda row: (row.start, row.kind, row.namespace, row.channel, row.subscription, row.type, row.source),
-        )
+        for window in sorted(windows, key=key)
     ]

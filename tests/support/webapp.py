@@ -90,7 +90,6 @@ class RunningWeb:
 
     @property
     def web(self) -> Any:
-        """The driver under test."""
         return self.app.web
 
     def call(self, work: Callable[[], T | Coroutine[Any, Any, T]]) -> T:
@@ -103,7 +102,6 @@ class RunningWeb:
         return self._thread.call(run())
 
     def stop(self) -> None:
-        """Stop the app and its thread."""
         self._thread.call(self._stop())
         self._thread.stop()
 
@@ -116,7 +114,6 @@ class RunningWeb:
     # -- a client ------------------------------------------------------------------------------------------------------
 
     def connect(self, timeout_s: float = 5.0) -> socket.socket:
-        """A raw connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout_s)
 
     def exchange(self, *parts: bytes, pause_s: float = 0.0, timeout_s: float = 5.0, end: bool = False) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 from app.local.kafka import EmbeddedKafka
 from benchmarks.figures import Figure, Row, as_json
 from benchmarks.report import table, wide_console
-from tests.support.image import Container, Image, missing
+from tests.image.containers import Container, Image, missing
 from tests.support.processes import REPOSITORY, free_port
 
 SIZE = Row("image of workers, beyond its base", "MB", 180, digits=0)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from tests.cluster.event_types import event_types
 from tests.support.kube.audit import compare, service_account
 from tests.support.kube.client import resource_path
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.event_types import event_types
 from tests.support.kube.manifests import controller_role, controller_rules
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, MESSAGING, PenstockInCluster
 from tests.system.sending import post

@@ -20,12 +20,12 @@ from knative.contract.kafka_names import subscription_group
 from knative.resources.channels import KAFKA_CHANNEL
 from knative.resources.reset_offsets import RESET_OFFSET
 from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tests.cluster.knative_core import NAMESPACE as CORE
+from tests.cluster.knative_core import KnativeCore
 from tests.support.groups import group_states
 from tests.support.kube.audit import compare, service_account
 from tests.support.kube.client import path_of, resource_path
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.core import NAMESPACE as CORE
-from tests.support.kube.core import KnativeCore
 from tests.support.kube.kustomize import MANIFESTS
 from tests.support.kube.manifests import CONTROLLER, NAMESPACE, documents, rbac
 from tests.support.kube.penstock import CHANNELS, EVENTING, MESSAGING, PenstockInCluster

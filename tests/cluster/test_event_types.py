@@ -12,9 +12,9 @@ from analytics.topology.engines.local import LocalEngine
 from app.local.kafka import EmbeddedKafka
 from app.operations.contract_snapshot import read_contract
 from app.operations.topology.reading import TopologyQuery, read_inputs
+from tests.cluster.event_types import Listed, event_types, features
 from tests.support.kube.client import KubeClient, resource_path
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.event_types import Listed, event_types, features
 from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.processes import Worker
 from tests.system.sending import exchange, request

@@ -9,8 +9,8 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from controller.kafka.topics import observe_topics
 from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tests.cluster.faulty_api import Faults, FaultyApi
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.faulty_api import Faults, FaultyApi
 from tests.support.kube.penstock import PenstockInCluster, converges
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]

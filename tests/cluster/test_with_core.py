@@ -12,10 +12,10 @@ from controller.plan.actions import GroupState
 from controller.source.cluster.objects import FINALIZER
 from knative.contract.kafka_names import subscription_group
 from tables.kafka.admin.kafka_admin import KafkaAdmin
+from tests.cluster.faulty_api import Faults, FaultyApi
 from tests.support.groups import group_states
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.faulty_api import Faults, FaultyApi
 from tests.support.kube.manifests import definition
 from tests.support.kube.penstock import CHANNELS, MESSAGING, RESETS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says

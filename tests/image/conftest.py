@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.operations.spark_jars import JARS_ROOT
-from tests.support.image import Image, missing
+from tests.image.containers import Image, missing
 from tests.support.processes import REPOSITORY
 
 

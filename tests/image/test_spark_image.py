@@ -11,7 +11,7 @@ import yaml
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.jar_sets import SPARK
 from app.local.kafka.jars import jar_names
-from tests.support.image import MIB, Container, Image
+from tests.image.containers import MIB, Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
 from tests.support.processes import REPOSITORY

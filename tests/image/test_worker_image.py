@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from app.local.kafka import EmbeddedKafka
 from app.operations.manifests import crd_file
 from knative.resources.kinds import OURS
-from tests.support.image import Container, Image
+from tests.image.containers import Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster

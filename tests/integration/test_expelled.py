@@ -14,8 +14,7 @@ from agents.reader.fetch import Fetcher
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tests.support.processes import wait_until
-from tests.support.reading import (
+from tests.integration.reading import (
     LIMIT_S,
     SESSION_S,
     Trigger,
@@ -26,6 +25,7 @@ from tests.support.reading import (
     until,
     working,
 )
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

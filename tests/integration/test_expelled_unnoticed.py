@@ -17,9 +17,9 @@ from agents.reader.group_consumer import GroupConsumer
 from agents.reader.membership import JoinWatch
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tests.support import reading
+from tests.integration import reading
+from tests.integration.reading import LIMIT_S, Trigger, until, working
 from tests.support.processes import wait_until
-from tests.support.reading import LIMIT_S, Trigger, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 noticing = pytest.mark.parametrize("noticed", [True, False], ids=["in the callback", "when it joins again"])

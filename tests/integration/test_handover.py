@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from agents.reader import membership
+from tests.integration.reading import Trigger, Worker, commits_reach, committed, fill, settings_of, until, working
 from tests.support.kafka_cluster import Direct, KafkaCluster
-from tests.support.reading import Trigger, Worker, commits_reach, committed, fill, settings_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

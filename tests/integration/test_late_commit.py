@@ -14,9 +14,9 @@ import pytest
 
 from agents.offsets.commit_state import CommitState
 from agents.offsets.partition import PartitionState
+from tests.integration.reading import LIMIT_S, Trigger, Worker, commits_reach, fill, offsets_of, until, working
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader
-from tests.support.reading import LIMIT_S, Trigger, Worker, commits_reach, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -11,7 +11,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
 from tables.kafka.admin.kafka_admin import KafkaAdmin
-from tests.support.reading import (
+from tests.integration.reading import (
     LIMIT_S,
     Trigger,
     add_partitions,

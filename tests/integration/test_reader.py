@@ -14,7 +14,7 @@ from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from tests.support.reading import (
+from tests.integration.reading import (
     LIMIT_S,
     Trigger,
     add_partitions,

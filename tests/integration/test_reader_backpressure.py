@@ -14,8 +14,8 @@ from agents.reader import membership, stall_detector
 from agents.reader.log_end_offsets import LogEndOffsets
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
+from tests.integration.reading import LIMIT_S, Trigger, fill, offsets_of, until, working
 from tests.support.processes import wait_until
-from tests.support.reading import LIMIT_S, Trigger, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

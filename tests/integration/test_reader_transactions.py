@@ -14,7 +14,7 @@ from agents.dispatch.view import lag
 from app.local.kafka import EmbeddedKafka
 from app.operations.group_offsets import read_group_offsets
 from app.operations.lag import events_behind
-from tests.support.reading import LIMIT_S, Trigger, Worker, committed, fill, until, working
+from tests.integration.reading import LIMIT_S, Trigger, Worker, committed, fill, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

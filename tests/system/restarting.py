@@ -11,7 +11,7 @@ from tests.support.ledger.checker import check
 from tests.support.ledger.facts import Fault
 from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.support.resources import NAMESPACE, ORDERS, Wanted
-from tests.support.worker_faults import WorkerFaults
+from tests.system.worker_faults import WorkerFaults
 
 LIMIT_S = 180.0
 RATE, KEYS, SEED = 300, 500, 20_261_126

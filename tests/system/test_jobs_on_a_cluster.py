@@ -37,8 +37,8 @@ from tests.integration.cli_fixture import Looked
 from tests.integration.topology_inputs import deltas, publish, status
 from tests.support.planted_faults import faulty
 from tests.support.processes import REPOSITORY, wait_until
-from tests.support.spark_cluster import CONF, QUICK, cluster
 from tests.support.traffic import Sent, shown
+from tests.system.spark_cluster import CONF, QUICK, cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

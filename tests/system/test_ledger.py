@@ -18,7 +18,7 @@ from tests.support.installation import Installation
 from tests.support.ledger.checker import Verdict, check
 from tests.support.processes import LoadProcess, SinkProcess, Worker
 from tests.support.resources import NAMESPACE, ORDERS, Wanted
-from tests.support.worker_faults import WorkerFaults
+from tests.system.worker_faults import WorkerFaults
 
 pytestmark = pytest.mark.system
 

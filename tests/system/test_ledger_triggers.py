@@ -23,7 +23,7 @@ from tests.support.ledger.facts import Fact, Received, Sent
 from tests.support.ledger.history import delivered
 from tests.support.processes import LoadProcess, SinkProcess
 from tests.support.resources import NAMESPACE, ORDERS, Wanted
-from tests.support.worker_faults import WorkerFaults
+from tests.system.worker_faults import WorkerFaults
 
 pytestmark = pytest.mark.system
 

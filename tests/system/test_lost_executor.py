@@ -18,8 +18,8 @@ from app.local.kafka import EmbeddedKafka
 from tests.integration.cli_fixture import Looked
 from tests.support.proc import tree
 from tests.support.processes import REPOSITORY, wait_until
-from tests.support.spark_cluster import CONF, QUICK, cluster
 from tests.support.traffic import Sent, shown
+from tests.system.spark_cluster import CONF, QUICK, cluster
 
 pytestmark = pytest.mark.system
 

@@ -17,9 +17,9 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import REPOSITORY
-from tests.support.spark_cluster import connect_server
 from tests.support.traffic import Sent, shown
 from tests.support.traffic_tables import write_tables
+from tests.system.spark_cluster import connect_server
 
 pytestmark = pytest.mark.system
 

@@ -21,7 +21,7 @@ from app.operations.spark_jars import jar_places
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
 from tests.support.processes import REPOSITORY, Child, free_port, wait_until
-from tests.support.spark_cluster import QUICK, cluster
+from tests.system.spark_cluster import QUICK, cluster
 
 pytestmark = pytest.mark.system
 

@@ -11,12 +11,12 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from knative.cloudevents.trace_context import parent_in_request
-from tests.support.collector import Collector, Span
 from tests.support.installation import Installation
 from tests.support.ledger import reader
 from tests.support.processes import Worker, free_port, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
+from tests.system.collector import Collector, Span
 from tests.system.sending import post
 
 pytestmark = pytest.mark.system

@@ -22,7 +22,6 @@ from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import contract_topic
-from tests.support.collector import Collector
 from tests.support.files import contents
 from tests.support.installation import Installation
 from tests.support.ledger import reader
@@ -30,6 +29,7 @@ from tests.support.processes import REPOSITORY, Worker, free_port, get, run, wai
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.scripted_server import silence
 from tests.support.subscriber import ScriptedSubscriber, says
+from tests.system.collector import Collector
 from tests.system.sending import PLAIN, post
 
 pytestmark = pytest.mark.system

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -87,10 +87,3 @@ async def posting(
     assert sender.open_sockets == 0
     assert {task for task in asyncio.all_tasks() - before if "Sender" in repr(task.get_coro())} == set()
     assert complaints == []
-
-
-async def eventually(true: Callable[[], object]) -> None:
-    """Returns once it is true."""
-    async with asyncio.timeout(LIMIT_S):
-        while not true():
-            await asyncio.sleep(0.005)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from agents.config import DeliveryConfig
@@ -83,9 +83,3 @@ def feed(runner: SubscriptionRunner, number: int, count: int) -> PartitionState:
     records = [CheckedDelivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)]
     runner.dispatcher.scheduler.enqueue(partition, records)
     return partition
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.sleep(0.005)

@@ -9,9 +9,10 @@ import pytest
 from knative.contract.records import TRIGGER
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.filters import from_json
-from tests.contract.serving import feed, serving, subscription_to, until
+from tests.contract.serving import feed, serving, subscription_to
 from tests.support.fakes import MemoryProduce
 from tests.support.scripted_server import OK, ScriptedServer, answer, reply, silence
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio
 

@@ -13,10 +13,11 @@ from knative.delivery.policy import Addressable, DeliverySpec
 from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, ReceiveSpan, TracedSubscription
 from knative.traffic.counters import TrafficCounters
-from tests.contract.serving import HEADERS, feed, serving, subscription_to, until
+from tests.contract.serving import HEADERS, feed, serving, subscription_to
 from tests.support.checked_state import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, Step, answer, reply, silence
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio
 

@@ -13,8 +13,9 @@ import pytest
 from agents.http.egress_guard import EgressConfig
 from agents.http.pool import PoolConfig
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
-from tests.contract.posting import LIMIT_S, eventually, posting
+from tests.contract.posting import LIMIT_S, posting
 from tests.support.scripted_server import ACCEPTED, ScriptedServer, answer, forever, half_close, reply, reset, silence
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio
 
@@ -74,7 +75,7 @@ async def test_time_in_the_queue_counts() -> None:
     config = PoolConfig(connections_max=1)
     async with ScriptedServer(silence()) as server, posting(server.url(), config) as poster:
         slow = poster.post(b"1")
-        await eventually(lambda: server.requests)
+        await until(lambda: server.requests)
         assert (await poster.post(b"2", timeout_s=0.1)).kind == "timeout"
         assert not slow.done()
         poster.sender.abort()
@@ -132,7 +133,7 @@ async def test_connection_closed_while_idle_is_noticed() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         await poster.answer(b"1")
         server.hang_up(0)
-        await eventually(lambda: poster.sender.open_sockets == 0)
+        await until(lambda: poster.sender.open_sockets == 0)
         assert (await poster.answer(b"2")).status == 202
     assert len(server.connections) == 2
     assert len(server.requests) == 2
@@ -142,7 +143,7 @@ async def test_connection_that_speaks_unasked_is_dropped() -> None:
     async with ScriptedServer(FINE) as server, posting(server.url()) as poster:
         await poster.answer(b"1")
         server.push(0, b"HTTP/1.1 500 Boo\r\ncontent-length: 0\r\n\r\n")
-        await eventually(lambda: poster.sender.open_sockets == 0)
+        await until(lambda: poster.sender.open_sockets == 0)
         assert (await poster.answer(b"2")).status == 202
     assert len(server.connections) == 2
 
@@ -175,7 +176,7 @@ async def test_answer_before_the_request_was_taken() -> None:
     server = await asyncio.start_server(hasty, "127.0.0.1", 0, limit=1024)
     async with server, posting(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/") as poster:
         assert (await poster.answer(b"x" * 30_000_000)).status == 413
-        await eventually(lambda: poster.sender.open_sockets == 0)
+        await until(lambda: poster.sender.open_sockets == 0)
         gone.set()
         await asyncio.sleep(0.05)
 
@@ -185,8 +186,8 @@ async def test_idle_connections_are_closed_and_timers_stop() -> None:
     async with ScriptedServer(reply(ACCEPTED, gap_s=0.01)) as server, posting(server.url(), config) as poster:
         await asyncio.gather(*[poster.post() for _ in range(5)])
         assert poster.sender.open_sockets == 5
-        await eventually(lambda: poster.sender.open_sockets == 0 and server.open == 0)
-        await eventually(lambda: not poster.sender.has_timers)
+        await until(lambda: poster.sender.open_sockets == 0 and server.open == 0)
+        await until(lambda: not poster.sender.has_timers)
         assert (await poster.answer()).status == 202
         assert poster.sender.has_timers
 
@@ -200,7 +201,7 @@ async def test_abort_fails_all_that_is_in_flight_at_once() -> None:
         assert poster.sender.in_flight == 0
         assert {each.result().kind for each in answers} == {"closed"}
         answers = [poster.post(timeout_s=60) for _ in range(6)]
-        await eventually(lambda: server.open == 3)
+        await until(lambda: server.open == 3)
         poster.sender.abort()
         assert {each.result().kind for each in answers} == {"closed"}
 
@@ -216,13 +217,13 @@ async def test_close_lets_what_is_in_flight_finish() -> None:
         assert poster.sender.open_sockets == 0
         assert not poster.sender.has_timers
         await poster.sender.close(LIMIT_S)
-        await eventually(lambda: server.open == 0)
+        await until(lambda: server.open == 0)
 
 
 async def test_close_has_a_limit() -> None:
     async with ScriptedServer(silence()) as server, posting(server.url()) as poster:
         answers = [poster.post() for _ in range(3)]
-        await eventually(lambda: server.open == 3)
+        await until(lambda: server.open == 3)
         await poster.sender.close(0.05)
         assert {each.result().kind for each in answers} == {"closed"}
         assert poster.sender.open_sockets == 0
@@ -234,7 +235,7 @@ async def test_one_lane_does_not_wait_for_another() -> None:
         stuck = []
         for _ in bad:
             stuck.append(poster.post(timeout_s=60))
-            await eventually(lambda: len(server.requests) == len(stuck))
+            await until(lambda: len(server.requests) == len(stuck))
         for _ in range(50):
             assert (await poster.answer()).status == 202
 
@@ -292,7 +293,7 @@ async def test_unanswered_dns_query_does_not_delay_other_hosts(monkeypatch: pyte
         for number in range(20):
             poster = await stack.enter_async_context(posting(f"http://hang{number}.example/"))
             stuck += [poster.post(timeout_s=60), poster.post(timeout_s=60)]
-        await eventually(lambda: len(asked) == 20)
+        await until(lambda: len(asked) == 20)
         async with posting(server.url(host="localhost")) as poster:
             assert (await poster.answer()).status == 202
         answers.set()

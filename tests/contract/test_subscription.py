@@ -13,10 +13,11 @@ from agents.offsets.offset_tracker import OffsetTracker
 from agents.offsets.partition import PartitionState
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
-from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, subscription_to, until
+from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, subscription_to
 from tests.support.checked_state import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, answer, reply, silence
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,10 +18,11 @@ from knative.delivery.policy import Addressable, DeliveryFormat, DeliveryOrder, 
 from knative.filters import Filter, from_json
 from knative.ports import ProduceProblem
 from knative.traffic.counters import TrafficCounters
-from tests.contract.serving import serving, subscription_to, until
+from tests.contract.serving import serving, subscription_to
 from tests.support.checked_state import CheckedDelivery
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import OK, ScriptedServer, answer, reply, silence
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio
 

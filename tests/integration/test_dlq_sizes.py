@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -14,6 +13,7 @@ from app.worker.dlq_sizes import DlqSizes
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tests.integration.cli_fixture import Looked
 from tests.support.processes import free_port, wait_until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -51,9 +51,7 @@ async def test_only_the_leader_counts(kafka: EmbeddedKafka, topic_name: Callable
     sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, lambda: [looked.dlq_topic], lambda: leads[0])
     assert sizes.sizes == {}, "not counted yet"
     sizes.start()
-    async with asyncio.timeout(180):
-        while not sizes.sizes:
-            await asyncio.sleep(0.1)
+    await until(lambda: sizes.sizes)
     assert sizes.sizes == {looked.dlq_topic: 1}
     leads[0] = False
     assert sizes.sizes == {}, "another process counts"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +13,7 @@ from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import _FEW, KafkaProducer, Poller
 from knative.ports import ProduceFailure, ProduceProblem
 from tests.support.ledger import reader
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 LIMIT_S = 180.0
@@ -32,12 +32,6 @@ def _report(reports: list[tuple[int, ProduceFailure | None]], number: int, failu
         raise RuntimeError("by a test")  # the records after it are reported nevertheless
 
 
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.sleep(0.005)
-
-
 async def test_under_load_records_are_handed_over_together_and_in_order(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:
@@ -49,12 +43,12 @@ async def test_under_load_records_are_handed_over_together_and_in_order(
         _send_all(producer, topic, reports)
         assert producer._poller is Poller.LOOP
         assert (len(producer._gathered), producer._outstanding) == (_COUNT - _FEW, _COUNT)
-        await _until(lambda: len(reports) == _COUNT)
+        await until(lambda: len(reports) == _COUNT)
         assert reports == [(number, None) for number in range(_COUNT)]
-        await _until(lambda: producer._poller is Poller.THREAD)
+        await until(lambda: producer._poller is Poller.THREAD)
         producer.send(topic, b"alone", b"k", [], partial(_report, reports, _COUNT))
         assert not producer._gathered, "with few records out, nothing waits"
-        await _until(lambda: len(reports) == _COUNT + 1)
+        await until(lambda: len(reports) == _COUNT + 1)
     finally:
         await producer.stop(LIMIT_S)
     assert producer._outstanding == 0
@@ -71,9 +65,9 @@ async def test_with_a_linger_of_0_each_record_is_handed_over_at_once(
     try:
         _send_all(producer, make_topic(), reports)
         assert (producer._poller, producer._gathered, producer._outstanding) == (Poller.LOOP, [], _COUNT)
-        await _until(lambda: len(reports) == _COUNT)
+        await until(lambda: len(reports) == _COUNT)
         assert reports == [(number, None) for number in range(_COUNT)]
-        await _until(lambda: producer._poller is Poller.THREAD)
+        await until(lambda: producer._poller is Poller.THREAD)
     finally:
         await producer.stop(LIMIT_S)
 
@@ -90,7 +84,7 @@ async def test_what_has_gathered_when_the_producer_stops_is_reported(
     assert len(producer._gathered) == _COUNT - _FEW
     await producer.stop(0.0)
     producer.send(topic, b"late", None, [], partial(_report, reports, _COUNT))
-    await _until(lambda: len(reports) == _COUNT + 1)
+    await until(lambda: len(reports) == _COUNT + 1)
     assert sorted(number for number, _ in reports) == list(range(_COUNT + 1))
     failures = {failure.problem for _, failure in reports if failure is not None}
     assert failures == {ProduceProblem.UNAVAILABLE}
@@ -106,9 +100,9 @@ async def test_each_record_that_the_client_has_no_room_for_is_reported(
     reports: list[tuple[int, ProduceFailure | None]] = []
     try:
         topic = make_topic()
-        await _until(lambda: producer.connected)
+        await until(lambda: producer.connected)
         _send_all(producer, topic, reports)
-        await _until(lambda: len(reports) == _COUNT)
+        await until(lambda: len(reports) == _COUNT)
     finally:
         await producer.stop(LIMIT_S)
     assert producer._outstanding == 0

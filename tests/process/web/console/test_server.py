@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.console import CHANNEL, SUBSCRIPTION, MemoryReads, serving_console
+from tests.support.waiting import until
 from web.console.assets import assets
 from web.console.limits import Limits
 from web.console.page import Values
@@ -178,9 +179,7 @@ async def test_tabs_share_one_state_and_none_is_taken_when_all_are_closed() -> N
         assert reads.taken <= 3
         for answer in answers:
             answer.close()
-        async with asyncio.timeout(_LIMIT_S):
-            while not reads.rested:
-                await asyncio.sleep(0.05)
+        await until(lambda: reads.rested)
         taken = reads.taken
         await asyncio.sleep(1.5)
         assert reads.taken == taken

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 
 import pytest
 import structlog
@@ -17,10 +15,10 @@ from agents.offsets.partition import Delivery, PartitionState
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
 from knative.ports import Headers
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio
 
-LIMIT_S = 20.0
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 EVENT: list[tuple[str, bytes | None]] = [("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
 IN_TRACE = [*EVENT, ("traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]
@@ -42,12 +40,6 @@ def _fail(log: DeliveryLog, offset: int) -> None:
     log.failed(_record(offset), FAILED, 1.0)
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_log, "EVERY_S", 0.2)
     log = DeliveryLog("ns/s")
@@ -55,12 +47,12 @@ async def test_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch) 
         for offset in range(1000):
             _fail(log, offset)
         assert [(line["offset"], line.get("count")) for line in lines] == [(0, None)]
-        await _until(lambda: len(lines) == 2)
+        await until(lambda: len(lines) == 2)
         for offset in range(1000, 1010):
             _fail(log, offset)
         assert len(lines) == 2, "a sum begins the next ten seconds"
-        await _until(lambda: len(lines) == 3)
-        await _until(lambda: not log._kinds)  # nothing came any more
+        await until(lambda: len(lines) == 3)
+        await until(lambda: not log._kinds)  # nothing came any more
         _fail(log, 2000)
     assert [(line["offset"], line.get("count"), line.get("within_s")) for line in lines] == [
         (0, None, None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from controller.source.cluster import watcher as module
 from controller.source.cluster.store import ObjectStore
 from controller.source.cluster.watcher import Collection, Watcher
 from tests.support.processes import free_port
+from tests.support.waiting import until
 
 LIMIT_S = 180.0
 EVENT = b'{"type": "BOOKMARK", "object": {"kind": "Service", "metadata": {"resourceVersion": "7"}}}\n'
@@ -80,12 +81,6 @@ async def watched(server: Server, folder: Path) -> AsyncIterator[tuple[Watcher, 
             await task
         await api.close()
         await runner.cleanup()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)

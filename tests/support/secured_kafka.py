@@ -104,19 +104,17 @@ class SecuredKafka(KafkaCluster):
         info = ScramCredentialInfo(_MECHANISMS[mechanism], _ITERATIONS)
         self._alter(user, UserScramCredentialUpsertion(user, info, password.encode()))
 
-    def remove_user(self, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def remove_user(self, user: str) -> None:
         """New connections of this user are refused."""
-        self._alter(user, UserScramCredentialDeletion(user, _MECHANISMS[mechanism]))
+        self._alter(user, UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512))
 
     def _alter(self, user: str, change: UserScramCredentialUpsertion | UserScramCredentialDeletion) -> None:
         self._client().alter_user_scram_credentials([change])[user].result(_LIMIT_S)
 
-    def grant(
-        self, user: str, kind: ResourceType, name: str, operations: Iterable[AclOperation], *, prefixed: bool = False
-    ) -> None:
+    def grant(self, user: str, kind: ResourceType, name: str, operations: Iterable[AclOperation]) -> None:
         """What a user may do with a topic or a group. Users without such a rule may do nothing with it any more."""
         for operation in operations:
-            self._rule(user, kind, name, operation, AclPermissionType.ALLOW, prefixed)
+            self._rule(user, kind, name, operation, AclPermissionType.ALLOW)
 
     def deny(self, user: str, topic: str) -> AclBinding:
         """The user may not write to a topic, until `allow`."""
@@ -127,11 +125,9 @@ class SecuredKafka(KafkaCluster):
         return self._rule(user, ResourceType.TOPIC, topic, AclOperation[operation], AclPermissionType.ALLOW)
 
     def _rule(
-        self, user: str, kind: ResourceType, name: str, operation: AclOperation, effect: AclPermissionType,
-        prefixed: bool = False,
-    ) -> AclBinding:  # fmt: skip
-        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-        rule = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, effect)
+        self, user: str, kind: ResourceType, name: str, operation: AclOperation, effect: AclPermissionType
+    ) -> AclBinding:
+        rule = AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, effect)
         self._client().create_acls([rule])[rule].result(_LIMIT_S)
         return rule
 

@@ -322,13 +322,13 @@ def _shop_findings(make: Maker) -> None:
     make.find("orphan", info, title, ["channel:analytics/old-clicks"], "No event in the window; no subscription.")
 
 
-def large(vertices: int, seed: int = 5, namespaces: int = 60) -> Topology:
+def large(vertices: int) -> Topology:
     """So many vertices: channels with sources, subscriptions and subscribers, some joined across namespaces."""
-    chance = random.Random(seed)
+    chance = random.Random(5)
     make = Maker()
     channels: list[str] = []
     while len(make.vertices) < vertices - 12:
-        namespace = f"team-{chance.randrange(namespaces):02d}"
+        namespace = f"team-{chance.randrange(60):02d}"
         own = f"channel-{len(channels)}"
         channel = make.add(Kind.CHANNEL, namespace, own)
         channels.append(channel)

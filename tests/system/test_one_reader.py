@@ -46,7 +46,7 @@ class Running:
     def stored(self, run: str = "") -> dict[int, list[str]]:
         """Partition -> the ids in the topic."""
         ids: dict[int, list[str]] = defaultdict(list)
-        for message in reader.records(self.installation.bootstrap, self.installation.resources.topic, 60.0):
+        for message in reader.records(self.installation.bootstrap, self.installation.resources.topic):
             if (id_ := reader.header(message, "ce_id")).startswith(run):
                 ids[message.partition() or 0].append(id_)
         return ids

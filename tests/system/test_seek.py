@@ -81,7 +81,7 @@ def running(kafka: EmbeddedKafka, folder: Path, kind: str, workers: int = 2) -> 
 def _stored(moving: Moving) -> tuple[dict[str, tuple[int, int]], dict[tuple[int, int], int]]:
     """id -> (partition, offset), and (partition, offset) -> timestamp in ms."""
     places, stamps = {}, {}
-    for message in reader.records(moving.installation.bootstrap, moving.installation.resources.topic, 60.0):
+    for message in reader.records(moving.installation.bootstrap, moving.installation.resources.topic):
         place = (message.partition() or 0, message.offset() or 0)
         places[reader.header(message, "ce_id")] = place
         stamps[place] = message.timestamp()[1]

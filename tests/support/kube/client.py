@@ -76,9 +76,9 @@ def resource_path(api_version: str, plural: str, *, namespace: str = "", name: s
 class KubeClient:
     """Asks as the owner of one token."""
 
-    def __init__(self, port: int, ca_file: Path, token: str, limit_s: float = _LIMIT_S) -> None:
+    def __init__(self, port: int, ca_file: Path, token: str) -> None:
         self.token = token
-        self._port, self._limit_s = port, limit_s
+        self._port = port
         self._tls = ssl.create_default_context(cafile=str(ca_file))
 
     def request(
@@ -86,7 +86,7 @@ class KubeClient:
         **parameters: str,
     ) -> Answer:  # fmt: skip
         """One request. Raises OSError when nobody answers."""
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=self._limit_s, context=self._tls)
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=_LIMIT_S, context=self._tls)
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept, "Content-Type": content_type}
         try:
             target = f"{path}?{urlencode(parameters)}" if parameters else path

@@ -136,11 +136,11 @@ class KubeCluster(StartedByWith):
         path = resource_path("v1", "serviceaccounts", namespace=namespace, name=name)
         wait_until(f"ServiceAccount {namespace}/{name}", lambda: self.admin.get(path).ok, START_LIMIT_S, poll_s=0.1)
 
-    def token(self, namespace: str, name: str, seconds: int = 36_000) -> str:
+    def token(self, namespace: str, name: str) -> str:
         """A token of a ServiceAccount that exists, as a Pod of it has one."""
         path = resource_path("v1", "serviceaccounts", namespace=namespace, name=name) + "/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        spec = {"expirationSeconds": seconds}
+        spec = {"expirationSeconds": 36_000}
         return str(self.admin.request("POST", path, {**request, "spec": spec}).must()["status"]["token"])
 
     def client(self, namespace: str, name: str) -> KubeClient:
@@ -150,10 +150,8 @@ class KubeCluster(StartedByWith):
         """A kubeconfig with a token of a ServiceAccount."""
         return self.write_kubeconfig(f"{namespace}.{name}", self.token(namespace, name), namespace)
 
-    def write_kubeconfig(
-        self, user: str, token: str, namespace: str = "default", server: str = "", name: str = ""
-    ) -> Path:
-        """A kubeconfig for a token. `server`: another URL than `url`, such as that of a proxy; `name`: of the file."""
+    def write_kubeconfig(self, user: str, token: str, namespace: str = "default", server: str = "") -> Path:
+        """A kubeconfig for a token. `server`: another URL than `url`, such as that of a proxy."""
         cluster = {"server": server or self.url, "certificate-authority": str(self.ca_file)}
         content = {
             "apiVersion": "v1",
@@ -163,7 +161,7 @@ class KubeCluster(StartedByWith):
             "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": user, "namespace": namespace}}],
             "current-context": "tests",
         }
-        path = self.folder / f"kubeconfig-{name or user}"
+        path = self.folder / f"kubeconfig-{user}"
         path.write_text(yaml.safe_dump(content))
         return path
 

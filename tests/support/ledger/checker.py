@@ -26,6 +26,8 @@ from tests.support.ledger.report import Report, summarize
 
 #: Commit times come from the broker's clock in whole milliseconds, rounded down.
 _COMMIT_TICK_S = 0.002
+#: An event that settled up to so long before its worker was killed may come again.
+_SETTLED_BEFORE_FAULT_S = 1.0
 #: A Kafka that fails repeats nothing that settled earlier than so long before the worker paused for it.
 _SETTLED_BEFORE_PAUSE_S = 0.5
 
@@ -55,31 +57,21 @@ class Verdict:
         return "\n".join(lines)
 
 
-def check(
-    facts: Iterable[Fact],
-    rules: Sequence[Rule],
-    *,
-    settled_before_kill_s: float = 1.0,
-    sequential: bool = True,
-    drained: bool = True,
-    max_rss_bytes: int = 0,
-) -> Verdict:
-    """Judge a run. `sequential`: the sender posted a key's next event only after the last was answered.
-    `drained`: everything was delivered before the run ended, so each group's commit must have reached the end.
-    An event that settled up to `settled_before_kill_s` before a kill may come again."""
+def check(facts: Iterable[Fact], rules: Sequence[Rule], max_rss_bytes: int = 0) -> Verdict:
+    """Judge a run whose sender posted a key's next event only after the last was answered, and that ended when
+    everything was delivered, so that each group's commit must have reached the end."""
     history = History.of(facts)
-    violations = [*_stored(history, sequential)]
+    violations = [*_stored(history)]
     for rule in rules:
-        violations += _commits(history, rule, drained)
-        for judge in (_lost, _unwanted, _order, _attempts, _intact):
+        for judge in (_lost, _unwanted, _order, _commits, _attempts, _intact):
             violations += judge(history, rule)
     duplicates = [(rule, *pair) for rule in rules for pair in _duplicates(history, rule)]
     for rule, earlier, again in duplicates:
         pauses = history.pauses[again.subscription]
         known_s = history.known_s(rule, again.id)
-        known = known_s is not None and known_s + _COMMIT_TICK_S < again.time_s
+        is_settled = known_s is not None and known_s + _COMMIT_TICK_S < again.time_s
         if not any(
-            _explains(fault, earlier, again, settled_before_kill_s, pauses) and (not known or _unaware(fault, again))
+            _explains(fault, earlier, again, pauses) and (not is_settled or _unaware(fault, again))
             for fault in history.faults
         ):
             message = f"{again.subscription} got {again.id} again: {earlier} then {again}"
@@ -89,7 +81,7 @@ def check(
     return Verdict(tuple(violations), report)
 
 
-def _stored(history: History, sequential: bool) -> Iterator[Violation]:
+def _stored(history: History) -> Iterator[Violation]:
     for event in history.sent_twice:
         yield Violation("twice", f"{event} was sent under one id twice: the generator is wrong")
     if not history.stored:
@@ -103,8 +95,7 @@ def _stored(history: History, sequential: bool) -> Iterator[Violation]:
         origin = history.sent.get(record.id)
         if origin is not None and origin.body_hash != record.body_hash:
             yield Violation("corrupt", f"{record.id} is stored with another body")
-    if sequential:
-        yield from _stored_order(history)
+    yield from _stored_order(history)
 
 
 def _stored_order(history: History) -> Iterator[Violation]:
@@ -168,7 +159,7 @@ def _follows(
         yield Violation("overlap", f"{where}: offset {record.offset} came before {earlier.offset} was settled")
 
 
-def _commits(history: History, rule: Rule, drained: bool) -> Iterator[Violation]:
+def _commits(history: History, rule: Rule) -> Iterator[Violation]:
     if not any(history.committed.values()):
         return
     by_partition: dict[int, list[Committed]] = defaultdict(list)
@@ -181,7 +172,7 @@ def _commits(history: History, rule: Rule, drained: bool) -> Iterator[Violation]
         commits = by_partition[partition]
         yield from _partition_commits(history, rule, commits, records)
         stands = commits[-1].offset if commits else 0
-        if drained and stands <= records[-1].offset:
+        if stands <= records[-1].offset:
             yield Violation("lag", f"{rule.group} stands at {partition}/{stands}, the last is {records[-1].offset}")
 
 
@@ -216,15 +207,13 @@ def _duplicates(history: History, rule: Rule) -> Iterator[tuple[Received, Receiv
                 before, owed = visit, max(0, owed - 1)
 
 
-def _explains(
-    fault: Fault, earlier: Received, again: Received, settled_before_s: float, pauses: Sequence[float]
-) -> bool:
+def _explains(fault: Fault, earlier: Received, again: Received, pauses: Sequence[float]) -> bool:
     """In flight at the fault, or settled shortly before; and it came again after the fault began."""
     if again.time_s < fault.from_s or earlier.time_s > fault.to_s:
         return False
     if fault.kind == "kafka":
         return any(_open_at(pause_s, earlier) for pause_s in pauses if fault.from_s <= pause_s)
-    return fault.kind in REPEATING and earlier.answered_s >= fault.from_s - settled_before_s
+    return fault.kind in REPEATING and earlier.answered_s >= fault.from_s - _SETTLED_BEFORE_FAULT_S
 
 
 def _unaware(fault: Fault, again: Received) -> bool:

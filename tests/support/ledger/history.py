@@ -126,13 +126,13 @@ class History:
         copies = [record for record in self.stored_twice if record.id == event]
         times: list[float] = []
         for record in (self.stored[event], *copies) if event in self.stored else ():
-            known = (
+            moments = (
                 commit.time_s
                 for commit in self.committed[rule.group]
                 if (commit.topic, commit.partition) == (record.topic, record.partition)
                 and (commit.offset > record.offset or record.offset in commit.settled)
             )
-            times.append(min(known, default=inf))
+            times.append(min(moments, default=inf))
         return max(times) if times and max(times) < inf else None
 
     def is_copy(self, record: Stored) -> bool:

@@ -21,33 +21,34 @@ from tests.support.ledger.facts import Committed, Dead, Stored, body_hash
 _headers = methodcaller("headers")
 _OFFSETS_TOPIC = "__consumer_offsets"
 _GROUP = "ledger-reader"
+_LIMIT_S = 60.0
 _OFFSET_COMMIT_KEYS = (0, 1)
 _OFFSET_COMMIT_VALUES = (0, 1, 2, 3, 4)
 
 
-def stored(bootstrap: str, topic: str, limit_s: float = 60.0) -> list[Stored]:
+def stored(bootstrap: str, topic: str) -> list[Stored]:
     """All records of a topic, as facts."""
     facts = []
-    for message in records(bootstrap, topic, limit_s):
+    for message in records(bootstrap, topic):
         place, key = (_number(message.partition()), _number(message.offset())), _text(message.key())
         facts.append(Stored(topic, *place, header(message, "ce_id"), key, body_hash(_bytes(message.value()))))
     return facts
 
 
-def dead(bootstrap: str, dlq_topic: str, limit_s: float = 60.0) -> list[Dead]:
+def dead(bootstrap: str, dlq_topic: str) -> list[Dead]:
     """All records of a DLQ topic, as facts."""
     facts = []
-    for message in records(bootstrap, dlq_topic, limit_s):
+    for message in records(bootstrap, dlq_topic):
         event, reason = header(message, "ce_id"), header(message, "penstock-reason")
         place, time_s = header(message, "penstock-subscription"), message.timestamp()[1] / 1000
         facts.append(Dead(place, event, reason, time_s, body_hash(_bytes(message.value()))))
     return facts
 
 
-def committed(bootstrap: str, groups: Collection[str], limit_s: float = 60.0) -> list[Committed]:
+def committed(bootstrap: str, groups: Collection[str]) -> list[Committed]:
     """Every commit of these groups that Kafka still holds, oldest first for each partition."""
     facts = []
-    for message in records(bootstrap, _OFFSETS_TOPIC, limit_s):
+    for message in records(bootstrap, _OFFSETS_TOPIC):
         key, value = _bytes(message.key()), _bytes(message.value())
         if key is not None and value is not None and (fact := decode_commit(key, value, groups)) is not None:
             facts.append(fact)
@@ -82,14 +83,14 @@ def _settled(base: int, metadata: str) -> list[int]:
     return [base + 8 * n + b for n, byte in enumerate(raw[at : at + length]) for b in range(8) if byte >> b & 1]
 
 
-def records(bootstrap: str, topic: str, limit_s: float = 60.0) -> Iterator[Message]:
-    """All records from the start of a topic to the ends it has now. Raises TimeoutError after `limit_s`."""
-    end_s = time.monotonic() + limit_s
+def records(bootstrap: str, topic: str) -> Iterator[Message]:
+    """All records from the start of a topic to the ends it has now. Raises TimeoutError."""
+    end_s = time.monotonic() + _LIMIT_S
     whole = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.message.max.bytes": 8 << 20}
     # The client requires a group; it is never joined.
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": _GROUP, "enable.auto.commit": False, **whole})
     try:
-        description = consumer.list_topics(topic, timeout=limit_s).topics[topic]
+        description = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic]
         if description.error is not None:
             raise KafkaException(description.error)
         left = set(description.partitions)
@@ -98,7 +99,7 @@ def records(bootstrap: str, topic: str, limit_s: float = 60.0) -> Iterator[Messa
             message = consumer.poll(0.5)
             if message is None:
                 if time.monotonic() > end_s:
-                    raise TimeoutError(f"{topic}: partitions {sorted(left)} not read to their ends in {limit_s} s")
+                    raise TimeoutError(f"{topic}: partitions {sorted(left)} not read to their ends in {_LIMIT_S} s")
                 continue
             error = message.error()
             if error is None:
@@ -120,23 +121,23 @@ def header(message: Message, name: str) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-def ends(bootstrap: str, topic: str, limit_s: float = 20.0) -> dict[int, int]:
+def ends(bootstrap: str, topic: str) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": _GROUP})
     try:
-        partitions = consumer.list_topics(topic, timeout=limit_s).topics[topic].partitions
-        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), limit_s)[1] for p in partitions}
+        partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
+        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), _LIMIT_S)[1] for p in partitions}
     finally:
         consumer.close()
 
 
-def position(bootstrap: str, group: str, topic: str, partitions: int, limit_s: float = 20.0) -> dict[int, int]:
+def position(bootstrap: str, group: str, topic: str, partitions: int) -> dict[int, int]:
     """The offset a group has committed now, by partition; partitions without one are left out."""
-    consumer, end_s = Consumer({"bootstrap.servers": bootstrap, "group.id": group}), time.monotonic() + limit_s
+    consumer, end_s = Consumer({"bootstrap.servers": bootstrap, "group.id": group}), time.monotonic() + _LIMIT_S
     asked = [TopicPartition(topic, partition) for partition in range(partitions)]
     try:
         while True:
             try:
-                places = consumer.committed(asked, limit_s)
+                places = consumer.committed(asked, _LIMIT_S)
                 return {place.partition: place.offset for place in places if place.offset >= 0}
             except KafkaException as problem:  # the client asks again only when it has heard of a new coordinator
                 if problem.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > end_s:

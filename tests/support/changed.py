@@ -18,7 +18,7 @@ FILES_MAX = 30  #: of tests; when more are concerned, the whole ring is run at o
 def mirrored_tests(changed: Iterable[str], glob: Callable[[str], Iterable[str]]) -> list[str]:
     """The files of tests that mirror the changed files; none if there are too many. `glob`: the files of a pattern,
     below the repository. Pure."""
-    found: dict[str, None] = {}
+    tests: dict[str, None] = {}
     for name in changed:
         path = PurePosixPath(name)
         if path.suffix != ".py":
@@ -29,8 +29,8 @@ def mirrored_tests(changed: Iterable[str], glob: Callable[[str], Iterable[str]])
             own, folder = str(_UNIT / path.parent / f"test_{path.stem}*.py"), _UNIT / path.parent
         is_helper = path.is_relative_to(_UNIT) and not path.name.startswith("test_")
         mirrored = [] if is_helper else list(glob(own))
-        found |= dict.fromkeys(sorted(mirrored or glob(str(folder / "test_*.py"))))
-    return list(found) if len(found) <= FILES_MAX else []
+        tests |= dict.fromkeys(sorted(mirrored or glob(str(folder / "test_*.py"))))
+    return list(tests) if len(tests) <= FILES_MAX else []
 
 
 def changed_files() -> list[str]:

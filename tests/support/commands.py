@@ -10,8 +10,8 @@ from app.cli.commands import Listed
 
 def commands_of(group: Any) -> dict[str, Any]:
     """Name -> command, imported; empty when `group` is a single command."""
-    found = getattr(group, "commands", {})
-    return {name: command.load() if isinstance(command, Listed) else command for name, command in found.items()}
+    commands = getattr(group, "commands", {})
+    return {name: command.load() if isinstance(command, Listed) else command for name, command in commands.items()}
 
 
 def listed_in(group: Any) -> Iterator[tuple[str, Listed]]:

@@ -27,13 +27,13 @@ _SUFFIXES = ("_bucket", "_sum", "_count", "_total", "_info")
 
 def problems(page: str, exempt: Collection[str] = (), labels_allowed: Mapping[str, int] | None = None) -> list[str]:
     """All that is wrong with a page. `labels_allowed`: label -> how many values it may have; None = do not look."""
-    found: list[str] = []
+    complaints: list[str] = []
     for family in text_string_to_metric_families(page):
         if family.name in exempt:
             continue
-        found += _of_name(family)
-        found += _of_labels(family, labels_allowed)
-    return [*found, *_of_lines(page)]
+        complaints += _of_name(family)
+        complaints += _of_labels(family, labels_allowed)
+    return [*complaints, *_of_lines(page)]
 
 
 def _of_name(family: Metric) -> Iterator[str]:

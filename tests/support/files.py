@@ -20,15 +20,15 @@ def paths_below(folder: Path) -> Iterator[Path]:
 def contents(folder: Path) -> dict[Path, bytes]:
     """The content of each file below a folder. None is missed because it is renamed meanwhile: the folder is read again
     until everything that is listed can be read. Raises Failed."""
-    found: dict[Path, bytes] = {}
+    content: dict[Path, bytes] = {}
 
     def read() -> bool:
-        found.clear()
+        content.clear()
         try:
-            found.update((path, path.read_bytes()) for path in paths_below(folder) if path.is_file())
+            content.update((path, path.read_bytes()) for path in paths_below(folder) if path.is_file())
         except FileNotFoundError:
             return False
         return True
 
     wait_until(f"what is listed in {folder} can be read", read, _LIMIT_S)
-    return found
+    return content

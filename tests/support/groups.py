@@ -10,5 +10,5 @@ from tables.kafka.admin.kafka_admin import KafkaAdmin
 
 
 def group_states(admin: KafkaAdmin, groups: Collection[str]) -> dict[str, GroupState]:
-    found = admin.groups.describe_all(groups)
-    return {group: group_state(found.get(group)) for group in groups}
+    described = admin.groups.describe_all(groups)
+    return {group: group_state(described.get(group)) for group in groups}

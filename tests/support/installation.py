@@ -57,8 +57,8 @@ class Installation:
     def write(self, subscriptions: Iterable[Wanted], delivery: dict[str, Any] | None = None) -> None:
         """The channel and these Subscriptions, or the broker and these Triggers."""
         self.resources.write_channel(self.partitions, delivery)
-        for wanted in subscriptions:
-            self.resources.write(wanted)
+        for subscription in subscriptions:
+            self.resources.write(subscription)
 
     def worker(self, role: str = "all", *, controller: bool = True, env: Mapping[str, str] | None = None) -> Worker:
         """A started worker; `controller`: it also watches the resources."""

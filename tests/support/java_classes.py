@@ -69,8 +69,8 @@ def archive(name: str) -> Path:
 
 def java_options(name: str) -> str:
     """For the JVMs of `kafka` or `spark`: they use the archive, if it is there."""
-    found = archive(name)
-    return f"-XX:SharedArchiveFile={found} {_SILENT}" if found.exists() else ""
+    path = archive(name)
+    return f"-XX:SharedArchiveFile={path} {_SILENT}" if path.exists() else ""
 
 
 def _write(name: str, program: str, variable: str) -> None:

@@ -31,14 +31,14 @@ def worlds(draw: st.DrawFn) -> World:
     """Channels and brokers, subscriptions also of what is not there, traffic that need not fit."""
     world = World()
     kinds = st.sampled_from(["KafkaChannel", "KafkaChannel", "Broker"])
-    known = draw(st.lists(st.sampled_from(_LABELS), min_size=1, max_size=6, unique=True))
-    for label in known:
+    labels = draw(st.lists(st.sampled_from(_LABELS), min_size=1, max_size=6, unique=True))
+    for label in labels:
         world.channel(label, draw(kinds))
-    ends = st.sampled_from([*known, *_ELSEWHERE])
+    ends = st.sampled_from([*labels, *_ELSEWHERE])
     for number in range(draw(st.integers(0, 9))):
         world.subscription(
             f"{draw(st.sampled_from('ab'))}/s{number}",
-            draw(st.sampled_from([*known, "a/gone"])),
+            draw(st.sampled_from([*labels, "a/gone"])),
             draw(ends),
             reply=draw(_maybe(ends)),
             sink=draw(_maybe(ends)),
@@ -48,7 +48,7 @@ def worlds(draw: st.DrawFn) -> World:
             filter_=draw(st.sampled_from(_FILTERS)),
         )
     counts = st.sampled_from([0, 3, 100, 1000])
-    pairs = st.tuples(st.sampled_from([*known, "a/gone"]), st.sampled_from(["", "/s", "/t", "urn:ü"]))
+    pairs = st.tuples(st.sampled_from([*labels, "a/gone"]), st.sampled_from(["", "/s", "/t", "urn:ü"]))
     for channel, source in draw(st.lists(pairs, max_size=6, unique=True)):
         world.sent(channel, source, draw(counts), draw(st.sampled_from(["", "a", "t", "ü"])))
     for subscription in world.subscriptions:

@@ -103,30 +103,30 @@ class Environment:
 
 def _closure(root: Distribution, extras: Iterable[str]) -> set[str]:
     """Names of all distributions that are needed, as pip would find them."""
-    found: set[str] = set()
+    names: set[str] = set()
     done: set[tuple[str, str]] = set()
     waiting = [(root, extra) for extra in ("", *extras)]
     while waiting:
         owner, extra = waiting.pop()
-        for wanted in _requirements(owner, extra):
-            if wanted.name in _EXCLUDED:
+        for requirement in _requirements(owner, extra):
+            if requirement.name in _EXCLUDED:
                 continue
-            if wanted.name == root.name:  # an extra that has the packages of another one
-                waiting += [(root, part) for part in wanted.extras]
+            if requirement.name == root.name:  # an extra that has the packages of another one
+                waiting += [(root, part) for part in requirement.extras]
                 continue
-            found.add(wanted.name)
-            for part in ("", *wanted.extras):
-                if (wanted.name, part) not in done:
-                    done.add((wanted.name, part))
-                    waiting.append((distribution(wanted.name), part))
-    return found
+            names.add(requirement.name)
+            for part in ("", *requirement.extras):
+                if (requirement.name, part) not in done:
+                    done.add((requirement.name, part))
+                    waiting.append((distribution(requirement.name), part))
+    return names
 
 
 def _requirements(owner: Distribution, extra: str) -> Iterator[Requirement]:
     for text in owner.requires or ():
-        wanted = Requirement(text)
-        if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
-            yield wanted
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement
 
 
 def _link(package: Distribution, site: Path) -> None:

@@ -180,33 +180,36 @@ def small() -> Topology:
     make.join(Flow.SUBSCRIBES, broker, audit, health=Health.OK)
     make.join(Flow.DELIVERS, audit, bills_uri, health=Health.OK)
 
-    title = "Events run in a circle: shop/orders, shop/bills"
-    way, loop = "shop/orders → shop/billing → shop/bills → shop/echo → shop/orders", (shop, billing, bills, echo)
-    told = (way, "In the window 2.4 events/s went round.")
-    remedies = "Let one of the replies go elsewhere.", "Delete the channel if it is unused."
-    idle = ("No event was accepted in the window of 60 s.",)
     return make.topology(
         generated_at=now_s,
         window=Window(now_s - 60, now_s),
         tier=Tier.DELTAS,
         method=("Rates: the workers' traffic records of 60 s.", "Loops: strongly connected components."),
         vertices=tuple(sorted(make.vertices.values(), key=lambda vertex: vertex.id)),
-        findings=(
-            Finding(
-                f"reply-loop:{bills}", "reply-loop", Severity.CRITICAL, title, loop, told, remedies[0],
-                edges=tuple(round_trip),
-            ),
-            Finding(
-                f"orphan-unsent:{forgotten}", "orphan-unsent", Severity.INFO, "attic/forgotten receives no events",
-                (forgotten,), idle, remedies[1],
-            ),
-        ),
+        findings=_small_findings((shop, billing, bills, echo), round_trip, forgotten),
         rankings=(
             Ranking("influence", "Most influential channels", "share", (Rank(shop, 0.61), Rank(bills, 0.22))),
             Ranking("cut", "Single points of failure", "vertices cut off", (Rank(shop, 4.0, "carries 22.5/s"),)),
         ),
         reach=(Reach(web, 9, 5, {shop: 1, billing: 2}),),
         islands=(Island(1, 12, 2, 22.6, (broker, bills, shop)), Island(2, 1, 1, 0.0, (forgotten,))),
+    )
+
+
+def _small_findings(loop: tuple[str, ...], edges: list[str], unused: str) -> tuple[Finding, ...]:
+    title = "Events run in a circle: shop/orders, shop/bills"
+    way = "shop/orders → shop/billing → shop/bills → shop/echo → shop/orders"
+    told = (way, "In the window 2.4 events/s went round.")
+    remedies = "Let one of the replies go elsewhere.", "Delete the channel if it is unused."
+    idle = ("No event was accepted in the window of 60 s.",)
+    return (
+        Finding(
+            f"reply-loop:{BILLS}", "reply-loop", Severity.CRITICAL, title, loop, told, remedies[0], edges=tuple(edges)
+        ),
+        Finding(
+            f"orphan-unsent:{unused}", "orphan-unsent", Severity.INFO, "attic/forgotten receives no events", (unused,),
+            idle, remedies[1],
+        ),
     )  # fmt: skip
 
 

@@ -38,9 +38,9 @@ def main(arguments: Sequence[str]) -> int:
         print(log.stderr.strip(), file=sys.stderr)
         return 2
     commits = [line.split("\t", 1) for line in log.stdout.splitlines()]
-    found = [f"{commit} {problem}: {subject}" for commit, subject in commits for problem in problems_of(subject)]
-    print(*found, sep="\n", end="\n" if found else "")
-    return 1 if found else 0
+    problems = [f"{commit} {problem}: {subject}" for commit, subject in commits for problem in problems_of(subject)]
+    print(*problems, sep="\n", end="\n" if problems else "")
+    return 1 if problems else 0
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -115,12 +115,12 @@ class Installation:
     def group(self, name: str) -> str:
         return f"kafka.{self.uid(name)}"
 
-    def rule(self, wanted: Wanted, wants: Callable[[Sent], bool] = every_event) -> Rule:
+    def rule(self, subscription: Wanted, wants: Callable[[Sent], bool] = every_event) -> Rule:
         """What the checker holds a Subscription to; a Trigger to the events that it `wants`."""
-        retry = int((wanted.delivery or {}).get("retry", 0))
-        label = f"{NAMESPACE}/{wanted.name}"
-        group, topic = self.group(wanted.name), self.resources.topic
-        return Rule(label, DeliveryOrder(wanted.order), retry, group, topic, wants=wants)
+        retry = int((subscription.delivery or {}).get("retry", 0))
+        label = f"{NAMESPACE}/{subscription.name}"
+        group, topic = self.group(subscription.name), self.resources.topic
+        return Rule(label, DeliveryOrder(subscription.order), retry, group, topic, wants=wants)
 
     def ends(self) -> dict[int, int]:
         return reader.ends(self.bootstrap, self.resources.topic)

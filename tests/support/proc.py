@@ -36,10 +36,10 @@ def children(pid: int) -> list[int]:
 def tree(pid: int) -> dict[int, Stat]:
     """A process and all below it."""
     stats = dict(_stats())
-    found = {pid}
-    while below := {child for child, stat in stats.items() if stat.parent in found} - found:
-        found |= below
-    return {each: stats[each] for each in sorted(found & stats.keys())}
+    pids = {pid}
+    while below := {child for child, stat in stats.items() if stat.parent in pids} - pids:
+        pids |= below
+    return {each: stats[each] for each in sorted(pids & stats.keys())}
 
 
 def busy_cores(seconds: float) -> float:
@@ -107,7 +107,7 @@ def _each(folder: Path, read: Callable[[Path], T]) -> Iterator[tuple[int, T]]:
     for name in names:
         if name.isdigit():
             try:
-                found = read(folder / name)
+                facts = read(folder / name)
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            yield int(name), found
+            yield int(name), facts

@@ -99,18 +99,18 @@ class Resources:
         spec = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": config}, **more}
         self._write(self.channel, "Broker", self.channel, annotations, spec=spec)
 
-    def write(self, wanted: Wanted) -> None:
+    def write(self, subscription: Wanted) -> None:
         """Create or change one Subscription or Trigger."""
         channel = {"apiVersion": _VERSIONS["KafkaChannel"], "kind": "KafkaChannel", "name": self.channel}
         spec: dict[str, Any] = {"broker": self.channel} if self.is_broker else {"channel": channel}
-        spec |= {"subscriber": {"uri": wanted.uri}, **wanted.filter}
-        if wanted.reply is not None:
+        spec |= {"subscriber": {"uri": subscription.uri}, **subscription.filter}
+        if subscription.reply is not None:
             assert not self.is_broker, "a Trigger's replies go to its broker"
-            spec["reply"] = {"uri": wanted.reply} if isinstance(wanted.reply, str) else wanted.reply
-        if wanted.delivery is not None:
-            spec["delivery"] = wanted.delivery
-        annotations = {ORDER: wanted.order, **wanted.annotations}
-        self._write(f"{self.channel}-{wanted.name}", self.kind, wanted.name, annotations, spec=spec)
+            spec["reply"] = {"uri": subscription.reply} if isinstance(subscription.reply, str) else subscription.reply
+        if subscription.delivery is not None:
+            spec["delivery"] = subscription.delivery
+        annotations = {ORDER: subscription.order, **subscription.annotations}
+        self._write(f"{self.channel}-{subscription.name}", self.kind, subscription.name, annotations, spec=spec)
 
     def remove(self, name: str) -> None:
         (self.folder / f"{self.channel}-{name}.yaml").unlink()

@@ -60,18 +60,18 @@ def test_event_counts_once_wherever_it_was_accepted(events: list[tuple[str, int,
     if early:
         stored["c", HOUR], accepted["c", HOUR - 60] = 1, 1
 
-    found = windows_of(counted_once(came(stored, accepted)))
+    counted = windows_of(counted_once(came(stored, accepted)))
 
-    assert sum(window.counts.events for window in found) == len(events) + early
-    assert all(window.kind == "stored" for window in found)
+    assert sum(window.counts.events for window in counted) == len(events) + early
+    assert all(window.kind == "stored" for window in counted)
 
 
 def test_what_is_stored_no_more_counts_as_it_was_accepted() -> None:
     """The records of a channel are gone from the middle of a minute on, such as with their topic."""
-    found = windows_of(
+    counted = windows_of(
         counted_once(came({("a", HOUR): 5}, {("a", HOUR): 9, ("a", HOUR + 60): 5, ("a", HOUR + 120): 1}))
     )
-    assert [(window.start, window.counts.events) for window in found] == [(HOUR, 5), (HOUR + 60, 5), (HOUR + 120, 1)]
+    assert [(window.start, window.counts.events) for window in counted] == [(HOUR, 5), (HOUR + 60, 5), (HOUR + 120, 1)]
 
 
 def test_event_at_midnight_is_counted_once(tmp_path: Path) -> None:

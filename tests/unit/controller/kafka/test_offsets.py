@@ -38,15 +38,15 @@ def committed_of(offsets: Offsets, groups: str) -> tuple[dict[str, dict[int, int
 
 def test_groups_that_are_not_ready_are_asked_again_together() -> None:
     offsets, asked = offsets_after({"a": LOADING, "b": LOADING, "d": DENIED}, {"a": LOADING}, {})
-    found, problems = committed_of(offsets, "abcd")
-    assert found == {group: {0: 7, 1: 7} for group in "abc"}
+    committed, problems = committed_of(offsets, "abcd")
+    assert committed == {group: {0: 7, 1: 7} for group in "abc"}
     assert problems == {"d": DENIED}
     assert asked == [["a", "b", "c", "d"], ["a", "b"], ["a"]]
 
 
 def test_groups_that_are_never_ready_hide_no_other() -> None:
     offsets, asked = offsets_after({"a": LOADING, "c": LOADING}, limit_s=0.3)
-    found, problems = committed_of(offsets, "abc")
-    assert found == {"b": {0: 7, 1: 7}}
+    committed, problems = committed_of(offsets, "abc")
+    assert committed == {"b": {0: 7, 1: 7}}
     assert problems == {"a": LOADING, "c": LOADING}
     assert len(asked) > 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from knative.cloudevents import http_binding
-from knative.cloudevents.attributes import SPEC_VERSIONS, is_uri_reference
+from knative.cloudevents.attributes import is_uri_reference
 from knative.cloudevents.http_binding import Pairs, Record
 from knative.timefmt import is_time
 
@@ -18,7 +18,6 @@ _CONTENT_TYPE = "content-type"
 _CHECKS: dict[str, Callable[[bytes], bool]] = {
     "ce_source": is_uri_reference,
     "ce_time": is_time,
-    "ce_specversion": SPEC_VERSIONS.__contains__,
     "ce_dataschema": is_uri_reference,
     "ce_schemaurl": is_uri_reference,
 }
@@ -37,7 +36,9 @@ class RecordPlan:
         self._headers = headers
         self._is_typed = _CONTENT_TYPE in places
         self._type_at = at.pop(_CONTENT_TYPE, -1)
-        self._slots = [(at[name], places[name], name, _CHECKS.get(name)) for name in at]
+        # The version decides which other attributes are URIs, also of those that stay the same.
+        checks = {**_CHECKS, "ce_specversion": headers[places["ce_specversion"]][1].__eq__}
+        self._slots = [(at[name], places[name], name, checks.get(name)) for name in at]
         self._key_at = at.get("ce_partitionkey" if "ce_partitionkey" in places else "ce_subject", -1)
 
     def record(self, values: Sequence[bytes], is_plain: bool, body: bytes | None) -> Record | None:

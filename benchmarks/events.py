@@ -92,7 +92,7 @@ class Events:
         return Event(event_id, key, seq, request, *hashes, type_)
 
     def headers(self, event: Event) -> Iterator[tuple[str, bytes]]:
-        """Returns the record headers the event has in Kafka, for filling a topic without an ingress."""
+        """Yields the record headers the event has in Kafka, for filling a topic without an ingress."""
         for name, value in [*self._fixed, (b"ce-id", event.id.encode()), (b"ce-type", event.type.encode())]:
             yield name.decode().replace("ce-", "ce_"), value
         if event.key is not None:

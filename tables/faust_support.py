@@ -89,7 +89,8 @@ class OffsetControlApp(MemoryApp):
 
 @cache
 def offset_control_transport() -> Any:
-    """It is made when it is used: importing Faust's driver imports a Kafka client that most processes do not need."""
+    """Returns the transport. It is made when it is used: Faust's driver imports a Kafka client that most processes do
+    not need."""
     from faust.transport.drivers import aiokafka as driver
 
     class ConsumerThread(driver.AIOKafkaConsumerThread):

@@ -114,7 +114,7 @@ class PoolState:
     # -- what follows
 
     def decide(self, now: float | None = None) -> tuple[Connections, Sends, list[Attempt], Failures]:
-        """Returns what to close, send, open and fail. Only with `now` is an attempt late, or a connection too idle."""
+        """Returns what to close, send, open and fail. Only with `now` it looks for what is late or idle too long."""
         if now is not None:
             late = SendError(SendProblem.TIMEOUT, "no complete answer within the time limit")
             self.end(lambda holder: holder.deadline <= now, late, _LATE_MAX)

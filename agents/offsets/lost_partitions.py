@@ -21,7 +21,7 @@ from agents.offsets.partition import PartitionState
 def resumed(committed: int, metadata: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:
     """Returns the tracker to continue with: merges the `committed` offset, its `metadata`, and the `kept` tracker.
 
-    `acknowledged`: our last commit that Kafka confirmed. An operator set a `committed` below it, which is respected.
+    `acknowledged`: our last commit that Kafka confirmed. A `committed` below it was set by an operator, and counts.
     """
     if committed < acknowledged:
         return OffsetTracker(committed, metadata)

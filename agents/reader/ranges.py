@@ -59,7 +59,7 @@ def covers(start: int, end: int, position: int) -> bool:
 
 
 def parts(range_: Range, most: int) -> Iterator[Range]:
-    """Returns the range as ranges of at most so many records, one behind the other."""
+    """Yields the range as ranges of at most so many records, one behind the other."""
     if len(range_.records) <= most:
         yield range_
         return

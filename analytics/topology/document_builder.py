@@ -47,7 +47,7 @@ class DocumentBuilder:
         self._into: dict[str, list[Edge]] = defaultdict(list)  # edges into URIs and DLQs
 
     def build(self) -> tuple[tuple[Vertex, ...], tuple[Edge, ...]]:
-        """Returns both sorted by id."""
+        """Returns vertices and edges, both sorted by id."""
         edges = sorted(self._edges(), key=lambda edge: edge.id)
         for edge in edges:
             if edge.kind in _URI_KINDS:

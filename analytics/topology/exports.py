@@ -116,7 +116,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def rows(topology: Topology, table: str) -> Iterable[list[Any]]:
-    """Returns rows of `vertices`, `edges`, `findings` or `totals`, in the order of COLUMNS: text, numbers and None."""
+    """Yields rows of `vertices`, `edges`, `findings` or `totals`, in the order of COLUMNS: text, numbers and None."""
     for row in getattr(topology, table):
         yield [_cell(getattr(row, name)) for name in COLUMNS[table]]
 

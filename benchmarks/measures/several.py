@@ -40,7 +40,7 @@ def _scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Va
 
 
 def _measured(lab: Lab, stage: Stage) -> tuple[float, float, float]:
-    """CPU microseconds of all processes for an event, events a second, and the memory of the last process in MB."""
+    """Returns CPU microseconds of all processes for an event, events a second, and MB of the last process."""
     with stage.receiver() as (process, _):
         pid = process.process.pid
         stage.load(process, events=lab.events(_WARM_UP), connections=_CONNECTIONS)

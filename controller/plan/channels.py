@@ -216,7 +216,7 @@ def _plan_topics(
 
 
 def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:
-    """Returns configs of the topic that the ConfigMap set and sets no longer. The record names them until then."""
+    """Returns configs that the ConfigMap set and sets no longer. The record names them until they are reset."""
     resource, published = channel.resource, world.channels.get(channel.uid)
     seen = world.observed.topics.get(channel_topic(channel, world))
     if published is None or seen is None or resource.external:

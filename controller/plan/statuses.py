@@ -33,7 +33,7 @@ _NOT_RESOLVED = frozenset({"SubscriberNotResolved", "DeadLetterSinkNotResolved"}
 def channel_status(
     plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """Returns `Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady,
+    """Returns the status. `Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady,
     DeadLetterSinkResolved; of a Broker without SubscribersReady, and with KafkaSecretReady if it has its own Secret."""
     channel = plan.object
     sink, sink_resolved = _dead_letter_sink(plan, destinations)
@@ -177,7 +177,8 @@ def _channel_body(
 def subscription_status(
     plan: SubscriptionPlan, channel: ChannelPlan | None, world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """Returns `Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for Triggers."""
+    """Returns the status. `Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for
+    Triggers."""
     if plan.object.resource.kind == TRIGGER:
         return _trigger_status(plan, channel, world, destinations)
     subscription = plan.object
@@ -204,7 +205,8 @@ def _uris(record: Subscription) -> dict[str, Any]:
 def _trigger_status(
     plan: SubscriptionPlan, broker: ChannelPlan | None, world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """Returns `Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed, DependencyReady."""
+    """Returns the status. `Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed,
+    DependencyReady."""
     subscription = plan.object
     subscribed = replace(plan.added, type="Subscribed")
     if subscribed.status is ConditionStatus.TRUE and plan.record is not None:

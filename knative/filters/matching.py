@@ -153,7 +153,7 @@ def _parts(leaf: Filter, expressions: Mapping[str, cesql.Expression]) -> int:
 
 
 def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, decides: bool = True) -> Iterator[Part]:
-    """Returns each part of a filter with its result for an event with these attributes, the whole first. `decides`:
+    """Yields each part of a filter with its result for an event with these attributes, the whole first. `decides`:
     whether the decision about the event is in this filter."""
     passes, exceeded = _judged(filter_, attributes)
     match filter_:

@@ -47,7 +47,7 @@ class NoGraphFramesError(PenstockError):
 
 
 def missing_jars(places: Sequence[Path]) -> str | None:
-    """Returns the names of the jars that these folders lack, known before Spark starts; None: they lack none."""
+    """Returns why GraphFrames cannot run with the jars in these folders, before Spark starts; None: it can."""
     jars = [find_jar(places, coordinate.split(":")[1] + "-") for coordinate in COORDINATES]
     return _problem([jar.name if jar is not None else None for jar in jars])
 

@@ -62,7 +62,7 @@ def write_any_text() -> None:
 
 
 def writes(characters: str, stream: TextIO | None = None) -> bool:
-    """Returns whether the encoding of the stream has these characters; None = the standard output."""
+    """Returns whether the encoding of `stream` has these characters; `stream` None = the standard output."""
     try:
         characters.encode(getattr(stream or sys.stdout, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):

@@ -93,7 +93,7 @@ def publish(
 
 
 def main() -> int:
-    """Does what is told by the variables of the benchmark."""
+    """Does what the variables of the benchmark say."""
     environment = os.environ
     folder, topic = Path(environment["BENCH_DIR"]), environment["BENCH_TOPIC"]
     subscriptions = json.loads(Path(environment["BENCH_SUBSCRIPTIONS"]).read_text())

@@ -22,7 +22,7 @@ _LENGTH, _CONNECTION = b"content-length", b"connection"
 #: Lines with these names make a request that is not planned.
 _UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"upgrade", b"proxy-connection"))
 _PLAIN, _SPACED = bytes(code for code in range(0x21, 0x7F) if code not in b'"%'), b' "%'
-#: Of a head that is learned from: a full table of the longest has 2 MiB.
+#: Of a head that is learned from: a full table of the longest takes 14 MB with what is worked out from them.
 _HEAD_BYTES_MAX = 8 * ENTRY_BYTES_MAX
 
 _Key = tuple[bytes, ...]

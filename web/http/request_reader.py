@@ -123,6 +123,9 @@ class RequestReader:
             self.head_bytes,
             self._keep and self._current,
         )
+        if self._planned is None:
+            self._forget()  # the longest head, of each of thousands of connections that are idle then
+        self._values = ()
         self._body = self._planned = None
         self._complete = False
         self.state = IDLE
@@ -138,7 +141,7 @@ class RequestReader:
         """Nothing more is read. Frees the memory: thousands of connections may linger."""
         self.state = CLOSED
         self._forget()
-        self._body = None
+        self._body = self._plan = self._planned = None
         self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
 
     def _read_head(self, data: bytes, start: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -305,6 +306,20 @@ def test_request_like_two_others_needs_no_parser() -> None:
         for part in (request_bytes[:-1], request_bytes[-1:]):
             assert reader.read(part, 0) == len(part)
         assert reader.take().body == b"ab"
+
+
+def test_idle_connection_holds_nothing_of_its_last_head() -> None:
+    """A connection may be idle for a minute, and there may be thousands."""
+    big = b"POST /c HTTP/1.1\r\nHost: a\r\nx: %b\r\n\r\n" % (b"y" * 100_000)
+    reader = CheckedReader(DriverConfig())
+    for parts in ([big], [big[:-1], big[-1:]]):
+        tracemalloc.start()
+        for part in parts:
+            reader.read(part, 0)
+        assert reader.take().head_bytes == len(big)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert held_bytes < 20_000
 
 
 def test_plans_are_bounded() -> None:

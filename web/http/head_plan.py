@@ -102,7 +102,10 @@ class HeadPlan:
         differ = {at for at, (line, former) in enumerate(zip(lines, self._lines, strict=True)) if line != former}
         if any(self.names[at - 1].lower() == _CONNECTION for at in differ):
             return self
-        return HeadPlan(lines, differ.union(at + 1 for at in self.varying))
+        varying = differ.union(at + 1 for at in self.varying)
+        if len(varying) == len(self.varying) and all(_start(lines[at]) == _start(self._lines[at]) for at in varying):
+            return self
+        return HeadPlan(lines, varying)
 
 
 def find(data: bytes) -> HeadPlan | None:

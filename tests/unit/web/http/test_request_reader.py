@@ -308,6 +308,24 @@ def test_request_like_two_others_needs_no_parser() -> None:
         assert reader.take().body == b"ab"
 
 
+def test_plan_is_replaced_only_by_another_one() -> None:
+    """A view has worked something out from it, and to make one takes as long as the parser."""
+    learn(*({b"Host": b"a", b"ce-id": value} for value in (b"1", b"2")))
+    (plan,) = head_plan._plans.values()
+    for data in (
+        post_with({b"Host": b"a", b"ce-id": b"\xc3\xa4"}, b""),
+        post_with({b"Host": b"a", b"ce-id": b"3"}, b"") * 2,
+    ):
+        read_all(data, False)
+        assert list(head_plan._plans.values()) == [plan]
+    for start in (b"ce-id:", b"ce-id:  "):
+        data = b"POST /c HTTP/1.1\r\nHost: a\r\n%b4\r\n\r\n" % start
+        read_all(data, False)
+        learned = head_plan.find(data)
+        assert learned is not None
+        assert learned.match(data) == ([b"4"], len(data), True)
+
+
 def test_idle_connection_holds_nothing_of_its_last_head() -> None:
     """A connection may be idle for a minute, and there may be thousands."""
     big = b"POST /c HTTP/1.1\r\nHost: a\r\nx: %b\r\n\r\n" % (b"y" * 100_000)

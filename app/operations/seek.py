@@ -36,7 +36,7 @@ _START = "start a worker of role all or controller, or `penstock controller`"
 
 @dataclass(frozen=True)
 class Installation:
-    """Where the installation is."""
+    """The installation whose offsets are moved: its Kafka, its name, and how long its processes may take."""
 
     client: Mapping[str, Any]
     instance: str
@@ -105,7 +105,7 @@ def controller_runs(at: Installation) -> bool:
 
 
 def check_controller_runs(at: Installation) -> None:
-    """Raises NotReadyError unless one does."""
+    """Raises NotReadyError unless a controller runs."""
     if not controller_runs(at):
         raise NotReadyError("No controller runs.", f"To seek, {_START}.")
 
@@ -131,7 +131,11 @@ def seek_directly(
     except KafkaFailed as problem:
         what = f"The offsets of {subscription.title} were moved, but cannot be read back ({problem})."
         raise NotReadyError(what, "Check `penstock lag`.") from problem
-    _check_unused(at, read_contract(at.client, at.instance), subscription, " meanwhile; check `penstock lag`")
+    try:
+        _check_unused(at, read_contract(at.client, at.instance), subscription)
+    except NotReadyError as problem:
+        what = f"The offsets of {subscription.title} were moved, but others may move them again: {problem.what}"
+        raise NotReadyError(what, f"Check `penstock lag`. {problem.hint}") from problem
     if committed != {move.partition: move.new for move in moves}:
         raise PenstockError(
             f"The offsets of {subscription.title} were moved, but another program has changed them since.",
@@ -151,11 +155,12 @@ def check_no_seek(seeks: Mapping[str, Seek], subscription: Subscription) -> None
             )
 
 
-def _check_unused(at: Installation, contract: Contract, subscription: Subscription, when: str = "") -> None:
+def _check_unused(at: Installation, contract: Contract, subscription: Subscription) -> None:
+    """Raises NotReadyError if a worker runs, or a group that reads for the subscription has members."""
     now = time.time()
     live = sorted(worker.worker for worker in contract.workers if abs(now - worker.time) <= FRESH_S)
     if live:
-        raise NotReadyError(f"Worker {live[0]} runs{when or ', but no controller'}.", f"To seek, {_START}.")
+        raise NotReadyError(f"Worker {live[0]} runs, but no controller.", f"To seek, {_START}.")
     # Workers join the group of the fan-out and never this one, so Kafka would take the commit.
     for group in (subscription.group, fanout_group(at.instance, subscription.topic)):
         try:
@@ -164,7 +169,7 @@ def _check_unused(at: Installation, contract: Contract, subscription: Subscripti
             raise NotReadyError(f"Kafka did not describe the group ({problem}).", "Try again.") from problem
         if group_info is not None and group_info.members:
             raise NotReadyError(
-                f"Group {group} has members{when}.",
+                f"Group {group} has members.",
                 f"If a worker runs, {_START}. If it was killed, try again when its session has ended.",
             )
 
@@ -185,7 +190,7 @@ def seek_by_controller(
         seek = _wait(at, request.id, limit_s, progress)
         if seek is not None and seek.is_over:
             return seek
-        waits = _waits(at, subscription, seek)
+        waits = _waited_for(at, subscription, seek)
     except (KeyboardInterrupt, PenstockError):
         _withdraw(at, request.id)
         raise
@@ -224,14 +229,14 @@ def _wait(
         time.sleep(SPARING_S)
 
 
-def _waits(at: Installation, subscription: Subscription, seek: Seek | None) -> str:
-    """Returns what the seek waits for."""
+def _waited_for(at: Installation, subscription: Subscription, seek: Seek | None) -> str:
+    """Returns what the seek waits for at the time limit."""
     if seek is None:
-        return ""
+        return "no controller had begun the seek"
     reasons: list[str] = []
     if seek.phase in (SeekPhase.STOPPING, SeekPhase.MOVING):
         contract = read_contract(at.client, at.instance)
-        record = next((each for each in contract.subscriptions if each.uid == subscription.uid), subscription)
+        record = next((record for record in contract.subscriptions if record.uid == subscription.uid), subscription)
         reasons = waiting_for(seek, record, contract, time.time(), at.silent_s)
     return "; ".join(reasons) or f"the seek is in the phase {seek.phase.value}"
 

@@ -85,6 +85,12 @@ def test_seek_that_was_completed_until_it_was_withdrawn_is_reported_as_such() ->
     assert at.withdrawn == at.asked
 
 
+def test_seek_that_was_begun_after_the_time_limit_says_that_it_waited_for_a_controller() -> None:
+    at = _Controller(before=None, after=_over(reason="Withdrawn"))
+    with pytest.raises(NotReadyError, match=r"did not stop within 0 s \(no controller had begun the seek\)\."):
+        seek_by_controller(at, RECORD, "latest", 0.0, lambda _: None)
+
+
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), PenstockError("a newer Penstock wrote it")])
 def test_request_is_withdrawn_when_the_command_ends_early(problem: BaseException) -> None:
     at = _Controller(before=problem)

@@ -22,7 +22,7 @@ from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.operations.contract_snapshot import Contract, read_contract, removable_names
 from app.operations.requests import store_requests
 from app.settings import load_settings
-from knative.contract.records import TRIGGER, Channel, RemovalRequest, Subscription
+from knative.contract.records import Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import REQUEST_KEY, encode_request
@@ -131,7 +131,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
                 f"{name} is still in a file, or the controller has not read the files again yet.",
                 "Delete it from its file (in a cluster, with kubectl), and try again in a few seconds.",
             )
-    _check_readers(contract, {records[name].uid for name in names})
+    _check_readers(contract, {records[name].uid: name for name in names})
     # Others do not hide a resource, such as the note that there are foreign ones.
     bad = [problem for problem in report.problems if problem.kind == "File" and problem.ready == "False"]
     if bad:
@@ -153,19 +153,19 @@ def read_name(text: str) -> str:
     return f"{KINDS[kind.lower()]}/{namespace}/{name}"
 
 
-def _check_readers(contract: Contract, uids: set[str]) -> None:
+def _check_readers(contract: Contract, names: Mapping[str, str]) -> None:
+    """Raises PenstockError for what would stay and reads from one of these. `names`: by uid."""
     readers = [
         subscription
         for subscription in contract.subscriptions
-        if subscription.channel_uid in uids and subscription.uid not in uids
+        if subscription.channel_uid in names and subscription.uid not in names
     ]
     if readers:
-        of_broker = readers[0].kind == TRIGGER
+        channels = ", ".join(sorted({names[reader.channel_uid] for reader in readers}))
         raise PenstockError(
-            f"The {'broker still has triggers' if of_broker else 'channel still has subscriptions'}: "
-            f"{', '.join(f'{reader.namespace}/{reader.name}' for reader in readers)}.",
-            "Remove these too: add "
-            f"{' '.join(f'{reader.kind}/{reader.namespace}/{reader.name}' for reader in readers)}.",
+            f"{channels} cannot be removed while something reads from there: "
+            f"{', '.join(reader.title for reader in readers)}.",
+            f"Remove these too: add {' '.join(reader.title for reader in readers)}.",
         )
 
 

@@ -113,6 +113,6 @@ def _append(file: Path, text: str, read: Callable[[Path], object]) -> None:
         raise UsageError(f"{file} is not UTF-8.", "Name another file: --file FILE.") from None
     except yaml.YAMLError:
         raise UsageError(
-            f"An entry cannot be added at the end of {file}.",
+            f"An entry cannot be added at the end of {file}: its entries do not begin with `- ` in the first column.",
             "Run the command without --file, and add the entry that it prints by hand.",
         ) from None

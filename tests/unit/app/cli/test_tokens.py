@@ -35,7 +35,7 @@ def test_entry_is_added_to_a_file_without_one(before: str | None, tmp_path: Path
     ("before", "says"),
     [
         (b"- {name: \xff}", "is not UTF-8"),
-        (b"[{name: shop, sha256: x}]", "tokens.yaml"),
+        (b"[{name: shop, sha256: %b, channels: [a/b]}]" % (b"a" * 64), "do not begin with `- ` in the first column"),
         (b"a: b\n", "tokens.yaml"),
         (b"- name: 2024-02-30\n", "not valid; put texts in quotes"),
     ],

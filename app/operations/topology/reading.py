@@ -20,6 +20,7 @@ from app.operations.contract_snapshot import Contract, check_known, read_contrac
 from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
 from knative.errors import SHOWN_CHARS, PenstockError
+from knative.shown import moment
 from knative.traffic.delta import BadDeltaError, decode
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
@@ -196,8 +197,10 @@ def recent(query: TopologyQuery, span: Window | None, reach: Window) -> Window:
     of what was asked for."""
     start = reach.start if span is None else min(span.start, reach.start)
     if reach.end <= start or query.until - reach.end > STALE_S:
+        end = f"they end at {moment(reach.end)}" if reach.end > start else "they have nothing of it"
         raise NoTrafficError(
-            f"The traffic tables in {query.folder} do not reach to the end of the window.", MAKE_TABLES
+            f"The traffic tables in {query.folder} do not reach to the end of the window: {end}.",
+            "Continue them with `penstock job traffic`.",
         )
     return Window(start, reach.end)
 

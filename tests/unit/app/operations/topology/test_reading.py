@@ -20,6 +20,7 @@ from app.operations.topology.reading import (
     windows_of_tables,
 )
 from knative.contract.subscription_stats import LastError
+from knative.shown import moment
 from knative.traffic.counts import Counts
 from tests.support.traffic_tables import write_tables
 
@@ -107,7 +108,7 @@ def test_tables_reach_to_their_newest_record(tmp_path: Path) -> None:
 
     window = of_tables(tmp_path / "a", hours, HOUR + 3000, HOUR - 7 * HOUR_S, HOUR + 3200)
     assert window == Window(HOUR - 7 * HOUR_S, HOUR + 3001)
-    with pytest.raises(NoTrafficError, match="do not reach to the end of the window"):
+    with pytest.raises(NoTrafficError, match=f"the end of the window: they end at {moment(HOUR + 60)}"):
         of_tables(tmp_path / "b", hours, HOUR + 59, HOUR - 7 * HOUR_S, HOUR + 3200)
 
 

@@ -264,7 +264,7 @@ class Stack:
             self._reporter.wait(why)
             if time.monotonic() > end:
                 raise NotReadyError(
-                    f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
+                    f"Penstock is not ready after {self.config.ready_limit_s:.0f} s: {why}.",
                     f"See `penstock status` for the reason; the worker's log is {self.worker_log}.",
                 )
             time.sleep(POLL_S)

@@ -1,7 +1,7 @@
 """Elects one controller of a cluster: the holder of a Lease, once it also has the lock in Kafka.
 
     Lease: not held -> held -> join the lock group -> lock held -> leads
-              ^         `-> not renewed for 10 s, or another's: leave the lock group, a new one next time
+              ^         `-> not renewed for 10 s, or another's: leave the lock group; next time, join it with a new lock
 
 The Lease is what Kubernetes shows and what keeps candidates apart that do not reach Kafka. Kafka cannot see it. So the
 lock fences what is written to Kafka, as it does without a cluster; and the Lease, judged by a clock that runs on while
@@ -70,7 +70,7 @@ class LeaseElection:
 
     @property
     def held(self) -> bool:
-        """Whether this process has both, as far as it knows."""
+        """Whether this process has the Lease and the lock, as far as it knows."""
         return self.has_lease and self._lock is not None and self._lock.held
 
     @property
@@ -131,7 +131,8 @@ class LeaseElection:
         move = next_move(self._lease, self._me, now_s() - self._seen_s)
         if move is Move.WAIT:
             if self._renewed_s is not None:
-                await self._lose(f"{self._lease.holder if self._lease else ''} has it")
+                assert self._lease is not None  # without one, the move is to create it
+                await self._lose(f"{self._lease.holder} has it")
             return
         asked_s = now_s()
         await self._put(self._me, taken=move is not Move.RENEW)
@@ -169,7 +170,7 @@ class LeaseElection:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self._api.namespace}/leases/{self._name}"
 
     async def _lose(self, why: str) -> None:
-        """Whatever was the reason: the next time, another lock and another term."""
+        """Count the Lease as lost, and leave the lock group. The next term begins with a new lock."""
         if self._renewed_s is not None:
             log.info("this controller no longer holds the Lease", lease=self._name, reason=why)
         self._renewed_s = None

@@ -57,7 +57,7 @@ class FileSource:
 
     def begin(self, state: LeaderState) -> None:
         """Start again from the contract and what the last leader recorded."""
-        self._identities.forget(state)
+        self._identities.begin(state)
         self.released, self._vanished = frozenset(), {}
 
     def find_foreign(

@@ -35,9 +35,9 @@ class Identities:
         self._identities: dict[Key, Identity] = {}
         self._inherited: dict[Key, Identity] = {}  #: not seen in the directory yet
 
-    def forget(self, state: LeaderState | None = None) -> None:
-        """Start again from the contract and the state that the last leader recorded, because it may have been another
-        process."""
+    def begin(self, state: LeaderState | None = None) -> None:
+        """Begin a term: start from the contract and from the state that the last leader recorded, which may have been
+        another process."""
         state = state or LeaderState()
         self._identities.clear()
         # A resource that is created again while its removal is in progress gets a new uid.

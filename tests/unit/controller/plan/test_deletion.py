@@ -18,7 +18,10 @@ from controller.plan.actions import (
     Remember,
     Retract,
 )
+from controller.plan.deletion import removable
 from controller.plan.reconcile import reconcile
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import Addressable
 from knative.resources.conditions import ConditionStatus
 from tests.unit.controller.worlds import (
     BROKER_DLQ,
@@ -347,3 +350,12 @@ def test_next_channel_of_the_name_gets_the_topic_of_one_that_was_never_published
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
     assert not kafka.world.removals
     assert not kafka.world.creations
+
+
+def test_channel_goes_only_with_all_that_read_it() -> None:
+    reader = Subscription("us", 1, "default", "s", "ua", "a", "t", "t.dlq", 1, "g", Addressable("http://h/"))
+    channels = [Channel(uid, 1, "default", name, "t", "t.dlq", 1) for uid, name in (("ua", "a"), ("ub", "b"))]
+    served: list[Channel | Subscription] = [*channels, reader]
+    assert removable({"ua", "ub"}, served) == {"ub"}
+    assert removable({"ua", "us"}, served) == {"ua", "us"}
+    assert removable({"us"}, served) == {"us"}

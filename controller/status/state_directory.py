@@ -18,11 +18,11 @@ class StateDirectory:
         self._files = StatusFiles(root)
 
     async def check(self) -> None:
-        """Create the directory."""
+        """Create the directory. Raises UsageError if it cannot be written."""
         await asyncio.to_thread(self._files.check)
 
     async def begin(self) -> None:
-        """Read the files again."""
+        """Begin a term: compare with the files again, as other processes may have written them."""
         self._files.forget()
 
     async def write(

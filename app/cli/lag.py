@@ -127,7 +127,7 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
             "behind": show_duration(measured.seconds),
             "committed": measured.group_offset.committed,
             "end": measured.group_offset.end,
-            "state": measured.group_offset.state,
+            "state": measured.group_offset.state or "",
             "channel": kind_and_name(measured.group_offset.channel, CHANNEL)[1],
             "topic": measured.group_offset.topic,
             "group": measured.group_offset.group,

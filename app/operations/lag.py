@@ -40,13 +40,13 @@ class GroupOffset:
         return self.topic, self.partition, self.committable
 
     @property
-    def state(self) -> str:
-        """What is unusual about the offsets; "" = nothing."""
+    def state(self) -> str | None:
+        """What is unusual about the offsets. None: nothing."""
         if self.committed is None:
             return "nothing committed"
         if self.committed > self.end:
             return "committed beyond the end"
-        return "records expired unread" if self.committed < self.start else ""
+        return "records expired unread" if self.committed < self.start else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def events_behind(group_offset: GroupOffset) -> int:
 
 
 def lag_of(group_offset: GroupOffset, oldest_ms: int | None, now_s: float) -> Lag:
-    """`oldest_ms`: the timestamp of the record at the committable offset; None when it is not known."""
+    """Returns the lag. `oldest_ms`: the timestamp of the record at the committable offset. None: it is not known."""
     events = events_behind(group_offset)
     if not events:
         return Lag(group_offset, 0, 0.0)

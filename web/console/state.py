@@ -46,7 +46,7 @@ class PartitionLag:
     start: int
     end: int
     settled_above: int  #: events above the committed offset
-    state: str  #: what is unusual; "" = nothing
+    state: str | None  #: what is unusual; None: nothing
 
 
 @dataclass(frozen=True, slots=True)

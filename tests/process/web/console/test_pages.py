@@ -27,7 +27,7 @@ _STATS = SubscriptionStats(
         1.0, 500, "the subscriber answered 500", "<script>alert(1)</script>", "http://billing/", 1, 42
     ),
 )
-_PARTITIONS = [PartitionLag(0, 0, 0.0, 12, 0, 12, 0, ""), PartitionLag(1, 7, 65.0, 42, 0, 49, 3, "")]
+_PARTITIONS = [PartitionLag(0, 0, 0.0, 12, 0, 12, 0, None), PartitionLag(1, 7, 65.0, 42, 0, 49, 3, None)]
 
 
 async def _text(url: str, path: str) -> str:

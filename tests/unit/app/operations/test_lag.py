@@ -22,20 +22,20 @@ def _position(committed: int | None, start: int, end: int, settled: frozenset[in
 @pytest.mark.parametrize(
     ("committed", "start", "end", "settled", "events", "state"),
     [
-        (0, 0, 0, (), 0, ""),
-        (5, 0, 5, (), 0, ""),
-        (5, 0, 9, (), 4, ""),
-        (5, 0, 9, (6, 8), 2, ""),
-        (5, 0, 9, (6, 7, 8), 1, ""),  # the head alone
+        (0, 0, 0, (), 0, None),
+        (5, 0, 5, (), 0, None),
+        (5, 0, 9, (), 4, None),
+        (5, 0, 9, (6, 8), 2, None),
+        (5, 0, 9, (6, 7, 8), 1, None),  # the head alone
         (5, 7, 9, (6,), 2, "records expired unread"),  # what is gone is neither behind nor settled
         (5, 7, 9, (6, 7), 1, "records expired unread"),
         (None, 3, 9, (), 6, "nothing committed"),
         (12, 0, 9, (), 0, "committed beyond the end"),
-        (5, 0, 9, (9, 10), 4, ""),  # settled after the end was asked for
+        (5, 0, 9, (9, 10), 4, None),  # settled after the end was asked for
     ],
 )
 def test_events_behind_are_those_after_what_is_settled(
-    committed: int | None, start: int, end: int, settled: tuple[int, ...], events: int, state: str
+    committed: int | None, start: int, end: int, settled: tuple[int, ...], events: int, state: str | None
 ) -> None:
     group_offset = _position(committed, start, end, frozenset(settled))
     assert events_behind(group_offset) == events

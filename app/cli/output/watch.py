@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from app.cli.output.format import Listing, View, note
 from knative.errors import NotReadyError
@@ -22,19 +22,24 @@ Tables = Callable[[T], Sequence[tuple[Listing, Sequence[dict[str, object]]]]]
 
 
 def watch(read: Callable[[], T], show: Callable[[T], None], tables: Tables[T], every_s: float, output: View) -> None:
-    """`tables` are for a terminal; `show` prints one result anywhere else."""
+    """Show results until Ctrl-C: on a terminal their `tables`, in place; elsewhere one after the other, by `show`."""
     from rich.console import Console
 
     console = Console()
     with suppress(KeyboardInterrupt):
         if console.is_terminal and output in (View.TABLE, View.WIDE):
             _in_place(read, tables, every_s, output, console)
-        while True:
-            try:
-                show(read())
-            except NotReadyError as problem:
-                note(str(problem))
-            time.sleep(every_s)
+        else:
+            _one_after_the_other(read, show, every_s)
+
+
+def _one_after_the_other(read: Callable[[], T], show: Callable[[T], None], every_s: float) -> NoReturn:
+    while True:
+        try:
+            show(read())
+        except NotReadyError as problem:
+            note(str(problem))
+        time.sleep(every_s)
 
 
 def show_next(listing: Listing, rows: Sequence[dict[str, object]], output: View) -> None:
@@ -51,7 +56,7 @@ def separate(output: View) -> None:
         print("---", flush=True)
 
 
-def _in_place(read: Callable[[], T], tables: Tables[T], every_s: float, output: View, console: Console) -> None:
+def _in_place(read: Callable[[], T], tables: Tables[T], every_s: float, output: View, console: Console) -> NoReturn:
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text

@@ -23,29 +23,29 @@ def write_report(topology: Topology, folder: Path, difference: Difference | None
     PenstockError when that fails."""
     from analytics.topology.report import render
 
-    made: list[tuple[str, Callable[[Path], object]]] = [
+    writers: list[tuple[str, Callable[[Path], object]]] = [
         (PAGE, lambda path: path.write_text(render(topology, difference), encoding="utf-8")),
         ("topology.json", lambda path: path.write_bytes(to_json(topology))),
         ("topology.mmd", lambda path: path.write_text(mermaid(topology), encoding="utf-8")),
         ("topology.dot", lambda path: path.write_text(dot(topology), encoding="utf-8")),
     ]
     for table in COLUMNS:
-        made.append((f"{table}.csv", _csv(topology, table)))
-        made.append((f"{table}.parquet", partial(write_parquet, topology, table)))
+        writers.append((f"{table}.csv", _csv_writer(topology, table)))
+        writers.append((f"{table}.parquet", partial(write_parquet, topology, table)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [_whole(folder / name, write) for name, write in made]
+        return [_replace(folder / name, write) for name, write in writers]
     except OSError as problem:
         raise PenstockError(
             f"The report cannot be written to {folder}: {os_reason(problem)}.", "Name another folder with --out."
         ) from problem
 
 
-def _csv(topology: Topology, table: str) -> Callable[[Path], object]:
+def _csv_writer(topology: Topology, table: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(csv_text(topology, table), encoding="utf-8")
 
 
-def _whole(path: Path, write: Callable[[Path], object]) -> Path:
+def _replace(path: Path, write: Callable[[Path], object]) -> Path:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(fresh)

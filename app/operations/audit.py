@@ -32,12 +32,12 @@ _TYPE = "dev.penstock.console."
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One act of a person, or its end."""
+    """One act of a person, or how it ended."""
 
     time_s: float
     who: str
     act: str  #: redrive, seek, send ...
-    what: str
+    what: str  #: the object of the act, or its result
 
 
 def encode(instance: str, record: AuditRecord) -> tuple[Headers, bytes]:
@@ -54,7 +54,7 @@ def encode(instance: str, record: AuditRecord) -> tuple[Headers, bytes]:
 
 
 def decode(record: StoredRecord) -> AuditRecord:
-    """Whatever somebody else has written there is shown as far as it can be."""
+    """Returns what a record says. Others may have written it: what it does not say is "?"."""
     try:
         fields = orjson.loads(record.value or b"{}")
     except orjson.JSONDecodeError:
@@ -66,7 +66,7 @@ def decode(record: StoredRecord) -> AuditRecord:
 
 
 class Audit:
-    """Event loop only."""
+    """The audit topic of an installation. `record` is for the event loop, `newest` for a thread."""
 
     def __init__(self, produce: Produce, kafka: Mapping[str, Any], instance: str, replication: int) -> None:
         """`kafka`: librdkafka client settings; `replication`: of the topic, when it is created."""
@@ -101,9 +101,9 @@ class Audit:
             admin.close()
 
     def newest(self, count: int) -> list[AuditRecord]:
-        """Returns the last ones, the newest first. Blocks. Raises NotReadyError, PenstockError."""
+        """Returns the last records, the newest first. Blocks. Raises NotReadyError, PenstockError."""
         try:
             with TopicReader(self.topic, self._kafka) as reader:
-                return [decode(record) for record in reader.newest(count)][::-1][:count]
+                return [decode(record) for record in reader.stored(count)][::-1]
         except NoSuchTopicError:
             return []

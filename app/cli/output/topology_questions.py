@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from analytics.topology.model.document import Topology, Vertex
 from analytics.topology.questions import Impact, Path, Paths, Reached, Step, title
@@ -38,12 +38,10 @@ def show_impact(impact: Impact) -> None:
     about = [vertex.health.value, shown.rate(vertex.rate), vertex.message]
     print(escaped(f"{title(vertex)}: {', '.join(part for part in about if part and part != shown.UNKNOWN)}"))
     for direction, rows in (("Upstream", impact.upstream), ("Downstream", impact.downstream)):
-        size, far = len(rows), max((row.hops for row in rows), default=0)
-        print(
-            f"\n{direction}: {shown.plural(size, 'vertex', 'vertices')}, {shown.plural(far, 'hop')} at most"
-            if rows
-            else ""
-        )
+        print()
+        if rows:
+            hops = max(row.hops for row in rows)
+            print(f"{direction}: {shown.plural(len(rows), 'vertex', 'vertices')}, {shown.plural(hops, 'hop')} at most")
         filters = any(row.certain is not None for row in rows)
         columns = {**_REACHED, "filter": "FILTER"} if filters else _REACHED
         print_table(columns, [_reached(row) for row in rows], f"{direction}: nothing.")
@@ -67,8 +65,8 @@ def _reached(row: Reached) -> Mapping[str, object]:
 
 def show_paths(topology: Topology, paths: Paths) -> None:
     """Print each path with its latency and the latencies of its steps."""
-    of = {vertex.id: vertex for vertex in topology.vertices}
-    source, target = (title(of[id_]) for id_ in (paths.source, paths.target))
+    vertices = {vertex.id: vertex for vertex in topology.vertices}
+    source, target = (title(vertices[id_]) for id_ in (paths.source, paths.target))
     if not paths.paths:
         print(escaped(f"No path leads from {source} to {target}."))
         if topology.partial:
@@ -76,25 +74,21 @@ def show_paths(topology: Topology, paths: Paths) -> None:
         return
     for number, path in enumerate(paths.paths, start=1):
         print(escaped(f"Path {number}: {shown.plural(len(path.steps), 'hop')} from {source}, {_latency(path)}"))
-        print_table(_STEPS, _steps(path, of), "")
+        print_table(_STEPS, [_step(step, vertices[step.target], step.id == path.slowest) for step in path.steps], "")
         print()
-    size = shown.plural(len(paths.paths), "path")
+    count = shown.plural(len(paths.paths), "path")
     if topology.partial:
-        print(f"{size}. {_PART}")
+        print(f"{count}. {_PART}")
+    elif paths.complete:
+        print(f"{count}.")
     else:
-        print(
-            f"{size}." if paths.complete else f"These are the {size} paths with the fewest hops. There are more paths."
-        )
+        print(f"These are the {count} paths with the fewest hops. There are more paths.")
 
 
 def _latency(path: Path) -> str:
     if path.latency_p99_s is None:
         return "unknown latency"
     return f"p50 {shown.seconds(path.latency_p50_s)}, p99 {shown.seconds(path.latency_p99_s)}"
-
-
-def _steps(path: Path, of: Mapping[str, Vertex]) -> Sequence[Mapping[str, object]]:
-    return [_step(step, of[step.target], step.id == path.slowest) for step in path.steps]
 
 
 def _step(step: Step, target: Vertex, slowest: bool) -> Mapping[str, object]:

@@ -30,8 +30,9 @@ def assets() -> dict[str, Asset]:
     files = [path for folder in ("assets", "vendor") for path in sorted((_HERE / folder).iterdir())]
     files += [*topology_map.VENDORED, topology_map.STYLE]
     contents = {path: path.read_bytes() for path in files if path.suffix in _TYPES}
-    live = _HERE / "assets" / "map.js"
-    contents[live] = topology_map.script(live).encode()
+    # The map's script and the style sheet begin with what the report's page has too.
+    map_script = _HERE / "assets" / "map.js"
+    contents[map_script] = topology_map.script(map_script).encode()
     style = _HERE / "assets" / "console.css"
     contents[style] = topology_map.BASE.read_bytes() + contents[style]
     return {
@@ -51,5 +52,6 @@ def digest() -> str:
 
 def asset_path(name: str) -> str:
     """Returns where a page finds the file of this name. Raises KeyError if there is none."""
-    assert assets()[name]
+    if name not in assets():
+        raise KeyError(name)
     return f"/assets/{digest()}/{name}"

@@ -16,16 +16,16 @@ SPAN = 40
 def partition(
     number: int, settled: set[int], fetched: int, *, start: int = 100, committed: bool = False
 ) -> PartitionState:
-    """One that began at `start`, fetched up to `fetched` and settled these."""
-    made = PartitionState("t", number, OffsetTracker(start))
+    """Returns a partition that began at `start`, fetched up to `fetched` and settled these offsets."""
+    state = PartitionState("t", number, OffsetTracker(start))
     for offset in range(start, fetched):
-        made.tracker.add(offset)
+        state.tracker.add(offset)
     for offset in sorted(settled):
-        made.tracker.settle(offset)
+        state.tracker.settle(offset)
     if committed:
-        made.committed = made.tracker.changes
-        made.acknowledged = made.requested = made.tracker.committable
-    return made
+        state.committed = state.tracker.changes
+        state.acknowledged = state.requested = state.tracker.committable
+    return state
 
 
 def test_partition_goes_on_where_this_process_stopped() -> None:
@@ -61,8 +61,8 @@ def test_attempts_and_their_times_survive() -> None:
 
 def test_time_of_the_next_attempt_is_the_one_of_the_owner_that_made_the_last() -> None:
     kept = partition(0, set(), 105)
-    for offset, made, due in ((100, 1, 50.0), (101, 2, 50.0), (102, 2, 50.0), (103, 2, 50.0)):
-        kept.tracker.failed(offset, made, due)
+    for offset, attempts, due in ((100, 1, 50.0), (101, 2, 50.0), (102, 2, 50.0), (103, 2, 50.0)):
+        kept.tracker.failed(offset, attempts, due)
     metadata = OffsetMetadata(attempts={100: 2, 101: 2, 102: 1, 103: 3}, due={100: 900.0, 101: 900.0, 102: 900.0})
     mark = resumed(100, metadata, kept.tracker, 100)
     assert mark.attempts == {100: 2, 101: 2, 102: 2, 103: 3}
@@ -78,14 +78,14 @@ def test_settled_by_either_owner_is_never_delivered_and_nothing_else_is_left_out
     first: set[int], second: set[int], failing: dict[int, int]
 ) -> None:
     ours, theirs = partition(0, first, 101 + SPAN), partition(0, second, 101 + SPAN)
-    for offset, made in failing.items():
+    for offset, attempts in failing.items():
         if offset not in first:
-            ours.tracker.failed(offset, made)
+            ours.tracker.failed(offset, attempts)
     committed = theirs.tracker.committable
     metadata = read(committed, theirs.tracker.metadata())
     mark = resumed(committed, metadata, ours.tracker, 100)
     delivered = [offset for offset in range(mark.committable, 101 + SPAN) if mark.add(offset)]
-    assert delivered == [o for o in range(100, 101 + SPAN) if o not in first | second]
+    assert delivered == [offset for offset in range(100, 101 + SPAN) if offset not in first | second]
     assert all(mark.attempts.get(offset, 0) == failing.get(offset, 0) for offset in delivered)
     assert read(mark.committable, mark.metadata()).settled == frozenset(mark.settled)
 

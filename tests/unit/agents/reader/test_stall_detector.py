@@ -15,15 +15,15 @@ def _partition(end: int, fetched: int = 0) -> PartitionState:
     return partition
 
 
-def _looks(detector: StallDetector, partition: PartitionState, paused: set[int], seconds: float) -> int:
-    """How often it is named while it is looked at ten times a second."""
+def _times_named(detector: StallDetector, partition: PartitionState, paused: set[int], seconds: float) -> int:
+    """Returns how often the partition is named in so many seconds, with a look ten times a second."""
     return sum(len(detector.stalled([partition], paused, at / 10)) for at in range(round(10 * seconds)))
 
 
-def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
+def test_partition_that_gives_nothing_is_named_after_ever_longer_waits() -> None:
     """It may be the marker of a transaction, which no client ever gets."""
-    assert _looks(StallDetector(), _partition(5), set(), 2.9 * STALL_S) == 1
-    assert _looks(StallDetector(), _partition(5), set(), 8 * STALL_S) == 3
+    assert _times_named(StallDetector(), _partition(5), set(), 2.9 * STALL_S) == 1
+    assert _times_named(StallDetector(), _partition(5), set(), 8 * STALL_S) == 3
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
 def test_partition_that_may_give_nothing_is_not_named(end: int, fetched: int, paused: set[int], failure: str) -> None:
     partition = _partition(end, fetched)
     partition.failure = failure
-    assert _looks(StallDetector(), partition, paused, 3 * STALL_S) == 0
+    assert _times_named(StallDetector(), partition, paused, 3 * STALL_S) == 0
 
 
 def test_each_record_and_each_assignment_restart_the_timer() -> None:

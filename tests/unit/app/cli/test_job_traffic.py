@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,30 +21,36 @@ from knative.errors import UsageError
 from knative.traffic.counts import Counts
 from tests.support.traffic_tables import write_former, write_tables
 
+_WINDOWS = [Window(60, 60, "stored", "ns", "a", counts=Counts(1))]
+
+
+def _run_into(folder: Path, **fields: Any) -> None:
+    plan = TrafficPlan({}, {}, "", folder, lambda *_: {}, **fields)
+    _run(Plan(plan, ()), JobOptions("", "", "", "", ()), reset=False, output=Format.TABLE)
+
 
 def test_count_of_a_time_range_does_not_delete_the_tables_of_a_job_that_continues(tmp_path: Path) -> None:
-    folder = tmp_path / "traffic"
-    write_tables(folder, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))])
-    plan = Plan(TrafficPlan({}, {}, "", folder, lambda *_: {}, since_s=1.0), ())
+    write_tables(tmp_path, _WINDOWS)
     with pytest.raises(UsageError, match="this run would delete") as raised:
-        _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
+        _run_into(tmp_path, since_s=1.0)
     assert "--folder" in raised.value.hint
-    assert len(read_windows(folder)) == 1
-    former = tmp_path / "former"
-    write_former(former, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))], None)
+    assert len(read_windows(tmp_path)) == 1
+
+
+def test_count_of_a_time_range_does_not_delete_tables_of_the_former_format(tmp_path: Path) -> None:
+    folder = tmp_path / "former"
+    write_former(folder, _WINDOWS, None)
     for query in ("records", "deltas"):
-        shutil.rmtree(former / query / "checkpoint")  # which its first batch makes after its tables
-    plan = replace(plan, traffic=replace(plan.traffic, folder=former))
+        shutil.rmtree(folder / query / "checkpoint")  # which its first batch makes after its tables
     with pytest.raises(UsageError, match="this run would delete"):
-        _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
-    assert list(former.rglob("*.parquet"))
+        _run_into(folder, since_s=1.0)
+    assert list(folder.rglob("*.parquet"))
 
 
 def test_job_does_not_continue_with_the_count_of_a_time_range(tmp_path: Path) -> None:
-    write_tables(tmp_path, [Window(60, 60, "stored", "ns", "a", counts=Counts(1))], is_span=True)
-    plan = Plan(TrafficPlan({}, {}, "", tmp_path, lambda *_: {}, cluster="cluster"), ())
+    write_tables(tmp_path, _WINDOWS, is_span=True)
     with pytest.raises(UsageError, match="count of a time range"):
-        _run(plan, JobOptions("", "", "", "", ()), False, Format.TABLE)
+        _run_into(tmp_path, cluster="cluster")
     assert len(read_windows(tmp_path)) == 1
 
 

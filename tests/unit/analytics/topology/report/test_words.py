@@ -49,7 +49,6 @@ def test_names_in_boxes_are_short_and_keep_both_ends(text: str, expected: str) -
     assert words.short(text) == expected
 
 
-#: Read by the test of the scripts too, which must write the same.
 FIGURES: list[tuple[str, float | None, str]] = [
     ("rate", None, "\N{EN DASH}"),
     ("rate", 0, "0/s"),
@@ -90,6 +89,9 @@ def test_figures_that_are_no_numbers_are_not_known() -> None:
 def test_times_are_in_utc_and_say_the_day_once() -> None:
     assert words.span(0, 3600) == "1970-01-01 00:00:00 \N{EN DASH} 01:00:00 UTC"
     assert words.span(0, 90_000) == "1970-01-01 00:00:00 \N{EN DASH} 1970-01-02 01:00:00 UTC"
+
+
+def test_word_after_a_number_is_in_the_plural_where_it_has_one() -> None:
     assert words.plural(1, "vertex", "vertices") == "1 vertex"
     assert words.tally("warning", 2) == "warnings"
     assert words.tally("critical", 2) == "critical"

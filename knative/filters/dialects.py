@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knative.errors import SHOWN_CHARS
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -112,7 +114,7 @@ def from_json(value: Mapping[str, Any]) -> Filter:
     if not isinstance(value, Mapping):
         raise ValueError("a filter must be an object")
     if len(value) != 1:
-        raise ValueError(f"a filter must have one dialect, not {sorted(value)}")
+        raise ValueError(f"a filter must have one dialect, not {', '.join(sorted(value)) or 'none'}"[:SHOWN_CHARS])
     ((name, content),) = value.items()
     if name in PAIRS and isinstance(content, Mapping):
         return PAIRS[name](tuple((str(key), str(text)) for key, text in content.items()))
@@ -122,4 +124,6 @@ def from_json(value: Mapping[str, Any]) -> Filter:
         return Not(from_json(content))
     if name == "cesql" and isinstance(content, str):
         return Cesql(content)
+    if name in _NAMES.values():
+        raise ValueError(f"the content of the filter dialect {name} is not valid")
     raise ValueError(f"{name[:40]!r} is not a known filter dialect")

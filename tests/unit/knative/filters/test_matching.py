@@ -111,22 +111,23 @@ def test_first_part_of_an_explanation_is_the_result(written: dict[str, Any], pas
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "message"),
     [
-        {},
-        {"exact": {}, "prefix": {}},
-        {"like": "x"},
-        {"all": 1},
-        {"not": []},
-        {"cesql": 1},
-        {"exact": "x"},
-        {"any": [{}]},
+        ({}, "a filter must have one dialect, not none"),
+        ({"prefix": {}, "exact": {}}, "a filter must have one dialect, not exact, prefix"),
+        ({"like": "x"}, "'like' is not a known filter dialect"),
+        ({"all": 1}, "the content of the filter dialect all is not valid"),
+        ({"not": []}, "the content of the filter dialect not is not valid"),
+        ({"cesql": 1}, "the content of the filter dialect cesql is not valid"),
+        ({"exact": "x"}, "the content of the filter dialect exact is not valid"),
+        ({"any": [{}]}, "a filter must have one dialect, not none"),
     ],
     ids=str,
 )
-def test_what_is_not_a_filter_is_an_error(written: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="dialect"):
+def test_what_is_not_a_filter_is_an_error(written: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         from_json(written)
+    assert str(raised.value) == message
 
 
 _PAIRS = st.dictionaries(

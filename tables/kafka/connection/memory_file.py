@@ -1,4 +1,4 @@
-"""Files for libraries that want a path, with content that must not change or be found on a disk."""
+"""Secrets as files, for libraries that take only a path: no other program can change what was read once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import weakref
 
 
 class MemoryFile(str):
-    """The path of a file that exists as long as this text, on Linux in memory only. Only this user can open it."""
+    """The path of a file that exists as long as this text: on Linux in memory only, elsewhere a temporary file. Only
+    this user can open it."""
 
     def __new__(cls, content: bytes) -> MemoryFile:
         """Returns a file with this content."""

@@ -56,9 +56,8 @@ def send_modules(spark: SparkSession, folder: Path) -> None:
 def chunks(
     spark: SparkSession, sources: Sequence[Source], report: Report, chunks_max: int | None, delay_s: float
 ) -> DataFrame:
-    """Returns the columns key and value, a row for each chunk. `report` gets the row of each file when its task has
-    ended. With `chunks_max` the files are read one by one. `delay_s`: a wait for each chunk, to make the demo
-    visible."""
+    """Returns columns key and value, a row for each chunk. `report` gets the row of each file when its task has ended.
+    With `chunks_max` the files are read one by one. `delay_s`: a wait for each chunk, to make the demo visible."""
     from pyspark.accumulators import AddingAccumulatorParam
 
     adding: Any = AddingAccumulatorParam(list[Any]())

@@ -118,14 +118,14 @@ def find(data: bytes) -> HeadPlan | None:
 def learn(lines: Sequence[bytes], url: bytes, pairs: headers.Pairs) -> None:
     """Learn from a head that the parser has accepted, with this URL and these header lines in it: among them one Host
     and at most one Content-Length."""
-    if lines[0] != b"POST %b HTTP/1.1" % url or url[0] != _SLASH or not _is_plain(lines, pairs):
+    if lines[0] != b"POST %b HTTP/1.1" % url or url[0] != _SLASH or not _is_ordinary(lines, pairs):
         return
     key = _key(lines)
     former = _plans.get(key)
     remember_shape(_plans, key, HeadPlan(lines, set()) if former is None else former.widened(lines))
 
 
-def _is_plain(lines: Sequence[bytes], pairs: headers.Pairs) -> bool:
+def _is_ordinary(lines: Sequence[bytes], pairs: headers.Pairs) -> bool:
     if sum(map(len, lines)) > _HEAD_BYTES_MAX:
         return False
     if [_pair(line) for line in lines[1:]] != headers.strip(pairs):

@@ -265,6 +265,23 @@ def test_drain_answers_what_has_arrived_and_is_not_read_yet(sites: Sites) -> Non
         assert drained.result(LIMIT_S) == 0
 
 
+def test_connection_that_is_used_late_in_a_hand_over_gets_its_answer(sites: Sites) -> None:
+    """Its client was busy for longer than a sweep of the server."""
+    with (
+        RunningWeb(sites.setup, config=DriverConfig(sweep_s=1.0, hand_over_idle_s=15.0)) as web,
+        closing(web.connect()) as client,
+    ):
+        drained = asyncio_future(web, lambda: web.web.drain(LIMIT_S, hands_over=True))
+        wait_until("it accepts no more", lambda: not web.web._servers[0].is_serving(), LIMIT_S)
+        time.sleep(1.5)
+        client.sendall(POST % (2, b"ok"))
+        wait_for(web, sites, 1)
+        conn, keep = sites.waiting.pop()
+        web.call(lambda: conn.finish(ANSWER, keep))
+        assert statuses(read_all(client)) == [202]
+        assert drained.result(LIMIT_S) == 0
+
+
 def test_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> None:
     """Who has just connected, or has a connection in use, gets an answer that says `connection: close`; who comes then
     waits for the next server."""

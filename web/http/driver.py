@@ -122,7 +122,8 @@ class Web(base.Web):
         """Stop accepting, close idle connections, let busy ones finish (their answers say `connection: close`).
 
         `hands_over`: others go on with the sockets. So no client must find its connection closed while it sends: all
-        answers say `connection: close` for a while before, and what was idle for a shorter time may be in use.
+        answers say `connection: close` for a while before. Then it waits until each has been used, for some time: the
+        client of one that is closed when idle may be about to send, which takes long on a busy machine.
         Returns the number of connections that had to be cut after `limit_s` seconds.
         """
         self.draining = True
@@ -133,7 +134,7 @@ class Web(base.Web):
         if hands_over and self._connections:
             self._all_closed.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.config.sweep_s):
+                async with asyncio.timeout(self.config.hand_over_idle_s):
                     await self._all_closed.wait()
         await asyncio.sleep(0)  # a busy loop may not have read what has arrived, and a close would reset its connection
         for connection in list(self._connections):

@@ -30,8 +30,8 @@ class MembershipCheck:
     """For one client. Its own thread only."""
 
     def __init__(self, topic: str, requested: threading.Event, confirmed: Callable[[float], None]) -> None:
-        """`requested`: whoever sets it has it asked soon, from any thread; the next client shares it. `confirmed`:
-        called with the time, of `now_s`, at which Kafka was asked."""
+        """`requested`: any thread sets it to have Kafka asked soon; the next client shares it. `confirmed`: called with
+        the time, of `now_s`, at which Kafka was asked."""
         self._topic = topic
         self._confirmed = confirmed
         self._requested = requested

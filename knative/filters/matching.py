@@ -130,7 +130,7 @@ def _passes_if_true(closure: Callable[[Any], cesql.Value]) -> Matcher:
 
 
 def has_expression(filter_: Filter) -> bool:
-    """Whether a part of the filter is CESQL."""
+    """Returns whether a part of the filter is CESQL."""
     return any(isinstance(leaf, Cesql) for leaf in _leaves(filter_))
 
 

@@ -63,7 +63,7 @@ def owned(folder: Path, option: str, what: str, use: str, second: str) -> Iterat
 
 
 def unwritable(folder: Path, option: str, what: str, problem: OSError) -> PenstockError:
-    """The error that says how to choose another folder, with the option `option`, for `what` is written to it."""
+    """Returns the error that says how to choose another folder, by `option`, for `what` is written to it."""
     return PenstockError(
         f"{what} cannot be written to {folder}: {os_reason(problem)}.",
         f"Choose another directory with {option} DIR, or check the permissions and the free space of this directory.",

@@ -65,10 +65,12 @@ def planned(pairs: Pairs, varying: Sequence[int], body: bytes | None) -> tuple[R
     """Returns the record of one event, and a plan for those that differ only in the lines at these positions. No plan:
     this event is not one to learn from. Raises BadEvent."""
     record = http_binding.to_record(pairs, body)
+    if http_binding.is_structured(pairs):
+        return record, None
     names = http_binding.record_names(pairs)
     stored = dict(record[0])
     is_plain = all(
         stored[name] == value and (name == _CONTENT_TYPE or http_binding.is_plain(value))
         for name, value in ((names[at], pairs[at][1]) for at in varying if names[at] in stored)
     )
-    return record, RecordPlan(names, varying, record) if is_plain and not http_binding.is_structured(pairs) else None
+    return record, RecordPlan(names, varying, record) if is_plain else None

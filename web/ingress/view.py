@@ -247,14 +247,12 @@ class IngressView(View):
 
 def record_of(request: RawRequest) -> Record:
     """Returns the record of a request's event. Raises BadEvent."""
-    plan = request.plan
-    if plan is None:
-        return to_record(request.pairs(), request.body)
-    if isinstance(plan.derived, RecordPlan):
+    plan, record = request.plan, None
+    if plan is not None and isinstance(plan.derived, RecordPlan):
         record = plan.derived.record(request.values, request.is_plain, request.body)
-        return to_record(request.pairs(), request.body) if record is None else record
-    record, plan.derived = planned(request.pairs(), plan.varying, request.body)
-    return record
+    elif plan is not None:
+        record, plan.derived = planned(request.pairs(), plan.varying, request.body)
+    return to_record(request.pairs(), request.body) if record is None else record
 
 
 def register(

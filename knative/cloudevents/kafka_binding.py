@@ -16,7 +16,7 @@ from typing import Any
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
-from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH, check_format, encode_value, is_pass_through
+from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH, SAFE, check_format, encode_value, is_pass_through
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
 from knative.errors import SHOWN_CHARS
 from knative.memo import remember
@@ -35,8 +35,7 @@ _ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b
 _URIS = frozenset((_SOURCE, b"\r\nce-dataschema: ", b"\r\nce-schemaurl: "))
 _CONTENT_TYPE = "content-type"
 _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
-_SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
-_SAFE_IN_URI = _SAFE + b"%"
+_SAFE_IN_URI = SAFE + b"%"
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 
@@ -89,9 +88,9 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
         head = b"".join(chain.from_iterable(lines.items()))
     except (KeyError, TypeError):
         raise _fault(headers) from None
-    # CR, LF and one space: the bytes of an attribute's line frame that are not in `_SAFE`. Counting such bytes finds
+    # CR, LF and one space: the bytes of an attribute's line frame that are not in `SAFE`. Counting such bytes finds
     # every value that needs encoding, and every value that tries to break out of its line.
-    if len(head.translate(None, _SAFE)) != 3 * len(lines):
+    if len(head.translate(None, SAFE)) != 3 * len(lines):
         head = _encoded(lines, rest)
     if value is None:
         value = b""
@@ -232,7 +231,7 @@ def _encoded(lines: dict[bytes, bytes], rest: Headers) -> bytes:
     """Returns the attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
     parts: list[bytes] = []
     for line, content in lines.items():
-        if content.translate(None, _SAFE):
+        if content.translate(None, SAFE):
             fault = fault_of_text(content)
             if fault:
                 raise Unreadable(f"attribute '{shown(line[5:-2].decode())}' {fault}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from knative.cloudevents.http_binding import SAFE
 from knative.memo import ENTRY_BYTES_MAX, remember_shape
 from web.http import headers
 
@@ -21,7 +22,7 @@ _SLASH = ord("/")
 _LENGTH, _CONNECTION = b"content-length", b"connection"
 #: Lines with these names make a request that is not planned.
 _UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"upgrade", b"proxy-connection"))
-_PLAIN, _SPACED = bytes(code for code in range(0x21, 0x7F) if code not in b'"%'), b' "%'
+_SPACED = b' "%'
 #: Of a head that is learned from: a full table of the longest takes 14 MB with what is worked out from them.
 _HEAD_BYTES_MAX = 8 * ENTRY_BYTES_MAX
 
@@ -85,7 +86,7 @@ class HeadPlan:
             pos = end
         if not data.startswith(self._last, pos):
             return None
-        odd = b"".join(values).translate(None, _PLAIN)
+        odd = b"".join(values).translate(None, SAFE)
         if odd and (odd.translate(None, _SPACED) or any(value != value.strip(b" ") for value in values)):
             return None
         return values, pos + len(self._last), not odd
@@ -97,15 +98,16 @@ class HeadPlan:
             pairs[at] = (self.names[at], value)
         return pairs
 
-    def widened(self, lines: Sequence[bytes]) -> HeadPlan:
-        """Returns the plan that matches these lines too, which have the same names; this one if there is none."""
+    def widened(self, lines: Sequence[bytes]) -> set[int] | None:
+        """Returns the positions of the lines that differ in a plan that matches these lines too, which have the same
+        names; None if another plan would match no more than this one."""
         differ = {at for at, (line, former) in enumerate(zip(lines, self._lines, strict=True)) if line != former}
         if any(self.names[at - 1].lower() == _CONNECTION for at in differ):
-            return self
+            return None
         varying = differ.union(at + 1 for at in self.varying)
         if len(varying) == len(self.varying) and all(_start(lines[at]) == _start(self._lines[at]) for at in varying):
-            return self
-        return HeadPlan(lines, varying)
+            return None
+        return varying
 
 
 def find(data: bytes) -> HeadPlan | None:
@@ -118,11 +120,13 @@ def find(data: bytes) -> HeadPlan | None:
 def learn(lines: Sequence[bytes], url: bytes, pairs: headers.Pairs) -> None:
     """Learn from a head that the parser has accepted, with this URL and these header lines in it: among them one Host
     and at most one Content-Length."""
-    if lines[0] != b"POST %b HTTP/1.1" % url or url[0] != _SLASH or not _is_ordinary(lines, pairs):
+    if lines[0] != b"POST %b HTTP/1.1" % url or url[0] != _SLASH:
         return
     key = _key(lines)
     former = _plans.get(key)
-    remember_shape(_plans, key, HeadPlan(lines, set()) if former is None else former.widened(lines))
+    varying = set[int]() if former is None else former.widened(lines)
+    if varying is not None and _is_ordinary(lines, pairs):
+        remember_shape(_plans, key, HeadPlan(lines, varying))
 
 
 def _is_ordinary(lines: Sequence[bytes], pairs: headers.Pairs) -> bool:

@@ -92,6 +92,8 @@ def write(page: Page, text: str) -> None:
 
 def middle_of_canvas(page: Page) -> tuple[float, float]:
     page.evaluate("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
+    # The page learns of it by an event of the next frame; the map takes a click before that for one beside its boxes.
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     x, y = page.evaluate("(b => [b.x + b.width / 2, b.y + (b.height - 22) / 2])(canvas.getBoundingClientRect())")
     return x, y
 

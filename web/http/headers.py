@@ -64,7 +64,9 @@ def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple
         if code == _HOST:
             if host is not None:
                 raise HttpRejection(400, "the request has two Host headers")
-            host = value if is_good_host(value) else check_host(value)
+            if not is_valid_host(value):
+                raise HttpRejection(400, "the Host header is not a valid host")
+            host = value
         elif code == _LENGTH:
             length = int(value) if len(value) <= LENGTH_DIGITS_MAX else config.event_bytes_max + 1
             if length > config.event_bytes_max:
@@ -80,23 +82,13 @@ def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple
     return host, length, chunked, expects
 
 
-is_good_host = _good_hosts.__contains__
-
-
-def learn_host(value: bytes) -> bool:
-    """Returns whether a Host value is valid. Valid values are known to `is_good_host` from then on."""
+def is_valid_host(value: bytes) -> bool:
+    """Returns whether a Host value is valid."""
     if value not in _good_hosts:
         if len(value) > 300 or not _HOST_SHAPE(value):
             return False
         remember(_good_hosts, value, None)
     return True
-
-
-def check_host(value: bytes) -> bytes:
-    """Returns the Host value if it is valid; else raises HttpRejection."""
-    if not learn_host(value):
-        raise HttpRejection(400, "the Host header is not a valid host")
-    return value
 
 
 def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
@@ -139,6 +131,6 @@ def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None
         raise HttpRejection(400, "the request target must be a path or an http URL")
     authority = re.split(rb"[/?#]", rest, maxsplit=1)[0]
     path = rest[len(authority) :]
-    if not authority or authority[:1] == b":" or not learn_host(authority):
+    if not authority or authority[:1] == b":" or not is_valid_host(authority):
         raise HttpRejection(400, "the request target is a URL without a valid host")
     return (path if path[:1] == b"/" else b"/" + path), authority

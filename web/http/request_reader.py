@@ -189,7 +189,7 @@ class RequestReader:
         host = plan.host
         if plan.host_at >= 0:
             host = values[plan.host_at]
-            if not headers.learn_host(host):
+            if not headers.is_valid_host(host):
                 return False
         length = plan.length
         if plan.length_at >= 0:

@@ -18,7 +18,7 @@ from pathlib import Path
 from analytics.traffic.dataset import Dataset
 from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.support.processes import REPOSITORY, wait_until
 from tests.support.traffic import Sent, shown
 
@@ -45,23 +45,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-chaos-") as name:
         root = Path(name)
         with EmbeddedKafka(root / "kafka", port=0, heap="384m", jars_root=REPOSITORY / ".penstock" / "kafka") as kafka:
-            looked = Looked.make(kafka.bootstrap, "chaos")
-            looked.subscribe("sub")
-            sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+            site = StoredInstallation.make(kafka.bootstrap, "chaos")
+            site.subscribe("sub")
+            sent = Sent(kafka.bootstrap, site.instance, {site.topic: ("ns", "ch")})
             sent.make_traffic_topic()
-            command = looked.command("job", "traffic", "--master", "local[1]", "--batch", "1000")
+            command = site.command("job", "traffic", "--master", "local[1]", "--batch", "1000")
             command += ["--folder", str(root / "traffic")]
             begin = int(time.time()) // 60 * 60 - 3600
             for number in range(wish.kills):
-                sent.records(looked.topic, 1500, begin + 300 * number, 300)
+                sent.records(site.topic, 1500, begin + 300 * number, 300)
                 sent.deltas("w", ("ns", "ch"), range(begin + 300 * number, begin + 300 * number + 300))
-                with subprocess.Popen(command, stderr=subprocess.PIPE, env=looked.environment(), cwd=REPOSITORY) as job:
+                with subprocess.Popen(command, stderr=subprocess.PIPE, env=site.environment(), cwd=REPOSITORY) as job:
                     _wait_for_files(root / "traffic", job)
                     time.sleep(dice.uniform(0.0, wish.most))
                     job.send_signal(signal.SIGKILL)
                 last = Dataset(root / "traffic").last()
                 print(f"kill {number + 1}: {'commit ' + str(last.run) if last else 'no commit'}", flush=True)
-            subprocess.run(command, check=True, env=looked.environment(), cwd=REPOSITORY, timeout=900)
+            subprocess.run(command, check=True, env=site.environment(), cwd=REPOSITORY, timeout=900)
             equal = shown(read_windows(root / "traffic")) == sent.expected()
             events = sum(window.counts.events for window in read_windows(root / "traffic"))
             print(f"{events:,} events in the tables; {'equal to the ledger' if equal else 'DIFFERENT'}")

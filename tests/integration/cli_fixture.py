@@ -1,4 +1,4 @@
-"""A contract, events and dead letters in a real Kafka without any worker: what the looking commands are shown."""
+"""An installation as it is stored in Kafka, without any worker: a contract, events and dead letters."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Pairs = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """An installation of one channel `ns/ch` of which only the data in Kafka exists."""
+class StoredInstallation:
+    """One channel `ns/ch`, of which only the data in Kafka exists."""
 
     bootstrap: str
     instance: str
@@ -41,7 +41,7 @@ class Looked:
     partitions: int = 2
 
     @classmethod
-    def make(cls, bootstrap: str, name: str, partitions: int = 2) -> Looked:
+    def make(cls, bootstrap: str, name: str, partitions: int = 2) -> StoredInstallation:
         """With all its topics and no subscription yet."""
         made = cls(bootstrap, f"i{name}", f"{name}.ch", partitions)
         admin = AdminClient({"bootstrap.servers": bootstrap})

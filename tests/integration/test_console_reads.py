@@ -15,7 +15,7 @@ from knative.contract.kafka_names import contract_topic, status_topic
 from tables.contract_table import ContractTable
 from tables.kafka.admin.kafka_admin import KafkaAdmin
 from tables.status_table import StatusTable
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.support.processes import free_port, wait_until
 from tests.support.subscriber import ScriptedSubscriber
 from web.console.state import Known, PartitionLag
@@ -30,20 +30,20 @@ def _fail(problem: BaseException) -> None:
 
 
 def test_letters_that_are_redriven_are_not_open(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
-    looked = Looked.make(kafka.bootstrap, topic_name())
+    site = StoredInstallation.make(kafka.bootstrap, topic_name())
     with ScriptedSubscriber() as subscriber:
-        subscription, two = looked.subscribe("one", subscriber.url("/one")), looked.subscribe("two")
-        letters = OpenLetters({"bootstrap.servers": looked.bootstrap}, looked.instance)
-        topics = [looked.dlq_topic]
-        looked.dead_letters(subscription, ["1", "2", "3"])
-        looked.dead_letters(two, ["1"])
+        subscription, two = site.subscribe("one", subscriber.url("/one")), site.subscribe("two")
+        letters = OpenLetters({"bootstrap.servers": site.bootstrap}, site.instance)
+        topics = [site.dlq_topic]
+        site.dead_letters(subscription, ["1", "2", "3"])
+        site.dead_letters(two, ["1"])
         wait_until("all are counted", lambda: letters.count(topics) == {"ns/one": 3, "ns/two": 1}, _LIMIT_S)
 
-        redriven = looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--limit", "2")
+        redriven = site.json("dlq", "redrive", "--yes", "--subscription", "ns/one", "--limit", "2")
 
         assert redriven["redriven"] == 2
         assert letters.count(topics) == {"ns/one": 1, "ns/two": 1}
-        looked.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
+        site.json("dlq", "redrive", "--yes", "--subscription", "ns/one")
         assert letters.count(topics) == {"ns/two": 1}
 
 
@@ -51,15 +51,15 @@ def test_letters_that_are_redriven_are_not_open(kafka: EmbeddedKafka, topic_name
 async def test_lag_is_that_of_the_command_and_stays_when_kafka_is_gone(
     kafka: EmbeddedKafka, topic_name: Callable[[], str]
 ) -> None:
-    looked = Looked.make(kafka.bootstrap, topic_name())
-    subscription, other = looked.subscribe("one"), looked.subscribe("two")
-    looked.events(range(10), ago_s=60)
+    site = StoredInstallation.make(kafka.bootstrap, topic_name())
+    subscription, other = site.subscribe("one"), site.subscribe("two")
+    site.events(range(10), ago_s=60)
     tracker = OffsetTracker(2)
-    looked.commit(subscription, 0, tracker)
-    client = {"bootstrap.servers": looked.bootstrap}
-    contract = ContractTable(contract_topic(looked.instance), client, _fail)
-    status = StatusTable(status_topic(looked.instance), client, _fail)
-    reads = ConsoleReads(looked.instance, contract, status, None, None, client, lambda: True, "worker-1")
+    site.commit(subscription, 0, tracker)
+    client = {"bootstrap.servers": site.bootstrap}
+    contract = ContractTable(contract_topic(site.instance), client, _fail)
+    status = StatusTable(status_topic(site.instance), client, _fail)
+    reads = ConsoleReads(site.instance, contract, status, None, None, client, lambda: True, "worker-1")
     contract.start()
     status.start()
     try:
@@ -78,7 +78,7 @@ async def test_lag_is_that_of_the_command_and_stays_when_kafka_is_gone(
     finally:
         await asyncio.gather(contract.stop(), status.stop())
 
-    rows = looked.json("lag", "ns/one")
+    rows = site.json("lag", "ns/one")
     assert sorted((part.partition, part.events, part.committed, part.end) for part in lag.value) == sorted(
         (row["partition"], row["events"], row["committed"], row["end"]) for row in rows
     )

@@ -11,7 +11,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from controller.plan.actions import GroupState
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.integration.controller_fixture import ControllerFixture
 from tests.support.groups import group_states
 
@@ -91,16 +91,16 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
     first.subscription("billing", "orders")
     async with first:
         await first.until(lambda: first.published("billing") is not None, "the contract")
-    looked = Looked(kafka.bootstrap, instance, first.topic("orders"))
+    site = StoredInstallation(kafka.bootstrap, instance, first.topic("orders"))
     both = ("remove", "KafkaChannel/default/orders", "subscription/default/billing")
     second = ControllerFixture(kafka.bootstrap, tmp_path / "second", instance)
     second.channel("mine")
     async with second:
         await second.until(lambda: second.unlisted("billing"), "what no file has")
         await second.until(lambda: "NotInFiles" in str(second.status.report), "its report")
-        status = await asyncio.to_thread(looked.penstock, "status")
+        status = await asyncio.to_thread(site.penstock, "status")
         assert "`penstock remove KafkaChannel/default/orders`" in status.stdout
-        would = await asyncio.to_thread(looked.penstock, "remove", "--unlisted", "--dry-run", "-o", "json")
+        would = await asyncio.to_thread(site.penstock, "remove", "--unlisted", "--dry-run", "-o", "json")
         assert [row["resource"] for row in json.loads(would.stdout)["would_remove"]] == [
             "KafkaChannel/default/orders",
             "Subscription/default/billing",
@@ -113,17 +113,17 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
             (("remove", "orders", "--yes"), 2, "KIND/NAMESPACE/NAME"),
             (("remove", "--yes"), 2, "--unlisted"),
         ):
-            done = await asyncio.to_thread(looked.penstock, *arguments)
+            done = await asyncio.to_thread(site.penstock, *arguments)
             assert (done.returncode, says in done.stderr) == (code, True), done.stderr
         (second.folder / "bad.yaml").write_text("kind: [", "utf-8")
         await second.until(lambda: "bad.yaml" in _problems(second), "the problem")
         await second.until(lambda: "bad.yaml" in str(second.status.report), "its report")
-        done = await asyncio.to_thread(looked.penstock, *both, "--yes")
+        done = await asyncio.to_thread(site.penstock, *both, "--yes")
         assert (done.returncode, "because bad.yaml" in done.stderr) == (3, True), done.stderr
         assert second.published("orders") is not None
         second.remove("bad")
         await second.until(lambda: "bad.yaml" not in str(second.status.report), "the end of the problem")
-        done = await asyncio.to_thread(looked.penstock, "remove", "--unlisted", "--yes")
+        done = await asyncio.to_thread(site.penstock, "remove", "--unlisted", "--yes")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [
             "Removed KafkaChannel/default/orders.",
@@ -133,7 +133,7 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
         assert second.published("billing") is None
         assert await second.look(first.topic("orders")) is None
         await second.until(lambda: second.status.requests == {}, "the requests are taken back")
-    late = await asyncio.to_thread(looked.penstock, "remove", "KafkaChannel/default/mine", "--yes")
+    late = await asyncio.to_thread(site.penstock, "remove", "KafkaChannel/default/mine", "--yes")
     assert late.returncode == 1
 
 

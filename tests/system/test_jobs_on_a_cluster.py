@@ -33,7 +33,7 @@ from examples.census.samples import plain_count, write
 from examples.census.totals import Totals
 from knative.traffic import latency_sketch
 from tables.kafka.topic_reader import TopicReader
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.integration.topology_inputs import deltas, publish, status
 from tests.support.planted_faults import faulty
 from tests.support.processes import REPOSITORY, wait_until
@@ -116,16 +116,16 @@ def test_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    looked, sent = _world(kafka, topic_name())
+    site, sent = _world(kafka, topic_name())
     folder = tmp_path / "traffic"
     now = time.time()
     client = {"bootstrap.servers": kafka.bootstrap}
-    wish = TopologyQuery(client, looked.instance, now, _BEGIN_S, now, folder=folder)
-    counted = _killed(looked, master, folder, tmp_path / "first.log")
+    wish = TopologyQuery(client, site.instance, now, _BEGIN_S, now, folder=folder)
+    counted = _killed(site, master, folder, tmp_path / "first.log")
     second = subprocess.run(
-        [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
+        [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, site.instance, str(folder), str(now),
          str(_BEGIN_S), json.dumps(CONF)],
-        capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
+        capture_output=True, text=True, check=False, env=site.environment(QUICK), cwd=REPOSITORY,
         timeout=_LIMIT_S,
     )  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     assert _facts(run(here, wish, lambda _: (LocalEngine(), ""), small=True)) == _facts(plain)
     capsys.readouterr()
     monkeypatch.setattr("app.operations.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
-    for name, value in looked.environment().items():
+    for name, value in site.environment().items():
         monkeypatch.setenv(name, value)
     begin = datetime.fromtimestamp(_BEGIN_S, UTC).isoformat()
     arguments = ["topology", "--traffic", "windows", "--folder", str(folder), "--since", begin, "-o", "json"]
@@ -153,27 +153,27 @@ def test_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     _check_edges(from_json(capsys.readouterr().out.encode()), sent)
 
 
-def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
+def _world(kafka: EmbeddedKafka, name: str) -> tuple[StoredInstallation, Sent]:
     """A channel of which every event is known, and beside it channels with faults, with a worker's reports of now."""
-    looked = Looked.make(kafka.bootstrap, name)
-    looked.subscribe("sub")
-    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    site = StoredInstallation.make(kafka.bootstrap, name)
+    site.subscribe("sub")
+    sent = Sent(kafka.bootstrap, site.instance, {site.topic: ("ns", "ch")})
     sent.make_traffic_topic()
-    sent.records(looked.topic, _RECORDS, _BEGIN_S, 1800)
+    sent.records(site.topic, _RECORDS, _BEGIN_S, 1800)
     sent.deltas("w", ("ns", "ch"), range(_BEGIN_S, _BEGIN_S + 600, 6))
-    publish(kafka.bootstrap, looked.instance, faulty())
-    deltas(kafka.bootstrap, looked.instance, faulty(), ago_s=90)
-    status(kafka.bootstrap, looked.instance, faulty())
-    return looked, sent
+    publish(kafka.bootstrap, site.instance, faulty())
+    deltas(kafka.bootstrap, site.instance, faulty(), ago_s=90)
+    status(kafka.bootstrap, site.instance, faulty())
+    return site, sent
 
 
-def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
+def _killed(site: StoredInstallation, master: str, folder: Path, log: Path) -> int:
     """The job as users start it, killed when a batch of three is in the tables; how many records that were."""
     arguments = ["job", "traffic", "--master", master, *_CONF_OPTIONS, "--batch", "1000"]
     with log.open("wb") as output:
         first = subprocess.Popen(
-            looked.command(*arguments, "--folder", str(folder)),
-            stdout=output, stderr=output, env=looked.environment(QUICK), cwd=REPOSITORY,
+            site.command(*arguments, "--folder", str(folder)),
+            stdout=output, stderr=output, env=site.environment(QUICK), cwd=REPOSITORY,
         )  # fmt: skip
     try:
         done = folder / "commits"

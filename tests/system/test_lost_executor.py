@@ -15,7 +15,7 @@ import pytest
 from analytics.traffic.dataset import Dataset
 from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.support.proc import tree
 from tests.support.processes import REPOSITORY, wait_until
 from tests.support.traffic import Sent, shown
@@ -40,21 +40,19 @@ def _executors() -> list[int]:
 
 
 def test_lost_executor_costs_no_count(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
-    looked = Looked.make(kafka.bootstrap, topic_name())
-    looked.subscribe("sub")
-    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    site = StoredInstallation.make(kafka.bootstrap, topic_name())
+    site.subscribe("sub")
+    sent = Sent(kafka.bootstrap, site.instance, {site.topic: ("ns", "ch")})
     sent.make_traffic_topic()
     begin = int(time.time()) // 60 * 60 - 1800
-    sent.records(looked.topic, 3000, begin, 1200)
+    sent.records(site.topic, 3000, begin, 1200)
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 600, 6))
     folder, log = tmp_path / "traffic", tmp_path / "job.log"
     conf = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
     with cluster(tmp_path) as master, log.open("wb") as output:
-        command = looked.command(
-            "job", "traffic", "--master", master, *conf, "--batch", "1000", "--folder", str(folder)
-        )
+        command = site.command("job", "traffic", "--master", master, *conf, "--batch", "1000", "--folder", str(folder))
         with subprocess.Popen(
-            command, stdout=output, stderr=output, env=looked.environment(QUICK), cwd=REPOSITORY
+            command, stdout=output, stderr=output, env=site.environment(QUICK), cwd=REPOSITORY
         ) as job:
             try:
                 for run in (1, 2):  # in the batch after each

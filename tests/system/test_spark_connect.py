@@ -15,7 +15,7 @@ from analytics.traffic.dataset import Dataset
 from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.support.processes import REPOSITORY
 from tests.support.traffic import Sent, shown
 from tests.support.traffic_tables import write_tables
@@ -25,26 +25,26 @@ pytestmark = pytest.mark.system
 
 
 def test_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
-    looked = Looked.make(kafka.bootstrap, topic_name())
-    looked.subscribe("sub")
-    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    site = StoredInstallation.make(kafka.bootstrap, topic_name())
+    site.subscribe("sub")
+    sent = Sent(kafka.bootstrap, site.instance, {site.topic: ("ns", "ch")})
     sent.make_traffic_topic()
     begin = int(time.time()) - 600
-    sent.records(looked.topic, 500, begin, 590)
+    sent.records(site.topic, 500, begin, 590)
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 590, 7))
     folder = tmp_path / "span"
     log = tmp_path / "server.log"
     with connect_server(log, spark_jars(jar_places(root=REPOSITORY / ".penstock" / "spark"))) as address:
         for more in (["--since", "1h"], []):  # a time range, and a job that continues
             arguments = ["job", "traffic", "--remote", address, *more, "--folder", str(folder)]
-            counted = looked.penstock(*arguments)
+            counted = site.penstock(*arguments)
             assert counted.returncode == 0, counted.stderr + log.read_text()
             assert counted.stderr.startswith("585 records in ")
             assert shown(read_windows(folder)) == sent.expected()
             Dataset(folder).wipe()
-        looked.penstock(*arguments)
+        site.penstock(*arguments)
 
-        drawn = looked.penstock(
+        drawn = site.penstock(
             "job", "topology", "--remote", address, "--traffic", "deltas", "--since", "1h", "-o", "json"
         )
         assert drawn.returncode == 0, drawn.stderr + log.read_text()
@@ -58,5 +58,5 @@ def test_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], st
         Dataset(folder).wipe()
         write_tables(folder, windows)
         arguments = ["--traffic", "windows", "--folder", str(folder), "--since", "1h"]
-        stale = looked.penstock("job", "topology", "--remote", address, *arguments)
+        stale = site.penstock("job", "topology", "--remote", address, *arguments)
         assert "do not reach to the end of the window" in " ".join(stale.stderr.split()), stale.stderr + log.read_text()

@@ -17,7 +17,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import JARS_ROOT, jar_places
-from tests.integration.cli_fixture import Looked
+from tests.integration.cli_fixture import StoredInstallation
 from tests.support.files import paths_below
 from tests.support.proc import children, start_time, thread_names
 from tests.support.processes import REPOSITORY, wait_until
@@ -53,13 +53,13 @@ except PenstockError as error:
 def test_ctrl_c_ends_it_with_one_sentence(
     kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path, moment: str
 ) -> None:
-    looked = Looked.make(kafka.bootstrap, topic_name())
-    looked.subscribe("sub")
-    _traffic(kafka, looked)
+    site = StoredInstallation.make(kafka.bootstrap, topic_name())
+    site.subscribe("sub")
+    _traffic(kafka, site)
     folder = tmp_path / "spark"
     folder.mkdir()
     command = [sys.executable, "-m", "app.cli", "job", "topology", "--master", "local[2]"]
-    environment = looked.environment({"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder)})
+    environment = site.environment({"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder)})
     with subprocess.Popen(
         command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -82,11 +82,11 @@ def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
     ends it without a sentence."""
     after_s = random.uniform(2.0, 11.0)
     print(f"after {after_s:.2f} s")
-    looked = Looked.make(kafka.bootstrap, topic_name())
-    looked.subscribe("sub")
+    site = StoredInstallation.make(kafka.bootstrap, topic_name())
+    site.subscribe("sub")
     command = [sys.executable, "-m", "app.cli", "job", "topology", "--master", "local[2]", "-o", "json"]
     with subprocess.Popen(
-        command, env=looked.environment(), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=site.environment(), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         _wait_for("the JVM starts", process, tmp_path)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -101,9 +101,9 @@ def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
         assert (process.returncode, err) == (130, "Interrupted; no report was written.\n")
 
 
-def _traffic(kafka: EmbeddedKafka, looked: Looked) -> None:
+def _traffic(kafka: EmbeddedKafka, site: StoredInstallation) -> None:
     """Something that Spark has to add up."""
-    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    sent = Sent(kafka.bootstrap, site.instance, {site.topic: ("ns", "ch")})
     sent.make_traffic_topic()
     begin = int(time.time()) - 500
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 490))

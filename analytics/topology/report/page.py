@@ -30,6 +30,7 @@ from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagedata import page_data
 from analytics.topology.report.pagegraph import DETAILS_MAX, HEALTHS, PageGraph, gather
 from analytics.topology.report.tables import ROWS_MAX, tables
+from knative import shown
 from knative.topology_map import BASE, STYLE, TEMPLATES, VENDORED, in_scope
 from knative.topology_map import script as map_script
 
@@ -111,6 +112,7 @@ def render(topology: Topology, difference: Difference | None = None) -> str:
             kinds=legend(graph),
             icons=ICONS,
             words=words,
+            shown=shown,
         )
     )
 
@@ -156,17 +158,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "visible": words.visible,
+        "visible": shown.visible,
         "code": _code,
-        "count": words.count,
-        "moment": words.moment,
+        "count": shown.count,
+        "moment": shown.moment,
     }
     return environment
 
 
 def _code(text: str) -> Markup:
     """Returns the text escaped, with parts between backticks as code."""
-    parts = words.visible(text, words.SENTENCE_MAX).split("`")
+    parts = shown.visible(text, shown.SENTENCE_MAX).split("`")
     if len(parts) % 2 == 0:  # an odd number of backticks: not code
         return escape("`".join(parts))
     marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
@@ -183,15 +185,15 @@ def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
     for fromkey in dict.fromkeys(finding.objects[:DETAILS_MAX]):
         if fromkey in graph.places:
             item = graph.items[graph.places[fromkey]]
-            objects.append(ShownObject(words.visible(item.label, 90), item.anchor, words.KINDS[item.kind]))
+            objects.append(ShownObject(shown.visible(item.label, 90), item.anchor, words.KINDS[item.kind]))
         else:
-            objects.append(ShownObject(words.visible(fromkey, 90), "", ""))
+            objects.append(ShownObject(shown.visible(fromkey, 90), "", ""))
     return ShownFinding(
         place,
         finding.severity.value,
         words.SEVERITIES[finding.severity.value],
-        words.visible(finding.title),
-        words.visible(finding.rule, 60),
+        shown.visible(finding.title),
+        shown.visible(finding.rule, 60),
         finding.evidence[:DETAILS_MAX],
         finding.remedy,
         tuple(objects),
@@ -222,13 +224,13 @@ def _facts(topology: Topology) -> list[Fact]:
     published = total(edge.rate for edge in topology.edges if edge.kind is Flow.PUBLISHES)
     delivered = total(edge.rate for edge in topology.edges if edge.kind is Flow.DELIVERS)
     counted = [
-        Fact(words.plural(kinds[kind], words.KINDS[kind.value]).partition(" ")[2], words.count(kinds[kind]))
+        Fact(shown.plural(kinds[kind], words.KINDS[kind.value]).partition(" ")[2], shown.count(kinds[kind]))
         for kind in _COUNTED
         if kinds[kind]
     ]
     return [
         *counted,
-        Fact("events in", words.rate(published)),
-        Fact("deliveries", words.rate(delivered)),
-        Fact("events waiting", words.count(total(vertex.lag for vertex in topology.vertices))),
+        Fact("events in", shown.rate(published)),
+        Fact("deliveries", shown.rate(delivered)),
+        Fact("events waiting", shown.count(total(vertex.lag for vertex in topology.vertices))),
     ]

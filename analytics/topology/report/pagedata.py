@@ -1,6 +1,6 @@
 """The data for the page's scripts: the page's graph as JSON in a block that the browser does not execute.
 
-Empty fields are left out; figures have seven significant digits. All text has passed `words.visible`, and the block
+Empty fields are left out; figures have seven significant digits. All text has passed `shown.visible`, and the block
 does not contain `<`, so that no text of a sender can end it.
 """
 
@@ -15,6 +15,7 @@ from analytics.topology.model.document import Finding
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagegraph import Item, Line, PageGraph
+from knative import shown
 
 #: Characters that must not be in an HTML script block, and those that scripts formerly took for line ends.
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -33,9 +34,9 @@ def page_values(graph: PageGraph, findings: Sequence[Finding]) -> dict[str, Any]
         "edges": [_edge(line) for line in graph.lines],
         "findings": [
             {
-                "title": words.visible(finding.title),
+                "title": shown.visible(finding.title),
                 "severity": finding.severity.value,
-                "rule": words.visible(finding.rule, 60),
+                "rule": shown.visible(finding.rule, 60),
             }
             for finding in findings
         ],

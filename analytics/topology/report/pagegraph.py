@@ -20,6 +20,7 @@ from analytics.topology.model.document import SEVERITIES, Edge, Health, Kind, Se
 from analytics.topology.model.names import delivered_by
 from analytics.topology.model.totals import total
 from analytics.topology.report import words
+from knative import shown
 
 ITEMS_MAX = 6_000
 LINES_MAX = 12_000
@@ -121,7 +122,7 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
     sizes = Counter(homes.values())
     keys = sorted(sizes, key=lambda key: (key in _SHARED, key))
     numbers = {key: number for number, key in enumerate(keys)}
-    groups = tuple(Group(words.visible(_SHARED.get(key, key), 80), key in _SHARED, sizes[key]) for key in keys)
+    groups = tuple(Group(shown.visible(_SHARED.get(key, key), 80), key in _SHARED, sizes[key]) for key in keys)
     index = _findings_by_object(topology)
     names = delivered_by(topology)
     ordered = sorted(topology.vertices, key=lambda vertex: _importance(vertex, topology, index))
@@ -181,7 +182,7 @@ def _importance(vertex: Vertex, topology: Topology, index: Mapping[str, Sequence
 def _details(detail: Mapping[str, object]) -> Details:
     pairs = [(name, value) for name, value in detail.items() if value is not None and value != ""]
     return tuple(
-        (words.visible(str(name).replace("_", " "), 60), words.visible(_said(value)))
+        (shown.visible(str(name).replace("_", " "), 60), shown.visible(_said(value)))
         for name, value in pairs[:DETAILS_MAX]
     )
 
@@ -189,7 +190,7 @@ def _details(detail: Mapping[str, object]) -> Details:
 def _said(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return words.quantity(value) if isinstance(value, float) else str(value)
+    return shown.quantity(value) if isinstance(value, float) else str(value)
 
 
 def _item(vertex: Vertex, group: int, findings: Sequence[int], topology: Topology, given: str | None) -> Item:
@@ -201,12 +202,12 @@ def _item(vertex: Vertex, group: int, findings: Sequence[int], topology: Topolog
     return Item(
         anchor=anchor(vertex.id),
         kind=vertex.kind.value,
-        label=words.visible(label if given is None else f"{given}, {label}"),
-        short=words.short(given or name or label),
+        label=shown.visible(label if given is None else f"{given}, {label}"),
+        short=shown.short(given or name or label),
         group=group,
         health=vertex.health,
-        message=words.visible(vertex.message),
-        roles=tuple(words.visible(role, 60) for role in vertex.roles),
+        message=shown.visible(vertex.message),
+        roles=tuple(shown.visible(role, 60) for role in vertex.roles),
         rate=vertex.rate,
         bytes_rate=vertex.bytes_rate,
         lag=vertex.lag,
@@ -221,8 +222,8 @@ def _rest(group: int, of: Group, members: Sequence[Vertex]) -> Item:
     return Item(
         anchor=f"rest-{group}",
         kind="rest",
-        label=f"{words.count(len(members))} more of {of.label}",
-        short=f"{words.count(len(members))} more",
+        label=f"{shown.count(len(members))} more of {of.label}",
+        short=f"{shown.count(len(members))} more",
         group=group,
         health=worst(member.health for member in members),
         rate=total(member.rate for member in members),

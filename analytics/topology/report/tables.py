@@ -15,6 +15,7 @@ from analytics.topology.model.document import Flow, Ranking, Topology, Totals
 from analytics.topology.model.figures import FIGURES, figure
 from analytics.topology.report import words
 from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
+from knative import shown
 
 ROWS_MAX = 300
 _VERTICES_NOTE = (
@@ -100,7 +101,7 @@ def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> T
     rows = [
         Row(
             (
-                Cell(words.visible(finding.title)),
+                Cell(shown.visible(finding.title)),
                 Cell(f"{word} finding, {words.SEVERITIES[finding.severity]}"),
                 *nothing,
             )
@@ -115,7 +116,7 @@ def _changes(difference: Difference, labels: Mapping[str, tuple[str, str]]) -> T
         cells = (_value(change.what, change.before), _value(change.what, change.after))
         rows.append(Row((where, Cell(FIGURES[change.what]), *cells)))
     note = (
-        f"Since {words.moment(difference.before)}. Rates, failures and latencies that grew or shrank by half or more."
+        f"Since {shown.moment(difference.before)}. Rates, failures and latencies that grew or shrank by half or more."
     )
     if difference.partial:
         note += f" {PARTIAL}"
@@ -133,7 +134,7 @@ def _totals(parts: Sequence[Totals]) -> list[Table]:
     names = [name for name in Totals.__dataclass_fields__ if name != "namespace"]
     columns = (Column("Namespace"), *(Column(FIGURES[name].capitalize(), numeric=True) for name in names))
     rows = tuple(
-        Row((Cell(words.visible(part.namespace) or "all"), *(_value(name, getattr(part, name)) for name in names)))
+        Row((Cell(shown.visible(part.namespace) or "all"), *(_value(name, getattr(part, name)) for name in names)))
         for part in parts[:ROWS_MAX]
     )
     note = "Fan-out: deliveries per accepted event. Bytes per event: delivered bytes per accepted event."
@@ -155,9 +156,9 @@ def _vertex_cells(item: Item, graph: PageGraph) -> tuple[Cell, ...]:
         Cell(words.HEALTHS[item.health.value], health=item.health.value, note=item.message),
         Cell(words.KINDS[item.kind], note=", ".join(words.KINDS.get(role, role) for role in item.roles[1:])),
         Cell(group.label),
-        _figure(item.rate, words.rate(item.rate)),
-        _figure(item.bytes_rate, words.bytes_rate(item.bytes_rate)),
-        _figure(item.lag, words.count(item.lag)),
+        _figure(item.rate, shown.rate(item.rate)),
+        _figure(item.bytes_rate, shown.bytes_rate(item.bytes_rate)),
+        _figure(item.lag, shown.count(item.lag)),
         _figure(len(item.findings), str(len(item.findings) or "")),
         Cell(_said(item.details)),
     )
@@ -176,18 +177,18 @@ def _edges(graph: PageGraph) -> Table:
 
 def _edge_cells(line: Line, graph: PageGraph) -> tuple[Cell, ...]:
     source, target = graph.items[line.source], graph.items[line.target]
-    many = f"{words.count(line.stands_for)} connections" if line.stands_for > 1 else ""
+    many = f"{shown.count(line.stands_for)} connections" if line.stands_for > 1 else ""
     return (
         Cell(source.label, link=source.anchor),
         Cell(target.label, link=target.anchor),
         Cell(words.HEALTHS[line.health.value], health=line.health.value),
         Cell(words.FLOWS[line.kind], note=many),
-        _figure(line.rate, words.rate(line.rate)),
-        _figure(line.bytes_rate, words.bytes_rate(line.bytes_rate)),
-        _figure(line.lag, words.count(line.lag)),
-        _figure(line.failures, words.count(line.failures)),
-        _figure(line.latency_p50_s, words.seconds(line.latency_p50_s)),
-        _figure(line.latency_p99_s, words.seconds(line.latency_p99_s)),
+        _figure(line.rate, shown.rate(line.rate)),
+        _figure(line.bytes_rate, shown.bytes_rate(line.bytes_rate)),
+        _figure(line.lag, shown.count(line.lag)),
+        _figure(line.failures, shown.count(line.failures)),
+        _figure(line.latency_p50_s, shown.seconds(line.latency_p50_s)),
+        _figure(line.latency_p99_s, shown.seconds(line.latency_p99_s)),
     )
 
 
@@ -209,11 +210,11 @@ def _types(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
         rows.append(
             Row(
                 (
-                    Cell(words.visible(types[edge.source].label)),
+                    Cell(shown.visible(types[edge.source].label)),
                     _names(senders[edge.source], len(senders[edge.source]), labels),
                     _vertex_link(edge.target, labels),
-                    _figure(edge.rate, words.rate(edge.rate)),
-                    _figure(edge.bytes_rate, words.bytes_rate(edge.bytes_rate)),
+                    _figure(edge.rate, shown.rate(edge.rate)),
+                    _figure(edge.bytes_rate, shown.bytes_rate(edge.bytes_rate)),
                     _names(sure, len(sure), labels) if taking else Cell("no one"),
                     _names(perhaps, len(perhaps), labels),
                 )
@@ -238,7 +239,7 @@ def _ranking(ranking: Ranking, labels: Mapping[str, tuple[str, str]]) -> Table:
     columns = (
         Column("Place", numeric=True),
         Column("Vertex", long=True),
-        Column(words.visible(ranking.unit, 40), numeric=True),
+        Column(shown.visible(ranking.unit, 40), numeric=True),
     )
     noted = any(row.note for row in ranking.rows)
     rows = tuple(
@@ -246,8 +247,8 @@ def _ranking(ranking: Ranking, labels: Mapping[str, tuple[str, str]]) -> Table:
             (
                 Cell(str(place), float(-place)),
                 _vertex_link(row.id, labels),
-                Cell(words.quantity(row.value), row.value),
-                *((Cell(words.visible(row.note)),) if noted else ()),
+                Cell(shown.quantity(row.value), row.value),
+                *((Cell(shown.visible(row.note)),) if noted else ()),
             )
         )
         for place, row in enumerate(ranking.rows[:ROWS_MAX], start=1)
@@ -255,7 +256,7 @@ def _ranking(ranking: Ranking, labels: Mapping[str, tuple[str, str]]) -> Table:
     name = f"ranking-{anchor(ranking.name)[2:]}"
     return Table(
         name,
-        words.visible(ranking.title, 120),
+        shown.visible(ranking.title, 120),
         "",
         (*columns, *((Column("Note", long=True),) if noted else ())),
         rows,
@@ -264,13 +265,13 @@ def _ranking(ranking: Ranking, labels: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def _vertex_link(vertex_id: str, labels: Mapping[str, tuple[str, str]]) -> Cell:
-    label, link = labels.get(vertex_id, (words.visible(vertex_id), ""))
+    label, link = labels.get(vertex_id, (shown.visible(vertex_id), ""))
     return Cell(label, link=link)
 
 
 def _names(ids: Iterable[str], size: int, labels: Mapping[str, tuple[str, str]]) -> Cell:
-    names = [words.visible(labels.get(vertex_id, (vertex_id, ""))[0], 60) for vertex_id in _first(ids)]
-    more = f" and {words.count(size - len(names))} more" if size > len(names) else ""
+    names = [shown.visible(labels.get(vertex_id, (vertex_id, ""))[0], 60) for vertex_id in _first(ids)]
+    more = f" and {shown.count(size - len(names))} more" if size > len(names) else ""
     return Cell(", ".join(names) + more)
 
 
@@ -287,7 +288,7 @@ def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
         Row(
             (
                 _vertex_link(reach.source, labels),
-                Cell(words.plural(reach.reached, "vertex", "vertices"), float(reach.reached)),
+                Cell(shown.plural(reach.reached, "vertex", "vertices"), float(reach.reached)),
                 Cell(str(reach.hops_max), float(reach.hops_max)),
                 _names(reach.hops, reach.reached, labels),
             )
@@ -306,9 +307,9 @@ def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[
         Row(
             (
                 Cell(str(island.number), float(-island.number)),
-                _figure(island.size, words.count(island.size)),
-                _figure(island.channels, words.count(island.channels)),
-                _figure(island.rate, words.rate(island.rate)),
+                _figure(island.size, shown.count(island.size)),
+                _figure(island.channels, shown.count(island.channels)),
+                _figure(island.rate, shown.rate(island.rate)),
                 _names(island.members, island.size, labels),
             )
         )

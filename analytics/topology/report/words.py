@@ -1,47 +1,8 @@
-"""Words of the page, with the texts and figures of `knative/shown`. The scripts of the map format figures in the same
-way (knative/topology_map/assets/words.js)."""
+"""Words of the page. `knative/shown` formats its figures, and in the browser the scripts of the map do (words.js)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from knative.shown import (
-    SENTENCE_MAX,
-    TEXT_MAX,
-    UNKNOWN,
-    bytes_rate,
-    count,
-    moment,
-    plural,
-    quantity,
-    rate,
-    seconds,
-    short,
-    span,
-    visible,
-)
-
-__all__ = [
-    "FLOWS",
-    "HEALTHS",
-    "KINDS",
-    "SENTENCE_MAX",
-    "SEVERITIES",
-    "TEXT_MAX",
-    "TIERS",
-    "UNKNOWN",
-    "bytes_rate",
-    "count",
-    "moment",
-    "plural",
-    "quantity",
-    "rate",
-    "seconds",
-    "short",
-    "span",
-    "tally",
-    "visible",
-]
 
 
 def tally(severity: str, number: int) -> str:

@@ -14,9 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analytics.topology.model.document import Topology
-from analytics.topology.report import render, words
+from analytics.topology.report import render
 from analytics.topology.report.page import assets
 from analytics.topology.report.tables import ROWS_MAX
+from knative import shown
 from tests.support import topologies
 from tests.support.profiles import examples
 from tests.unit.analytics.topology.report.page_reader import ReadPage, read_page
@@ -89,8 +90,8 @@ def test_text_of_others_changes_no_structure(text: str) -> None:
     page = read_page(render(_one(text)))
 
     assert page.skeleton == read_page(render(_one("benign"))).skeleton
-    assert [vertex["label"] for vertex in page.data["vertices"] if vertex["kind"] == "source"] == [words.visible(text)]
-    assert "".join(page.text).count(words.visible(text).strip()) >= 3 or not words.visible(text).strip()
+    assert [vertex["label"] for vertex in page.data["vertices"] if vertex["kind"] == "source"] == [shown.visible(text)]
+    assert "".join(page.text).count(shown.visible(text).strip()) >= 3 or not shown.visible(text).strip()
 
 
 def _one(text: str) -> Topology:
@@ -112,7 +113,7 @@ def test_long_text_is_cut_and_thousands_of_things_are_bounded() -> None:
     page = read_page(source)
     own = len(source) - sum(len(text) for text in (*assets().vendored, assets().script, assets().style))
 
-    assert "y" * (words.SENTENCE_MAX + 1) not in source
+    assert "y" * (shown.SENTENCE_MAX + 1) not in source
     assert own < 6_500 * len(many.vertices)
     assert sum(1 for tag, _ in page.elements if tag == "article") == ROWS_MAX
     assert "50 more are in" in "".join(page.text)

@@ -10,24 +10,23 @@ Probes and scrapes come to every worker, and people to few: their server is aioh
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import cast
 
 import structlog
 
-from web.http.config import DriverConfig
+from web.http.config import DriverConfig, HttpRejection
 from web.http.messages import encode, with_close
+from web.http.request_reader import RequestReader
+from web.http.state import ReaderState
 
 log = structlog.get_logger(__name__)
 
 HEAD_BYTES_MAX = 16 * 1024  #: the other server has limits of its own
-_IDLE_S = DriverConfig().keepalive_idle_s
-_LINE = re.compile(rb"GET (/[!-~]*) HTTP/1\.([01])")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~\x80-\xff]*)")
-_NOT_PLAIN = {b"content-length", b"transfer-encoding", b"expect", b"upgrade"}
+_CONFIG = DriverConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +58,19 @@ class Reading(Enum):
 
 def read(data: bytes) -> Asked | Reading:
     """Returns the request that `data` begins with."""
-    head, end, rest = data.partition(b"\r\n\r\n")
-    if not end and b"GET /".startswith(data[:5]) and len(data) <= HEAD_BYTES_MAX:
+    head, blank, rest = data.partition(b"\r\n\r\n")
+    if not b"GET ".startswith(head[:4]) or len(head) > HEAD_BYTES_MAX:
+        return Reading.OTHER
+    if not blank:
         return Reading.MORE
-    first, *lines = head.split(b"\r\n")
-    line, fields = _LINE.fullmatch(first), [_FIELD.fullmatch(each) for each in lines]
-    if not end or line is None or not all(fields):
+    reader = RequestReader(_CONFIG)
+    with suppress(HttpRejection):
+        reader.read(head + blank, 0)
+    if reader.state is not ReaderState.COMPLETE:  # it is not HTTP, or has a body
         return Reading.OTHER
-    pairs = [(each[1].lower(), each[2].decode("latin-1")) for each in fields if each]
-    if any(name in _NOT_PLAIN for name, _ in pairs):
-        return Reading.OTHER
-
-    def text(header: bytes) -> str:
-        return ",".join(value for name, value in pairs if name == header)
-
-    keep = line[2] == b"1" and "close" not in text(b"connection").lower()
-    return Asked(line[1].decode(), text(b"accept"), keep, rest)
+    request = reader.take()
+    accept = b",".join(value for name, value in request.pairs() if name.lower() == b"accept")
+    return Asked(request.target.decode("latin-1"), accept.decode("latin-1"), request.keep, rest)
 
 
 #: (target, Accept) -> the page; None = the other server has it, or nobody.
@@ -86,7 +82,9 @@ Other = Callable[[], Awaitable[Callable[[], asyncio.Protocol]]]
 class Front(asyncio.Protocol):
     """One connection, until another server has it."""
 
-    def __init__(self, find: Find, other: Other, connections: set[Front], idle_s: float = _IDLE_S) -> None:
+    def __init__(
+        self, find: Find, other: Other, connections: set[Front], idle_s: float = _CONFIG.keepalive_idle_s
+    ) -> None:
         """`connections`: those that are open. `idle_s`: how long one may take to send a request or read an answer."""
         self._find, self._other, self._connections, self._idle_s = find, other, connections, idle_s
         self._data = b""

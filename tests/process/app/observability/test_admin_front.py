@@ -20,23 +20,23 @@ GET = b"GET /metrics HTTP/1.1\r\nHost: a\r\n"
 @pytest.mark.parametrize(
     ("data", "asked"),
     [
-        (b"GET /readyz HTTP/1.1\r\n\r\n", Asked("/readyz", "", True, b"")),
-        (b"GET /a?wide HTTP/1.1\r\nACCEPT: x/y\r\n\r\nGET", Asked("/a?wide", "x/y", True, b"GET")),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n", Asked("/readyz", "", True, b"")),
+        (b"GET /a?wide HTTP/1.1\r\nHost: a\r\nACCEPT: x/y\r\n\r\nGET", Asked("/a?wide", "x/y", True, b"GET")),
         (GET + b"Accept: a;q=1\r\naccept:\tb\r\n\r\n", Asked("/metrics", "a;q=1,b", True, b"")),
         (GET + b"Connection: keep-alive, Close\r\n\r\n", Asked("/metrics", "", False, b"")),
         (b"GET /metrics HTTP/1.0\r\n\r\n", Asked("/metrics", "", False, b"")),
+        (GET + b"Expect: 100-continue\r\nUpgrade: h2c\r\n\r\n", Asked("/metrics", "", True, b"")),
+        (b"GET http://a/metrics HTTP/1.1\r\nHost: a\r\n\r\n", Asked("/metrics", "", True, b"")),
         (b"G", Reading.MORE),
         (b"GET /metrics HTTP/1.1\r\nHost: a\r\n", Reading.MORE),
         (b"GET /" + b"a" * HEAD_BYTES_MAX, Reading.OTHER),
         (b"POST", Reading.OTHER),
         (b"HEAD /metrics HTTP/1.1\r\n\r\n", Reading.OTHER),
-        (b"GET http://a/metrics HTTP/1.1\r\n\r\n", Reading.OTHER),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", Reading.OTHER),
         (b"GET /metrics HTTP/2.0\r\n\r\n", Reading.OTHER),
         (b"GET /a b HTTP/1.1\r\n\r\n", Reading.OTHER),
         (GET + b"Content-Length: 2\r\n\r\nab", Reading.OTHER),
         (GET + b"Transfer-Encoding: chunked\r\n\r\n", Reading.OTHER),
-        (GET + b"Expect: 100-continue\r\n\r\n", Reading.OTHER),
-        (GET + b"Upgrade: h2c\r\n\r\n", Reading.OTHER),
         (GET + b" folded: b\r\n\r\n", Reading.OTHER),
         (GET + b"no colon\r\n\r\n", Reading.OTHER),
         (GET + b"a: b\nc: d\r\n\r\n", Reading.OTHER),
@@ -112,12 +112,12 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 @pytest.mark.asyncio
 async def test_requests_of_one_connection_are_answered_in_order_also_if_they_come_in_pieces() -> None:
     async with connected() as (reader, writer, fronts):
-        writer.write(b"GET /here HTTP/1.1\r\n\r\nGET /away HTTP/1.1\r\n\r\nGET /br")
+        writer.write(b"GET /here HTTP/1.1\r\nHost: a\r\n\r\nGET /away HTTP/1.1\r\nHost: a\r\n\r\nGET /br")
         head, body = await _answer(reader)
         assert (head.split(b"\r\n")[0], body) == (b"HTTP/1.1 200 OK", b"/here")
         assert b"content-type: application/json\r\nx-a: b\r\n" in head
         assert (await _answer(reader))[0].startswith(b"HTTP/1.1 503 ")
-        writer.write(b"oken HTTP/1.1\r\nConnection: close\r\n\r\n")
+        writer.write(b"oken HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         head, body = await _answer(reader)
         assert (head.split(b"\r\n")[0], body) == (b"HTTP/1.1 500 Internal Server Error", b'{"error":"internal error"}')
         assert b"\r\nconnection: close\r\n" in head
@@ -138,7 +138,7 @@ async def test_client_that_reads_no_answers_gets_no_more_of_them() -> None:
         return page()
 
     async with connected(find=find) as (reader, writer, _):
-        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(3)))
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % number for number in range(3)))
         for number in range(3):
             head = await reader.readuntil(b"\r\n\r\n")
             assert asked == [f"/{each}" for each in range(number + 1)]
@@ -153,7 +153,7 @@ async def test_connection_ends_if_its_client_reads_no_answer(last: bytes) -> Non
         return Page(bytes(_MORE_THAN_SOCKETS_HOLD))
 
     async with connected(idle_s=0.3, find=lambda *_: page()) as (reader, writer, fronts):
-        writer.write(b"GET /here HTTP/1.1\r\n" + last + b"\r\n")
+        writer.write(b"GET /here HTTP/1.1\r\nHost: a\r\n" + last + b"\r\n")
         with suppress(ConnectionResetError, asyncio.IncompleteReadError):  # on a busy machine it may have ended before
             await reader.readuntil(b"\r\n\r\n")
         while fronts:
@@ -163,12 +163,12 @@ async def test_connection_ends_if_its_client_reads_no_answer(last: bytes) -> Non
 @pytest.mark.asyncio
 async def test_other_server_gets_the_connection_with_what_was_read() -> None:
     async with connected() as (reader, writer, fronts):
-        writer.write(b"GET /here HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /here HTTP/1.1\r\nHost: a\r\n\r\n")
         await _answer(reader)
-        writer.write(b"GET /other HTTP/1.1\r\n\r\nand")
-        assert await reader.readuntil(b">") == b"<GET /other HTTP/1.1\r\n\r\nand>"
-        writer.write(b"GET /here HTTP/1.1\r\n\r\n")
-        assert await reader.readuntil(b">") == b"<GET /here HTTP/1.1\r\n\r\n>"
+        writer.write(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\nand")
+        assert await reader.readuntil(b">") == b"<GET /other HTTP/1.1\r\nHost: a\r\n\r\nand>"
+        writer.write(b"GET /here HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert await reader.readuntil(b">") == b"<GET /here HTTP/1.1\r\nHost: a\r\n\r\n>"
         assert not fronts
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from knative.delivery.policy import OnRetriesExhausted
 from knative.resources.channels import REPLICATION_MAX, URL
-from knative.resources.destination import LABEL_PATTERN, NO_NAME, Destination, destination, destination_of
+from knative.resources.destination import Destination, destination, destination_of, namespace_text
 from knative.resources.fields import (
     CONCURRENCY,
     COUNT_MAX,
@@ -81,12 +81,7 @@ _BROKER_SPEC = Object(
             fields={
                 "apiVersion": Text(meaning="`v1`.", default="v1"),
                 "kind": Text(meaning="`ConfigMap`.", default="ConfigMap"),
-                "namespace": Text(
-                    meaning="Namespace of the ConfigMap; by default that of the Broker.",
-                    pattern=LABEL_PATTERN,
-                    what=NO_NAME,
-                    hint="use lower-case letters, digits and '-'",
-                ),
+                "namespace": namespace_text("Namespace of the ConfigMap; by default that of the Broker."),
                 "name": Text(meaning="Its name.", required=True),
             },
         ),

@@ -7,13 +7,12 @@ from typing import Any
 
 from knative.delivery.policy import OnRetriesExhausted
 from knative.resources.destination import (
-    LABEL_PATTERN,
-    NO_NAME,
     NO_OIDC,
     Destination,
     bare_uri,
     destination,
     destination_of,
+    namespace_text,
 )
 from knative.resources.fields import (
     CONCURRENCY as CONCURRENCY_KEY,
@@ -182,12 +181,7 @@ _CHANNEL_REF = Object(
     fields={
         "apiVersion": Text(meaning="Group and version of the channel.", default=f"{MESSAGING}/v1beta1"),
         "kind": Text(meaning="Its kind.", default="KafkaChannel"),
-        "namespace": Text(
-            meaning="Namespace of the channel: that of the Subscription, or absent.",
-            pattern=LABEL_PATTERN,
-            what=NO_NAME,
-            hint="use lower-case letters, digits and '-'",
-        ),
+        "namespace": namespace_text("Namespace of the channel: that of the Subscription, or absent."),
         "name": Text(meaning="Its name.", required=True),
     },
     rules=(

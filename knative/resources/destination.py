@@ -20,6 +20,21 @@ NAME_PATTERN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*
 NAME_CHARS_MAX = 253
 NO_NAME, NAME_HINT = "is not a valid name", "use lower-case letters, digits, '-' and '.'"
 
+OBJECT_NAME = Text(
+    meaning="Its name.",
+    required=True,
+    pattern=NAME_PATTERN,
+    characters_max=NAME_CHARS_MAX,
+    what=NO_NAME,
+    hint=NAME_HINT,
+)  #: of another object
+
+
+def namespace_text(meaning: str) -> Text:
+    """Returns the field for the namespace of another object."""
+    return Text(meaning=meaning, pattern=LABEL_PATTERN, what=NO_NAME, hint="use lower-case letters, digits and '-'")
+
+
 _PORT = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _AFTER_HOST = '([/?][!-"$-~]*)?'  # all visible ASCII characters but #
 #: URIs without a problem, but that directories check IPv6 addresses too.
@@ -77,20 +92,8 @@ _REF = Object(
     fields={
         "apiVersion": Text(meaning="Group and version of the object, such as `v1`."),
         "kind": Text(meaning="Kind of the object, such as `Service`.", required=True),
-        "namespace": Text(
-            meaning="Namespace of the object; by default that of the object that refers to it.",
-            pattern=LABEL_PATTERN,
-            what=NO_NAME,
-            hint="use lower-case letters, digits and '-'",
-        ),
-        "name": Text(
-            meaning="Its name.",
-            required=True,
-            pattern=NAME_PATTERN,
-            characters_max=NAME_CHARS_MAX,
-            what=NO_NAME,
-            hint=NAME_HINT,
-        ),
+        "namespace": namespace_text("Namespace of the object; by default that of the object that refers to it."),
+        "name": OBJECT_NAME,
         "group": Anything(meaning="Not used."),
         "address": Anything(meaning="Not used."),
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knative.resources.destination import LABEL_PATTERN, NAME_CHARS_MAX, NAME_HINT, NAME_PATTERN, NO_NAME
+from knative.resources.destination import OBJECT_NAME, namespace_text
 from knative.resources.fields import START_ANNOTATION, start_of, time_complaint
 from knative.resources.fields_reader import read_fields
 from knative.resources.object_reader import ObjectReader
@@ -42,20 +42,8 @@ _SPEC = Object(
             fields={
                 "apiVersion": Text(meaning="Group and version of the object.", required=True),
                 "kind": Text(meaning="`Subscription` or `Trigger`.", required=True),
-                "namespace": Text(
-                    meaning="Namespace of the object: that of the ResetOffset, or absent.",
-                    pattern=LABEL_PATTERN,
-                    what=NO_NAME,
-                    hint="use lower-case letters, digits and '-'",
-                ),
-                "name": Text(
-                    meaning="Its name.",
-                    required=True,
-                    pattern=NAME_PATTERN,
-                    characters_max=NAME_CHARS_MAX,
-                    what=NO_NAME,
-                    hint=NAME_HINT,
-                ),
+                "namespace": namespace_text("Namespace of the object: that of the ResetOffset, or absent."),
+                "name": OBJECT_NAME,
             },
             rules=(
                 Rule(

@@ -1,10 +1,9 @@
 """The contract topic as a table in memory: channels and subscriptions by uid.
 
-Readers see a state that changes only between turns of the event loop. If a record has a newer schema, the last good
-record stays in place and `problem` reports it, so the process is not ready until the record is replaced. A subscription
-that needs a feature which this version does not know is in `unsupported` instead: serving it, or its last good record,
-would deliver wrong events. A record that is not valid is named in the log and skipped. It says nothing about what
-should be served, so the process stays ready.
+If a record has a newer schema, the last good record stays in place and `problem` reports it, so the process is not
+ready until the record is replaced. A subscription that needs a feature which this version does not know is in
+`unsupported` instead: serving it, or its last good record, would deliver wrong events. A record that is not valid is
+named in the log and skipped. It says nothing about what should be served, so the process stays ready.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ import structlog
 
 from knative.contract.codec import Entry, UnknownSchema, UnsupportedFeatures, entry_of, record_of
 from knative.contract.records import Channel, Subscription, Unsupported
-from tables.kafka.compacted_topic import CompactedReader, Record
+from tables.compacted_table import CompactedTable
+from tables.kafka.compacted_topic import Record
 from tables.kafka.unreadable import skip
 
 log = structlog.get_logger(__name__)
@@ -38,19 +38,16 @@ def decode_entry(value: bytes, key: bytes | None = None) -> Entry:
     return entry
 
 
-class ContractTable:
+class ContractTable(CompactedTable):
     """Channels and subscriptions as published. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
-        self.loaded = False  #: whether the topic was read to its end once
+        super().__init__(topic, kafka, crashed)
         self.channels: dict[str, Channel] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.unsupported: dict[str, Unsupported] = {}  #: subscriptions that this version cannot serve
         self.revision = 0  #: grows with each change of what is published
         self._problems: dict[str, str] = {}
-        self._listeners: list[Callable[[], None]] = []
-        self._topic = topic
-        self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
     @property
     def problem(self) -> str:
@@ -65,29 +62,11 @@ class ContractTable:
             for _, unsupported in sorted(self.unsupported.items())
         )
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the topic has been read to its end, and after each later change."""
-        self._listeners.append(listener)
-
-    def start(self) -> None:
-        """Start reading. `loaded` is True when the table is complete."""
-        self._reader.start()
-
-    async def stop(self) -> None:
-        """Stop reading."""
-        await self._reader.stop()
-
-    async def read_to_end(self, limit_s: float) -> bool:
-        """Wait until everything is applied that the topic holds now; False if Kafka does not answer in time."""
-        return await self._reader.read_to_end(limit_s)
-
-    def apply(self, records: Sequence[Record]) -> None:
-        """Apply changes in topic order. A record that cannot be read leaves the last good one in place."""
+    def _apply(self, records: Sequence[Record]) -> bool:
         changed = False
         for record in records:
             changed |= self._apply_one(record)
-        if changed and self.loaded:
-            self._notify()
+        return changed
 
     def _apply_one(self, record: Record) -> bool:
         uid, value = record.key.decode("utf-8", "replace"), record.value
@@ -135,12 +114,3 @@ class ContractTable:
         self.channels.pop(uid, None)
         self.subscriptions.pop(uid, None)
         self.unsupported.pop(uid, None)
-
-    def _caught_up(self) -> None:
-        self.loaded = True
-        log.debug("contract read", channels=len(self.channels), subscriptions=len(self.subscriptions))
-        self._notify()
-
-    def _notify(self) -> None:
-        for listener in self._listeners:
-            listener()

@@ -30,7 +30,8 @@ from knative.contract.records import (
 )
 from knative.contract.seeks import SeekRequest
 from knative.resources.conditions import Condition, false, true, unknown
-from tables.kafka.compacted_topic import CompactedReader, Record
+from tables.compacted_table import CompactedTable
+from tables.kafka.compacted_topic import Record
 from tables.kafka.unreadable import skip
 from tables.status_parts import ReadLater, join, unreadable
 from tables.subscriber_details import SubscriberDetails, details
@@ -213,12 +214,13 @@ def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
     return unknown(type_, status.reason or SUBSCRIBER_NOT_SERVED, message)
 
 
-class StatusTable:
+class StatusTable(CompactedTable):
     """The latest record of each worker and of the leading controller, requests for removals, and what the leader must
-    remember. Event loop only."""
+    remember. Listeners hear of what a worker newly reports of its subscriptions or secrets, of a worker that is gone,
+    of requests, and of what a leader records. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
-        self.loaded = False
+        super().__init__(topic, kafka, crashed)
         self.workers: dict[str, WorkerStatus] = {}  #: each with all its parts
         self._parts: dict[str, dict[bytes, WorkerStatus]] = {}  #: by worker, and by key
         self.report: ControllerReport | None = None
@@ -226,29 +228,8 @@ class StatusTable:
         self.seek_requests: dict[str, SeekRequest] = {}  #: by id
         self.leaders = LeaderLog()  #: what the leading controllers recorded
         self._read: dict[bytes, tuple[bytes, WorkerStatus]] = {}  #: by key: what of a record does not change in each
-        self._listeners: list[Callable[[], None]] = []
-        self._topic = topic
-        self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when what a worker reports of its subscriptions or secrets changes or it is gone, when a
-        removal or a seek is requested, or when a leader records something."""
-        self._listeners.append(listener)
-
-    def start(self) -> None:
-        """Start reading."""
-        self._reader.start()
-
-    async def stop(self) -> None:
-        """Stop reading."""
-        await self._reader.stop()
-
-    async def read_to_end(self, limit_s: float) -> bool:
-        """Wait until everything is applied that the topic holds now; False if Kafka does not answer in time."""
-        return await self._reader.read_to_end(limit_s)
-
-    def apply(self, records: Sequence[Record]) -> None:
-        """Apply status records in topic order."""
+    def _apply(self, records: Sequence[Record]) -> bool:
         changed = False
         workers: dict[str, None] = {}
         for record in records:
@@ -285,8 +266,7 @@ class StatusTable:
                 workers[worker] = None
         for worker in workers:
             changed |= self._join(worker)
-        if changed and self.loaded:
-            self._notify()
+        return changed
 
     def _join(self, worker: str) -> bool:
         """Put the parts of a worker together. Returns whether it says something else of its subscriptions or secrets
@@ -329,11 +309,3 @@ class StatusTable:
         except ValueError as problem:
             skip(self._topic, record, problem)
         return False
-
-    def _caught_up(self) -> None:
-        self.loaded = True
-        self._notify()
-
-    def _notify(self) -> None:
-        for listener in self._listeners:
-            listener()

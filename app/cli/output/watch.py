@@ -8,13 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+
+import typer
 
 from app.cli.output.format import Listing, View, note
 from knative.errors import NotReadyError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")]
+Every = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")]
 
 T = TypeVar("T")
 #: A result -> its tables, each with its rows.

@@ -20,8 +20,8 @@
 {'c': 'filtered', 'a': 'delivered', 'b': 'delivered'}
 
 The scheduler, the filters, the retries, the replies and the dead letters are those of a worker. Only the topic and the
-requests are in memory, and time is virtual: a wait of an hour takes no time, also `asyncio.sleep` in a handler. A
-handler must not wait for anything real, such as a socket.
+requests are in memory, and time is virtual: a wait of an hour takes no time, and neither does `asyncio.sleep` in a
+handler. A handler must not wait for anything real, such as a socket.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class MemoryApp(faust.App):
 
 
 class _NoConsumer(Consumer):
-    """Faust asks each app for its consumer, also if it is not to start it."""
+    """Faust asks each app for its consumer, even if it must not start it."""
 
 
 _NoConsumer.__abstractmethods__ = frozenset()  # as far as it comes without a client

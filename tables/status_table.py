@@ -188,7 +188,7 @@ def _waiting_note(workers: Collection[str]) -> str:
 
 def reported_offsets(subscription: Subscription, workers: Iterable[WorkerStatus]) -> dict[int, int]:
     """Returns partition -> the highest committed offset that a worker has reported, of the present topic and since the
-    last seek. Also those that are gone count, until their record is removed."""
+    last seek. Workers that are gone count too, until their record is removed."""
     reported: dict[int, int] = {}
     for worker in workers:
         stats = worker.stats.get(subscription.uid)

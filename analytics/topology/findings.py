@@ -266,8 +266,8 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
             f"{name(id_)} does not keep dead letters in Kafka: events that fail are lost",
             (id_, consumers[id_].channel),
             tuple(evidence),
-            "Remove the annotation penstock.dev/exhausted. Dead letters then go to the DLQ topic of the channel, also "
-            "those that the dead letter sink does not accept.",
+            "Remove the annotation penstock.dev/exhausted. Dead letters then go to the DLQ topic of the channel, even "
+            "if the dead letter sink does not accept them.",
             (edge_id(Flow.DELIVERS, id_, consumers[id_].target),),
         )
 
@@ -310,7 +310,7 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
             f"twice-on-path:{target}",
             "twice-on-path",
             Severity.INFO,
-            f"{name(target)} gets events and also the replies to them",
+            f"{name(target)} gets events and the replies to them",
             (target, *objects),
             tuple(
                 f"{name(double.first)} of {name(double.via)}, then {name(double.second)}, {double.hops} channels later."

@@ -45,7 +45,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Both directions, the nearest first. The vertex itself is in neither, also if it is on a loop. `complete`: there
+    """Both directions, the nearest first. The vertex itself is in neither, even if it is on a loop. `complete`: there
     are no others, because the document has all of the map."""
 
     vertex: Vertex

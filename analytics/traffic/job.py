@@ -239,7 +239,7 @@ class TrafficJob:
                 for delta_range in delta_ranges(fresh).collect():
                     seen.add(delta_range["by"], delta_range["first"], delta_range["last"], delta_range["at"])
                 parts.append(delta_rows(fresh, topic, after.newest.get(topic)))
-            # The sums are here, so what follows reads nothing of Kafka again, also if an executor is lost.
+            # The sums are here, so what follows reads nothing from Kafka again, even if an executor is lost.
             rows = ROWS.empty_table()
             if parts:
                 rows = (

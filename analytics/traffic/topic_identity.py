@@ -26,7 +26,7 @@ class TopicNow:
     bounds: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
-#: Queries Kafka for those of these topics that exist; with True also for their bounds. Raises NotReadyError.
+#: Asks Kafka which of these topics exist, and if True is passed, for their bounds. Raises NotReadyError.
 TopicProbe = Callable[[Collection[str], bool], Mapping[str, TopicNow]]
 
 

@@ -63,7 +63,7 @@ def flowing(text: str, width: int) -> str:
     for paragraph in text.split("\n\n"):
         as_it_is, lines = paragraph.startswith(AS_IT_IS), paragraph.removeprefix(AS_IT_IS).strip("\n").split("\n")
         paragraphs.append("\n".join(_folded(line, width) for line in lines) if as_it_is else " ".join(lines))
-    # With an empty line first, Typer keeps the indentation of what follows, also if that is one paragraph.
+    # With an empty line first, Typer keeps the indentation of what follows, even if that is one paragraph.
     return "\n\n".join([paragraphs[0], "", *paragraphs[1:]])
 
 

@@ -42,7 +42,7 @@ def export(
       penstock export -n orders --to my-resources
       penstock export --context production --to my-resources --force
     """
-    # An `import` at the top would take a second, also for `penstock --help`.
+    # An `import` at the top would take a second, even for `penstock --help`.
     from app.operations.export.ask_cluster import export_cluster
     from app.operations.export.files import to_text, write
 

@@ -235,7 +235,7 @@ def _show_next(tables: Rows, output: View, names: Sequence[str] | None) -> None:
 
 
 def _tables(names: Sequence[str] | None, tables: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
-    """Returns the tables that have rows; without `names` also those of channels and subscriptions, unless there are
+    """Returns the tables that have rows. Without `names` it adds those of channels and subscriptions, unless there are
     brokers or triggers."""
     always = () if names or tables["brokers"] or tables["triggers"] else (_CHANNELS, _SUBSCRIPTIONS)
     pairs = [*((listing, tables[f"{key}s"]) for key, listing in _LISTINGS.items()), (_PROBLEMS, tables["problems"])]

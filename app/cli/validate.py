@@ -28,7 +28,7 @@ _LISTING = Listing(
 
 def validate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory with YAML or JSON files of resources.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 also for warnings.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 for warnings too.")] = False,
     output: Views = View.TABLE,
 ) -> None:
     """Check resource files.

@@ -97,7 +97,7 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """Send SIGKILL, also to the children that it has in its session."""
+        """Send SIGKILL to the child and to the children in its session."""
         if self.code is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         ended(self._process, END_S)

@@ -108,7 +108,7 @@ class Stack:
         return bool(self._children) or (self._kafka is not None and self._kafka.pid is not None)
 
     def start(self) -> None:
-        """Blocks until every subscription is ready. Raises PenstockError; call `stop` also in that case."""
+        """Blocks until every subscription is ready. Raises PenstockError; call `stop` even then."""
         config = self.config
         resources = resources_in(config.resources)
         if config.kafka is None:

@@ -163,7 +163,7 @@ def _add_logger_name(logger: WrappedLogger, _method: str, event: EventDict) -> E
 
 
 def mask_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Mask the values of fields with names such as `password`, also one level deep in nested mappings."""
+    """Mask the values of fields with names such as `password`, including those one level deep in nested mappings."""
     _mask(event)
     for key, value in event.items():
         if isinstance(value, dict):

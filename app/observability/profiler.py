@@ -67,7 +67,7 @@ class Profiler:
                 await self._ended.wait()
         except TimeoutError:
             return report(samples)
-        finally:  # also when the client has disconnected
+        finally:  # even when the client has disconnected
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_IGN)  # not SIG_DFL: a late signal would end the process
             self._ended = None

@@ -43,8 +43,8 @@ def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
 
 
 def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerView:
-    """Returns the same from YAML or JSON files, without Kafka. Raises UsageError also for a file with a problem that
-    may hide the Trigger. `namespace` "" = any."""
+    """Returns the same from YAML or JSON files, without Kafka. A file with a problem that may hide the Trigger is a
+    UsageError too. `namespace` "" = any."""
     directory = Directory(folder)
     directory.check()
     snapshot = directory.scan()

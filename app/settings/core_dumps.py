@@ -1,7 +1,7 @@
 """No core dumps of processes that read credentials: a dump has all of their memory, and often stays on a disk for long.
 
 The soft limit becomes 1, not 0. A file of one byte is too short for the kernel, which then writes none; and where
-`kernel.core_pattern` pipes dumps into a program, the kernel ignores every other limit, also 0. The hard limit stays, so
+`kernel.core_pattern` pipes dumps into a program, the kernel ignores every other limit, even 0. The hard limit stays, so
 a child process may raise its own.
 """
 

@@ -317,7 +317,7 @@ class Settings(BaseModel):
     )
     debug: bool = _setting(
         False, "yes or no", "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, without "
-        "authentication. Core dumps are allowed, also with credentials in them.",
+        "authentication. Core dumps are allowed, even with credentials in them.",
     )  # fmt: skip
     gc_threshold: int = _setting(
         50_000,

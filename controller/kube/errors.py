@@ -30,7 +30,7 @@ class ApiError(PenstockError):
 
     @property
     def lacks_right(self) -> bool:
-        """Whether a role is missing. Quotas and namespaces that are being deleted are answered with 403, too."""
+        """Whether a role is missing. Quotas, and namespaces that are being deleted, cause a 403 as well."""
         return self.status == FORBIDDEN and '" cannot ' in self.why  # User "..." cannot create resource "..."
 
 

@@ -1,9 +1,9 @@
 """Assigns uid and generation to resources read from files.
 
-The contract is the memory: after a restart, or in another process, uid and generation come from its records, also those
-of a resource that no file had for a while. Those that the contract does not have yet are *unpublished*: the leader
-records them in the status topic before it acts on them, and the next leader inherits them. A resource that is created
-again while its removal is in progress gets a new uid.
+The contract is the memory: after a restart, or in another process, uid and generation come from its records, even for a
+resource that no file had for a while. Those that the contract does not have yet are *unpublished*: the leader records
+them in the status topic before it acts on them, and the next leader inherits them. A resource that is created again
+while its removal is in progress gets a new uid.
 """
 
 from __future__ import annotations

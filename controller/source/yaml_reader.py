@@ -2,7 +2,7 @@
 
 Values follow YAML 1.2: only `true` and `false` are booleans (`y`, `no`, `on` are text), and dates are text. Keys must
 be text and may not repeat. Does not support tags, merge keys, or text that cannot be encoded as UTF-8. The size and the
-number of values are limited, also after aliases are expanded.
+number of values are limited, even after aliases are expanded.
 """
 
 from __future__ import annotations

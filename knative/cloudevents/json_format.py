@@ -101,8 +101,8 @@ def _is_base64_of_0_3(event: Mapping[str, bytes]) -> bool:
 def write(event: Mapping[str, bytes], data: bytes | None) -> bytes:
     """Returns the envelope of an event, the inverse of `read`: `event` holds `ce_<name>` and `content-type`, all valid.
 
-    JSON data is put in as it is, byte by byte, other text as a string, and everything else as base64, also data without
-    a content type: as `data` it would be read as JSON.
+    JSON data is put in as it is, byte by byte, other text as a string, and everything else as base64, including data
+    without a content type: as `data` it would be read as JSON.
     """
     members = {"datacontenttype" if name == "content-type" else name[3:]: text.decode() for name, text in event.items()}
     if data is None:

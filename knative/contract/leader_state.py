@@ -6,7 +6,7 @@
     /leader/7-9f2c/identity/<kind>/<ns>/<name>    uid and generation that the contract does not have yet
     /leader/7-9f2c/seek/<id>                  a seek in progress, or one that must not be repeated
 
-Each term of leadership writes keys of its own, so a record that a deposed leader sends late overwrites nothing, also
+Each term of leadership writes keys of its own, so a record that a deposed leader sends late overwrites nothing, even
 after compaction. A new leader copies the state under its own keys and then writes its claim. The claim with the highest
 number counts; of two with the same number, the one that was first in the topic. All other terms are ignored and swept.
 """
@@ -70,7 +70,7 @@ class LeaderState:
     identities: Mapping[Key, Identity] = field(default_factory=dict)  #: those that the contract does not have
     #: by uid: what a removal would have to delete if the resource goes before the contract has it
     creations: Mapping[str, Removal] = field(default_factory=dict)
-    seeks: Mapping[str, Seek] = field(default_factory=dict)  #: by id, also those that are over
+    seeks: Mapping[str, Seek] = field(default_factory=dict)  #: by id, including those that are over
 
     def without_removal(self, uid: str) -> LeaderState:
         """Returns the state without this removal."""
@@ -271,7 +271,7 @@ class LeaderLog:
 
     @property
     def next_number(self) -> int:
-        """Higher than every number in the topic, also of terms that were never claimed."""
+        """A number that is higher than every number in the topic, including those of terms that were never claimed."""
         return 1 + max((term.number for term in (*self._claims, *self._rows)), default=0)
 
     def has(self, term: Term) -> bool:

@@ -87,7 +87,7 @@ class GroupLock:
         self._held = False
 
     async def confirm(self) -> bool:
-        """Returns whether Kafka confirms that this process holds the lock; False also if it does not answer in time."""
+        """Returns whether Kafka confirms that this process holds the lock; False too if it does not answer in time."""
         if not self._held:
             return False
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from knative.errors import SHOWN_CHARS
 
-#: Of the standard library, which writes to standard error also in a command, where nothing is configured.
+#: A logger of the standard library: it writes to standard error even in a command, where logging is not configured.
 log = logging.getLogger(__name__)
 
 

@@ -144,7 +144,7 @@ def register(app: Any, config: TrafficConfig) -> None:
                 await app.crash(problem)
                 return
             finally:
-                if not stored:  # also on cancellation: Faust acknowledges a batch however its iteration ends
+                if not stored:  # even on cancellation: Faust acknowledges a batch however its iteration ends
                     for event in events:
                         leave_unacknowledged(event)
 

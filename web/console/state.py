@@ -22,7 +22,7 @@ class State:
     at_s: float  #: the moment that it is about; earlier than `now_s` while Kafka is away
     kafka_away: bool
     resources: tuple[ResourceStatus, ...]
-    workers: tuple[WorkerStatus, ...]  #: all records, also of workers that are gone
+    workers: tuple[WorkerStatus, ...]  #: all records, including those of workers that are gone
     letters: Mapping[str, int] | None  #: label of a subscription -> dead letters not redriven; None = not counted yet
     traffic: HeldRows | None  #: windows of 10 s; None = traffic is not counted
 
@@ -93,7 +93,7 @@ class MapView:
 
 
 class Reads(Protocol):
-    """What pages may ask for. Event loop only. No call takes longer than a second, also when Kafka is away."""
+    """What pages may ask for. Event loop only. No call takes longer than a second, even when Kafka is away."""
 
     async def state(self) -> State:
         """Returns the installation now."""

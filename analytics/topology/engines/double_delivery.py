@@ -79,7 +79,7 @@ def meet(
     """Find the pairs.
 
     `shared`: destinations with subscriptions of several channels. `above_same`: channels that lead to a channel by
-    deliveries; `above_any`: also by replies.
+    deliveries; `above_any`: by deliveries or replies.
     """
     same: list[DoubleDelivery] = []
     child: list[DoubleDelivery] = []

@@ -111,7 +111,7 @@ class EmbeddedKafka:
             command = [*java, "kafka.Kafka", str(properties)]
             self._child = Child("embedded Kafka", command, self.data_dir / "jvm.log", folder=self.data_dir)
             self._wait_ready(self._child, _left(end), alone=self._cluster is None)
-        except BaseException:  # also Ctrl-C
+        except BaseException:  # even Ctrl-C
             self.kill()
             raise
 

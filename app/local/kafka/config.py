@@ -14,7 +14,7 @@ from app.local.kafka.ports import LOOPBACK
 
 DEFAULT_PORT = 9092
 DEFAULT_HEAP = "512m"
-#: The largest record by default (a topic may allow more): an event of 1 MiB fits also as a dead letter.
+#: The largest record by default (a topic may allow more): an event of 1 MiB fits even as a dead letter.
 RECORD_BYTES_MAX = 2 * 1024 * 1024
 
 

@@ -58,7 +58,7 @@ class Latest(Generic[T]):
 
     async def get(self, wait_s: float, *, at_once: bool = False) -> Known[T] | None:
         """Returns the last value; None: there is none yet. Waits for a new one, but no longer than `wait_s`. `at_once`:
-        also when the last one is not old."""
+        read even if the last one is not old."""
         self._asked_s = time.monotonic()
         if (at_once or self._is_due()) and (self._reading is None or self._reading.done()):
             self._reading = asyncio.get_running_loop().create_task(self._renew())

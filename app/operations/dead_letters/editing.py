@@ -1,6 +1,6 @@
 """Changes attributes or data of a dead letter as edited in the JSON of `penstock dlq show -o json`. Pure.
 
-Takes only differences from the JSON: everything else keeps its bytes, also where they are not text.
+Takes only differences from the JSON: everything else keeps its bytes, even where they are not text.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def crds(facts: ClusterFacts) -> list[Answer]:
 
 def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None:
     """Returns what is wrong with a CRD as it is in the server; None = nothing. Knative's CRDs of its own kinds are
-    right, also with more fields than ours."""
+    right, even with more fields than ours."""
     of_knative = kind in OF_KNATIVE
     if core and of_knative and _is_ours(there):
         text = (

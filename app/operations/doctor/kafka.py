@@ -51,7 +51,7 @@ def topics_on_demand(facts: KafkaFacts) -> Iterable[Answer]:
             "set auto.create.topics.enable=false on its brokers, or stop the other clients of a topic before you "
             "remove its channel; Penstock's own clients create none"
         )
-        yield warning("this Kafka creates each topic that a client asks for, also a removed one", hint)
+        yield warning("this Kafka creates each topic that a client asks for, even a removed one", hint)
 
 
 def clock_of(facts: KafkaFacts) -> Iterable[Answer]:

@@ -192,9 +192,9 @@ def windows_of_tables(query: TopologyQuery, workers: int) -> Counted:
 
 
 def recent(query: TopologyQuery, span: Window | None, reach: Window) -> Window:
-    """Returns the window of tables that have rows of this span. `reach`: the time of which the tables know all, also
-    that nothing came; an hour is in them as soon as it has begun. Raises NoTrafficError if they do not reach to the end
-    of what was asked for."""
+    """Returns the window of tables that have rows of this span. `reach`: the time that the tables cover completely, so
+    that no row means no event; an hour is in them as soon as it has begun. Raises NoTrafficError if they do not reach
+    to the end of what was asked for."""
     start = reach.start if span is None else min(span.start, reach.start)
     if reach.end <= start or query.until - reach.end > STALE_S:
         end = f"they end at {moment(reach.end)}" if reach.end > start else "they have nothing of it"

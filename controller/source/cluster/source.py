@@ -306,8 +306,9 @@ class ClusterSource:
         ]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """Returns those of objects that are ours, also if they are being deleted: they wait for Kafka with our
-        finalizer. Not of a ResetOffset that is over: its status must stay, because nothing else may remember that."""
+        """Returns the statuses of our objects, even of those that are being deleted: they wait for Kafka with our
+        finalizer. A ResetOffset that is over has none here: its status must stay, because it may be the only record of
+        the result."""
         ours = (object_ for object_ in self._table.written() if object_.uid not in said)
         statuses = (
             outage_status(object_.key, object_.uid, object_.generation, object_.raw.get("status") or {}, why)

@@ -1,7 +1,7 @@
-"""A client of aiokafka whose requests arrive soon or never; all that uses its internals is here.
+"""A client of aiokafka whose requests arrive soon or never. No other module uses its internals.
 
-While a network is cut, the kernel sends what was not acknowledged again, for up to a quarter of an hour, also for a
-process that is frozen or has closed the connection. And Kafka accepts a commit however late it comes.
+While a network is cut, the kernel keeps sending data that was not acknowledged, for up to a quarter of an hour, even if
+the process is frozen or has closed the connection. And Kafka accepts a commit however late it arrives.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Each key of the Secret is a file. The keys are those of Knative's Kafka Broker, 
     user, password    for PLAIN and SCRAM; also username
     ca.crt            certificates of the authorities that sign the brokers' certificates; without it, the machine's
     user.crt, user.key  the client's certificate and its private key (mTLS)
-    tls.enabled       true: TLS also without a certificate here
+    tls.enabled       true: TLS even without a certificate here
     sasl.oauthbearer.token.endpoint.url, .client.id, .client.secret, .scope, .extensions
 """
 

@@ -73,7 +73,8 @@ def _searched(status: ResourceStatus) -> str:
 
 
 def totals(below: Sequence[Row], above: Sequence[Row], per_s: Mapping[Name, float] | None) -> Values:
-    """Sums over all rows, also those that are left out. `below`: of what reads; `above`: of what is read."""
+    """Sums over all rows, including those that are left out. `below`: subscriptions and triggers; `above`: channels and
+    brokers."""
     counted = [row.letters for row in below if row.letters is not None]
     return {
         "in": None if per_s is None else sum(per_s.get(row.name_in_traffic, 0.0) for row in above),

@@ -48,7 +48,7 @@ class ControllerConfig:
     seek_limit_s: float = 120.0  #: until a seek gives up when workers do not stop, or Kafka refuses the new offsets
     seek_ref_s: float = 30.0  #: how long after its creation a ResetOffset in a cluster waits for what it refers to
     seek_kept_s: float = 600.0  #: how long the outcome of a seek stays that a command has asked for
-    silent_s: float = 11.0  #: a worker whose record has not changed for so long is gone; longer than its session
+    silent_s: float = 11.0  #: a worker whose record has not changed for this long is gone; longer than its session
     session_timeout_s: float = 10.0  #: of the lock group
     namespaces: tuple[str, ...] = ()  #: of a cluster; () = all
     kubeconfig: str = ""  #: "" = the one of kubectl, or the pod's ServiceAccount

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from knative.contract.records import Channel, Subscription
 
-PART_MAX = 50  #: so many are decided about, and carried out, at once; Kafka can answer for so many new ones in time
+PART_MAX = 50  #: objects in one decision, and in one round of actions; Kafka can answer for that many new ones in time
 Key = tuple[str, str, str]  #: (kind, namespace, name)
 Record = Channel | Subscription  #: of the contract
 

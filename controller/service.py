@@ -279,7 +279,7 @@ class Controller:
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
             if not actions:
-                term.queue -= term.focus  # they were decided about as they are now
+                term.queue -= term.focus  # this decision saw their present state
                 break
             if due:
                 term.retry_at = float("inf")

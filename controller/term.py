@@ -33,16 +33,16 @@ class Term:
     topics: frozenset[str] = frozenset()  #: those that were asked about
     scanned_at: float = 0.0
     observed_at: float = 0.0
-    reported_at: float = 0.0  #: when statuses were last decided
-    whole_at: float = 0.0  #: when everything was last decided
+    reported_at: float = 0.0  #: the time of the last decision about statuses
+    whole_at: float = 0.0  #: the time of the last decision about everything
     retry_at: float = float("inf")
     failed_tries: int = 0
     failure: str | None = None
     parts: Parts | None = None  #: None = the next decision is about everything
     dirty: set[str] = field(default_factory=set)  #: uids of what has changed
-    queue: set[str] = field(default_factory=set)  #: uids of what must be decided about because of these
-    rest: set[str] = field(default_factory=set)  #: of what has not changed and is decided about all the same, later
-    focus: set[str] = field(default_factory=set)  #: those of them that are decided about now
+    queue: set[str] = field(default_factory=set)  #: uids that these changes touch, and that wait
+    rest: set[str] = field(default_factory=set)  #: uids that have not changed, and that wait for their turn after these
+    focus: set[str] = field(default_factory=set)  #: those of both that the present decision is about
     unwritten: frozenset[str] = frozenset()  #: uids whose status could not be written, or was put off
     secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: of Brokers, as the last decision saw them
     ticked_at: float = 0.0  #: when workers and Secrets were last looked at
@@ -52,12 +52,12 @@ class Term:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to decide about."""
+        """Whether no object waits for a decision."""
         return not self.dirty and not self.queue and not self.rest
 
     def take_turn(self, most: int, namespace_of: Callable[[str], str]) -> None:
-        """Decide about these next, at most so many, unless some are decided about now. What has changed comes first,
-        and each namespace has its turn: one with much to do does not hold up the others."""
+        """Choose what the next decision is about, at most `most` objects, unless a decision is under way. What has
+        changed comes first, and the namespaces take turns: one with much to do does not hold up the others."""
         if not self.focus:
             turns = itertools.chain(_by_turns(self.queue, namespace_of), _by_turns(self.rest, namespace_of))
             self.focus = set(itertools.islice(turns, most))
@@ -65,7 +65,7 @@ class Term:
             self.rest -= self.focus
 
     def must_ask(self, asked: Scope) -> bool:
-        """Returns whether Kafka must be asked before it is decided about what needs this."""
+        """Returns whether Kafka must be asked before a decision that needs `asked`."""
         new = not asked.topics <= self.topics or bool(asked.starts or asked.groups)
         return self.observed is None or self.look or (new and self.parts is not None)
 

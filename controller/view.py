@@ -22,7 +22,7 @@ from tables.contract_table import ContractTable
 from tables.kafka.connection.broker_secrets import BrokerSecretFiles
 from tables.status_table import StatusTable
 
-WHOLE_RESYNCS = 20  #: everything is decided again after so many comparisons with Kafka: in ten minutes by default
+WHOLE_RESYNCS = 20  #: comparisons with Kafka after which everything is decided again: ten minutes by default
 
 
 class View:
@@ -46,8 +46,8 @@ class View:
         self._broker_secrets = BrokerSecretFiles(config.kafka_secrets)
 
     async def collect(self, term: Term, now: float, *, contract: bool, status: bool) -> None:
-        """Find out what to decide about: what has changed, or everything. `contract` and `status`: whether they have
-        changed. Raises KafkaFailed."""
+        """Find out what the next decision is about: what has changed, or everything. `contract` and `status`: whether
+        they have changed. Raises KafkaFailed."""
         dirty, due = self._source.take_dirty(), now >= term.retry_at
         whole_is_due = now - term.whole_at >= WHOLE_RESYNCS * self._config.resync_s
         term.dirty |= dirty or set()
@@ -109,7 +109,8 @@ class View:
         )
 
     def take_apart(self, term: Term) -> None:
-        """From now on, decide about parts, if that is enough; first about everything, one part after the other."""
+        """From now on, decisions are about parts, if that is enough. The first ones go through everything, part by
+        part."""
         if self._source.polled or self.is_about_everything(term):
             return
         parts, published = Parts(self._config), self._by_uid()
@@ -139,7 +140,7 @@ class View:
         return touched
 
     def keep_failures(self, term: Term, world: World, actions: list[Action]) -> None:
-        """Forget the failures of actions that are not planned any more, among those that were decided about."""
+        """Forget the failures of actions that this decision was about and that are no longer planned."""
         keep = {action.target for action in actions}
         if term.parts is not None and world.only is not None:
             failures = self._executor.failures

@@ -53,8 +53,8 @@ def shown_url(url: str) -> str:
 
 
 def quoted(text: str, most: int = 64) -> str:
-    """Returns what a person wrote, for a message about it: in quotes, at most so many characters. It may be a URL at a
-    wrong place or a part of one, with or without its scheme, so nothing is shown that may be a secret there."""
+    """Returns what a person wrote, for a message about it: in quotes, at most `most` characters. It may be a URL in the
+    wrong place, or a part of one, with or without its scheme, so nothing is shown that may be a secret there."""
     return repr(_without_secrets(text)[:most])
 
 

@@ -110,7 +110,7 @@ class Client:
         timeout_s: float = 30.0,
     ) -> None:
         """`url`: of a channel or broker; `token`: a bearer token; `ca`: a PEM file to trust in place of the system's;
-        `limit_s`: no request is repeated after so long; `timeout_s`: of one request. Raises UsageError."""
+        `limit_s`: no request is repeated after this time; `timeout_s`: of one request. Raises UsageError."""
         self._secure, self.address, self._path = _parts(url)
         self._url = url
         self._headers = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}

@@ -115,7 +115,7 @@ class Topic:
             raise RuntimeError("A Broker has its own event loop: call it from a test that is not async.")
 
     async def settle(self, limit_s: float) -> None:
-        """Return when every event is settled. Raises TimeoutError after so many virtual seconds."""
+        """Return when every event is settled. Raises TimeoutError after `limit_s` virtual seconds."""
         self._waiting = self._loop.create_future()
         try:
             async with asyncio.timeout(limit_s):

@@ -45,7 +45,7 @@ class Reject(Exception):
 
 
 class Retry(Exception):
-    """Raise it for an event that is to be delivered again. `after_s`: not earlier than after so many seconds."""
+    """Raise it for an event that is to be delivered again. `after_s`: the fewest seconds until then."""
 
     def __init__(self, reason: str = "", after_s: float | None = None) -> None:
         super().__init__(reason)
@@ -87,9 +87,9 @@ class Subscriber:
         event_bytes_max: int = 1_048_576,
         in_thread: bool = True,
     ) -> None:
-        """`token`: the bearer token that requests must have. `remember`: answers to keep, of so many events by source
-        and id, so that an event that comes again is not handled again; in memory only, so a restart forgets them.
-        `in_thread`: a function that is not async runs in a thread, so that it may wait."""
+        """`token`: the bearer token that requests must have. `remember`: the number of events whose answers are kept,
+        by source and id, so that an event that comes again is not handled again; in memory only, so a restart forgets
+        them. `in_thread`: a function that is not async runs in a thread, so that it may wait."""
         self._handler = handler
         self._token = None if token is None else f"Bearer {token}".encode()
         self._answers: OrderedDict[tuple[str, str], Answer | None] = OrderedDict()  # None: being handled

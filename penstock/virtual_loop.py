@@ -36,7 +36,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def frozen(self, seconds: float) -> None:
-        """The process stood still for so long."""
+        """The process stood still for `seconds`."""
         self._jumping.now += seconds
 
 

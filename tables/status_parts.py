@@ -46,7 +46,7 @@ class StatusEncoder:
     def __init__(self, bytes_max: int = RECORD_BYTES_MAX) -> None:
         """`bytes_max`: of one record."""
         self._bytes_max = bytes_max
-        self.parts = 1  #: so many records; it never falls, because the others would have to be removed
+        self.parts = 1  #: the number of records; it never falls, because the others would have to be removed
 
     def records(self, status: WorkerStatus, changed: Collection[str] | None = None) -> list[tuple[bytes, bytes]]:
         """Returns keys and values in the order to store them: the first one, which says how many there are, is the
@@ -63,8 +63,8 @@ class StatusEncoder:
 
 
 def split(status: WorkerStatus, parts: int, only: Collection[int] | None = None) -> list[WorkerStatus]:
-    """Returns so many parts, or `only` those with these numbers. A subscription or Secret stays in its part as long as
-    their number does."""
+    """Returns the status in `parts` parts, or `only` those with these numbers. A subscription or Secret stays in its
+    part as long as their number does."""
     if parts == 1:
         return [status]
     numbers = range(parts) if only is None else sorted(only)

@@ -15,13 +15,14 @@ from analytics.spark.session import SMALL_SETTINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Up to so many rows, SMALL_SETTINGS are faster.
+#: SMALL_SETTINGS are faster up to this number of rows.
 FEW_ROWS = 20_000
 
 
 @contextlib.contextmanager
 def sized(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Within it, queries have the settings for so many rows: SMALL_SETTINGS for few, else those of the session."""
+    """Within the block, queries have the settings for this number of rows: SMALL_SETTINGS for few, else the
+    session's."""
     before = {name: spark.conf.get(name) for name in SMALL_SETTINGS} if rows <= FEW_ROWS else {}
     try:
         for name in before:

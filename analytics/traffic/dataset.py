@@ -40,7 +40,7 @@ COMMITS = "commits"
 _LOCK = ".lock"
 KEEP_MINUTES_S = 3 * DAY_S  #: days older than this are in hours
 KEEP_HOURS_S = 60 * DAY_S  #: and days older than this in one window each
-UNFINISHED_S = DAY_S  #: no run takes so long: an older file that no commit names is what a kill has left behind
+UNFINISHED_S = DAY_S  #: no run takes this long: an older file that no commit names was left behind by a kill
 KEEP_S = 400 * DAY_S  #: and days older than this are dropped: a year and a month can be compared
 
 Folder = Path | str  #: a folder here, or a URI (s3a://bucket/traffic?region=eu-central-1: Arrow takes the query)

@@ -58,7 +58,7 @@ class Helpful:
 
 
 def flowing(text: str, width: int) -> str:
-    """Returns help as Typer prints it well, for lines of so many characters. Pure."""
+    """Returns help in the form that Typer prints well, for lines of `width` characters. Pure."""
     paragraphs: list[str] = []
     for paragraph in text.split("\n\n"):
         as_it_is, lines = paragraph.startswith(AS_IT_IS), paragraph.removeprefix(AS_IT_IS).strip("\n").split("\n")

@@ -34,7 +34,7 @@ MERGE = "application/merge-patch+json"
 
 FIELD_MANAGER = "penstock"
 DEFAULT_NAMESPACE = "default"
-AT_ONCE = 8  #: so many writes are under way at the same time, and so many lists
+AT_ONCE = 8  #: the most writes that are under way at the same time, and the most lists
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: What the client library raises for a configuration that is not valid.
 _CONFIGURATION = (kube_config.ConfigException, OSError, LookupError, TypeError, ValueError, AttributeError)

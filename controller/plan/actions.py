@@ -172,11 +172,11 @@ class World:
     seek_requests: tuple[SeekRequest, ...] = ()
     secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that this process cannot use
     silent: frozenset[str] = frozenset()  #: workers whose record has not changed for so long that they are gone
-    #: uids to decide about, of a world that has only what that depends on (see `parts`); None = everything
+    #: uids whose objects to decide on, in a world with only what they depend on (see `parts`); None = everything
     only: frozenset[str] | None = None
 
     def decides(self, uid: str) -> bool:
-        """Returns whether to decide about this one."""
+        """Returns whether the decision includes this object."""
         return self.only is None or uid in self.only
 
 

@@ -1,8 +1,8 @@
 """Finds the part of a world that a change can touch: a decision costs what has changed, not what there is. Pure.
 
-    dirty uids -> focus: what may be decided in another way       the channel of a dirty subscription, if it lists it
+    dirty uids -> focus: whose decisions may change               the channel of a dirty subscription, if it lists it
                -> context: what those decisions depend on         its Broker, the rivals for its names, refs, ConfigMaps
-               -> a world of the context, which `reconcile` decides about as about any other, for the focus only
+               -> a world of the context, which `reconcile` handles like any other, but decides for the focus only
 
 There is one definition of what to do, `reconcile`. A property test compares its decisions about parts with those about
 the whole, over random changes.
@@ -175,9 +175,9 @@ class Parts:
         return uids
 
     def touched(self, dirty: Iterable[str]) -> set[str]:
-        """Returns what may be decided in another way because of these, as they are now: call it before a change is put,
-        and after. What depends on a subscription is the status of its channel, which lists it; on a channel, all that
-        reads it or refers to it, and the rivals for its names."""
+        """Returns the uids whose decisions may change because of these, in their present state: call it before a change
+        is put, and after. What depends on a subscription is the status of its channel, which lists it; on a channel,
+        all that reads it or refers to it, and the rivals for its names."""
         uids, new, weak = set(dirty), list(dirty), set[str]()
         while new:
             uid = new.pop()

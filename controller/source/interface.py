@@ -43,7 +43,7 @@ class Source(Protocol):
         """Whether `prepare` or `release` has something left to do."""
 
     def take_dirty(self) -> frozenset[str] | None:
-        """Returns the uids of what may be decided in another way since the last call; None = everything."""
+        """Returns the uids whose decisions may have changed since the last call; None = everything."""
 
     def object_of(self, uid: str) -> AnyObject | None:
         """Returns one of `objects`; only where `take_dirty` names uids."""

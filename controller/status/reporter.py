@@ -42,7 +42,7 @@ from tables.status_table import (
 
 log = structlog.get_logger(__name__)
 
-SILENT_S = 600.0  #: a worker that was silent for so long will not come back under its name
+SILENT_S = 600.0  #: a worker that was silent for this long will not come back under its name
 FOREIGN_MAX = 5_000  #: uids of foreign resources in one record
 TYPES_BYTES_MAX = RECORD_BYTES_MAX // 4  #: of declared event types in one record: some 2,500
 REQUEST_LIVES_S = 120.0  #: older requests are dropped, because the command that made them has given up
@@ -148,7 +148,7 @@ class StatusReporter:
     def __init__(
         self, produce: Produce, table: StatusTable, topic: str, version: str = "", silent_s: float = FRESH_S
     ) -> None:
-        """`silent_s`: a worker whose record has not changed for so long is gone."""
+        """`silent_s`: a worker whose record has not changed for this long is gone."""
         self._silent_s = silent_s
         self._produce = produce
         self._table = table

@@ -40,7 +40,7 @@ class StateDirectory:
                 self._files.keep_only([*statuses, *retained])
 
         await asyncio.to_thread(write)
-        return frozenset()  # all are decided again soon
+        return frozenset()  # a decision about all of them comes soon
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
         """Write problems.json."""

@@ -155,7 +155,8 @@ class Compiler:
         return self.cast_to(Type.INTEGER, node)  # type: ignore[return-value]
 
     def _handled(self, closure: Closure, times: int, what: str) -> Closure:
-        """Returns a closure of the same value, whose characters `what` will handle so often: paid for if metered."""
+        """Returns a closure of the same value. `what` will handle each of its characters `times` times: paid for if
+        metered."""
         if not self._is_metered:
             return closure
 

@@ -86,7 +86,7 @@ def _is(cast: Callable[[Value], Any]) -> Callable[[Value], bool]:
 
 
 _S, _I, _B = Type.STRING, Type.INTEGER, Type.BOOLEAN
-#: Other letters than ASCII take so much longer to change, and white space so much longer to find, than others to copy.
+#: Changing a letter beyond ASCII, or finding white space, takes this many times as long as copying a character.
 _SLOW = 16
 
 FUNCTIONS: dict[str, tuple[Function, ...]] = {

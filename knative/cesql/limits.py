@@ -38,14 +38,14 @@ class Metered(dict[str, Value]):
         self.left = BUDGET
 
     def spend(self, characters: int) -> None:
-        """Raises LimitExceeded if there are not so many left."""
+        """Raises LimitExceeded if fewer characters are left."""
         self.left -= characters
         if self.left < 0:
             raise LimitExceeded(f"the filter would have to handle more than {BUDGET:,} characters for this event")
 
 
 def too_long(what: str, characters: int) -> LimitExceeded:
-    """`what` would walk through or make a text of so many characters."""
+    """Returns the error that says that `what` would walk through, or make, a text of this many characters."""
     return LimitExceeded(f"{what}: a text has {characters:,} characters, more than {TEXT_MAX:,}")
 
 

@@ -222,8 +222,8 @@ class WorkerStatus:
     features: tuple[str, ...] = ()  #: those that it supports
     secrets: dict[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that it cannot use
     unused: str | None = None  #: why it does not use settings, Kafka secrets or code that have changed; None = it does
-    part: int = 0  #: this is the part with this number
-    parts: int = 1  #: so many records have its subscriptions
+    part: int = 0  #: the number of this part, from 0
+    parts: int = 1  #: the number of records that its subscriptions are in
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from knative.filters.dialects import (
     dialect,
 )
 
-#: An operator, a function, an operand or a condition takes as long as an operation with so many characters.
+#: An operator, a function, an operand or a condition takes as long as an operation on this many characters.
 _PART_COST = 64
 _AT_ONCE_COST = 2 * cesql.BUDGET
 _NO_FILTERS: dict[Filter, str] = {

@@ -13,7 +13,7 @@ from knative.resources.schema import Items, Object, Rule, Text, Texts
 DEPTH_MAX = 16
 PARTS_MAX = 500
 CHARACTERS_MAX = 65_536
-#: Operators, functions and operands of CESQL: to evaluate so many takes 2 ms, and to parse them 0.2 s.
+#: Operators, functions and operands of CESQL: evaluating this many takes 2 ms, and parsing them 0.2 s.
 OPERANDS_MAX = 10_000
 
 #: As Knative's webhook checks it. CloudEvents allows a digit at the beginning too, and so does CESQL.

@@ -25,5 +25,5 @@ class Limits:
 
     @property
     def rest_s(self) -> float:
-        """What nobody has looked at for so long is forgotten."""
+        """Seconds without a look after which a value is forgotten."""
         return 10 * self.every_s

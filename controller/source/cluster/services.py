@@ -217,7 +217,7 @@ class ChannelServices:
                     uid,
                     "a Service of this name exists, and does not belong to the channel; delete it if it is not needed",
                 )
-            return  # it is decided about again: a changed Service when the watch brings it
+            return  # it is tried again: a changed Service when the watch brings it
         self._due.discard(uid)
         self._refusals.pop(uid, None)
 

@@ -170,7 +170,7 @@ class ClusterSource:
         return raws, away
 
     def take_dirty(self) -> frozenset[str] | None:
-        """Returns the uids of what may be decided in another way since the last call; None = everything."""
+        """Returns the uids whose decisions may have changed since the last call; None = everything."""
         dirty, everything = frozenset(self._dirty), self._all
         self._dirty, self._all = set(), False
         return None if everything else dirty

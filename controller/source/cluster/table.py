@@ -118,8 +118,8 @@ class Table:
         read: Mapping[str, ClusterObject] | None = None,
     ) -> set[str]:
         """These objects have changed, and those that are `away` are not there any more. `gone`: all uids of which a
-        watch has said that they were deleted. `read`: by uid, those that were read already. Returns the uids of what
-        may be decided in another way since."""
+        watch has said that they were deleted. `read`: by uid, those that were read already. Returns the uids whose
+        decisions may have changed."""
         changed: set[str] = set()
         for uid in away:
             changed |= self._replace(uid, None)

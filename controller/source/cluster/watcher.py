@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 PAGE = 500
 QUICK_S = 1.0  #: a stream without events that ends sooner was cut
-CUTS_MAX = 3  #: so many streams in a row are cut before their first event until everything is listed
+CUTS_MAX = 3  #: after this many streams in a row that were cut before their first event, everything is listed
 NOT_INSTALLED = "the API server does not have this kind"
 
 
@@ -39,7 +39,7 @@ class Collection:
     """What is listed and watched: a path, such as `/apis/messaging.knative.dev/v1/subscriptions`."""
 
     path: str
-    page: int = PAGE  #: so many objects are in one answer
+    page: int = PAGE  #: objects in one answer
     labels: str | None = None  #: only those with these labels; None = all
     name: str | None = None  #: only the one of this name; None = all
 
@@ -198,5 +198,5 @@ class Watcher:
 
 
 def _pause_s(failures: int, longest_s: float) -> float:
-    """Returns the pause after so many failures in a row. Several watchers do not come back at the same moment."""
+    """Returns the pause after this many failures in a row. It is random, so that watchers do not come back together."""
     return exponential_s(max(failures - 1, 0), FIRST_PAUSE_S, longest_s) * random.uniform(0.75, 1.25)

@@ -2,7 +2,7 @@
 
     status -> as the live object has it? -> nothing
                  `-> apply, with the uid and the version that the decision was made from -> Events
-                        `-> 409: somebody has changed the object, and it is decided again
+                        `-> 409: somebody has changed the object, and the next decision sees it
                         `-> failed: tried again after a pause that grows, for each object its own
 
 The version is the fence: what a leader writes that was stopped meanwhile does not fit any more. Event loop only.
@@ -109,7 +109,7 @@ class ClusterStatus:
         """Returns the document to write now, or None."""
         metadata, present = live.raw["metadata"], live.raw.get("status")
         if metadata.get("uid") != status.uid or metadata.get("generation", 1) != status.generation:
-            return None  # it was decided about another object, or another spec
+            return None  # the decision was about another object, or another spec
         said = self._said.get(status.uid)
         if said is not None and said[1] is live.raw and said[0] == status:
             return None
@@ -157,7 +157,7 @@ class ClusterStatus:
         """Returns whether that is news."""
         if problem.status in (CONFLICT, NOT_FOUND):
             self._conflicts.add(status.uid)
-            return False  # the watch brings what has changed, and then it is decided again
+            return False  # the watch brings the change, and then the next decision
         label = f"{status.kind} {status.namespace}/{status.name}"
         failure = self._failures.setdefault(status.uid, _Failure(object=label, since=time.time()))
         pause_s = max(exponential_s(failure.tries, FIRST_PAUSE_S, LONGEST_WRITE_PAUSE_S), problem.retry_after_s)

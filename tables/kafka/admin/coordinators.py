@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 REQUEST_S = 8.0
 REACH_S = 5.0
-_REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
+_REPLACED_S = 30.0  # a client that has reached no broker for this long is replaced: all addresses may have changed
 #: The coordinator has moved, or is not ready.
 MOVED = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}

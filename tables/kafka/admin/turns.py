@@ -10,6 +10,6 @@ AT_A_TIME = 256
 
 
 def turns_s(groups: int) -> float:
-    """Returns how long so many groups wait for each other, in addition to what one takes. A turn takes 0.2 s, and 0.6 s
-    on a busy machine. Those that have failed all end at the same time, which takes as long again."""
+    """Returns how long this number of groups wait for each other, in addition to the time of one. A turn takes 0.2 s,
+    and 0.6 s on a busy machine. Those that have failed all end at the same time, which takes as long again."""
     return 2 * LATER_S * (groups // AT_A_TIME)

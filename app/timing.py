@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LOOK_S = 1.0  #: between two looks at what changes seldom: a file, credentials, who leads
+LOOK_S = 1.0  #: between two looks at what rarely changes: a file, credentials, who leads
 GLANCE_S = 2.0  #: an answer that is only useful at once: for a completion, a hint, a probe that is tried again
 HTTP_S = 30.0  #: an answer over HTTP
 END_S = 10.0  #: until what was told to end is ended by force, or a killed process is gone

@@ -1,4 +1,4 @@
-"""What the controller asks of a leader election."""
+"""The interface of a leader election, as the controller needs it."""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ class Term:
         self.topics |= asked.topics
 
     def see_workers(self, workers: Mapping[str, WorkerStatus], now: float) -> bool:
-        """The subscriptions of which workers say something else now, or do not say it any more, are dirty. `now`: Unix
-        seconds. Returns whether something else is."""
+        """Mark subscriptions as dirty if what workers say about them has changed or is gone. `now`: Unix seconds.
+        Returns whether what they say about Secrets has changed."""
         fresh = frozenset(name for name, worker in workers.items() if now - worker.time <= FRESH_S)
         secrets = False
         for name in self.workers.keys() | workers.keys():

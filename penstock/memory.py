@@ -222,7 +222,7 @@ class _Commits:
 
 
 class _Requests:
-    """Has what a dispatcher needs of a ConnectionPool: reads the bytes of a request, and calls the subscriber."""
+    """Does for a dispatcher what a ConnectionPool does: reads the bytes of a request, and calls the subscriber."""
 
     def __init__(self, subscriber: Subscriber, topic: Topic, attempts: list[Attempt]) -> None:
         self._subscriber = subscriber

@@ -1,4 +1,4 @@
-"""What Penstock needs of Faust's internals, all in one place: no other module uses names that Faust does not promise.
+"""The one place that uses Faust's internals: no other module uses names that Faust does not promise.
 
 Faust and its library mode are pinned to the versions this was written for. `tests/unit/tables/test_faust_support.py`
 fails when another version no longer works like this.

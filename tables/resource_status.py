@@ -70,8 +70,8 @@ class ResourceStatus:
     channel: Channel | None = None  #: of a channel or broker that was served once
     subscription: Subscription | None = None  #: of a subscription or trigger that was served once
     details: SubscriberDetails | None = None  #: of that one
-    problem: ResourceProblem | None = None  #: what the controller reports of it
-    served: tuple[Condition, ...] = ()  #: what workers report of it, or of each of its subscriptions
+    problem: ResourceProblem | None = None  #: what the controller reports about it
+    served: tuple[Condition, ...] = ()  #: what workers report about it, or about each of its subscriptions
 
     @property
     def label(self) -> str:

@@ -88,7 +88,8 @@ def decode_status(value: bytes, _key: bytes = b"") -> codec.Status:
 def _apply_request(
     requests: dict[str, RequestT], kind: type[RequestT], prefix: bytes, record: Record, topic: str
 ) -> None:
-    """Keep what a record says of a request: `requests` has those of this kind, by what follows `prefix` in the key."""
+    """Keep what a record says about a request. `requests` has the requests of this kind, by the rest of the key after
+    `prefix`."""
     id_ = record.key.removeprefix(prefix).decode("utf-8", "replace")
     requests.pop(id_, None)
     if record.value is None:
@@ -227,7 +228,7 @@ class StatusTable(CompactedTable):
         self.requests: dict[str, RemovalRequest] = {}  #: by uid
         self.seek_requests: dict[str, SeekRequest] = {}  #: by id
         self.leaders = LeaderLog()  #: what the leading controllers recorded
-        self._read: dict[bytes, tuple[bytes, WorkerStatus]] = {}  #: by key: what of a record does not change in each
+        self._read: dict[bytes, tuple[bytes, WorkerStatus]] = {}  #: by key: the part that rarely changes
 
     def _apply(self, records: Sequence[Record]) -> bool:
         changed = False
@@ -269,20 +270,21 @@ class StatusTable(CompactedTable):
         return changed
 
     def _join(self, worker: str) -> bool:
-        """Put the parts of a worker together. Returns whether it says something else of its subscriptions or secrets
-        now, or is gone."""
+        """Put the parts of a worker together. Returns whether its report about subscriptions or secrets has changed, or
+        is gone."""
         before, after = self.workers.pop(worker, None), join(self._parts.get(worker, {}).values())
         if after is None:
             if not self._parts.get(worker):
                 self._parts.pop(worker, None)
             return before is not None
         if before is not None and before.subscriptions == after.subscriptions:
-            after = replace(after, subscriptions=before.subscriptions)  # who compares them need not look into them
+            after = replace(after, subscriptions=before.subscriptions)  # the same object, so that a comparison is quick
         self.workers[worker] = after
         return before is None or (before.subscriptions, before.secrets) != (after.subscriptions, after.secrets)
 
     def _decode(self, key: bytes, value: bytes) -> codec.Status:
-        """A worker repeats every two seconds what it serves, which is read again only if it has changed."""
+        """Decode a record. A worker repeats every two seconds what it serves: that part is decoded only when it has
+        changed."""
         plain, progress, stats = value.partition(b',"progress":')
         plain += b"}" if progress else b""
         head, begin, body = plain.partition(b',"role":')

@@ -145,7 +145,7 @@ def _of_types(
     facts: Facts, rule: str, holds: Callable[[str, str], bool], title: str, why: Callable[[str], str], cure: str
 ) -> Iterator[Finding]:
     """Yields one for each type, about our channels for which `holds(type, channel)`. `title` has `{where}` and
-    `{type}`; `why` says it of a channel."""
+    `{type}`; `why` does so for a channel."""
     channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for id_, channel, events, _ in rows_of(facts.types):
         if channel in facts.own and holds(id_, channel):

@@ -1,4 +1,4 @@
-"""What Spark reads of the traffic topic: which records are deltas, which of them are new, and their windows.
+"""Reads the traffic topic with Spark: which records are deltas, which deltas are new, and their windows.
 
     value --VARIANT--> readable or not --by, n--> each delta once --ranges that were counted--> new or a repeat
 
@@ -41,7 +41,7 @@ _RANGES = pa.schema([("r_by", pa.string()), ("r_first", pa.int64()), ("r_last", 
 def read_deltas(records: DataFrame) -> DataFrame:
     """Returns the fields of the records in the traffic topic; `readable` says whether it is a valid delta.
 
-    Reads what `knative.traffic.delta.decode` reads: a test compares both. A VARIANT says of which type each value is.
+    Reads what `knative.traffic.delta.decode` reads: a test compares both. A VARIANT keeps the type of each value.
     `from_json` would take the number 5 as the text "5".
     """
     from pyspark.sql import functions as f
@@ -125,7 +125,7 @@ def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> 
 
 
 def delta_rows(fresh: DataFrame, topic: str, before: int | None) -> DataFrame:
-    """Sums new deltas in windows, with what they say of the batch. `before`: the newest second of earlier batches."""
+    """Sums new deltas in windows, with the columns about the batch. `before`: the newest second of earlier batches."""
     from pyspark.sql import functions as f
 
     new = ~f.col("counted")

@@ -27,15 +27,15 @@ LATENESS_S = 600
 TEXT_MAX = 256  #: characters of a type or a source; the rest is cut off
 
 _OWNERS = pa.schema([*((name, pa.string()) for name in ("topic", "namespace", "channel")), ("before", pa.int64())])
-#: Windows of a batch, with what they say of it.
+#: Windows of a batch, with the columns about the batch.
 ROWS = pa.schema([*SCHEMA, ("topic", pa.string()), *((name, pa.int64()) for name in ("newest", "folded", "repeats"))])
-#: What rows of a batch say of it, and how that is summed.
+#: The columns about a batch, and how each is summed.
 OF_BATCH = {"newest": "max", "folded": "sum", "repeats": "sum"}
 Owner = tuple[str, str]  #: namespace and name of a channel
 
 
 def record_rows(records: DataFrame, owners: Mapping[str, Owner], before: Mapping[str, int]) -> DataFrame:
-    """Returns windows of records in the topics of channels, with what they say of the batch. `before`: topic -> the
+    """Returns windows of records in the topics of channels, with the columns about the batch. `before`: topic -> the
     newest second of earlier batches."""
     from pyspark.sql import functions as f
 

@@ -78,7 +78,7 @@ class TrafficPlan:
     records_max: int = 1_000_000  #: in one batch: what is repeated after a kill
     since_s: float | None = None
     until_s: float | None = None
-    channels: frozenset[Owner] | None = None  #: count only what workers report of these; None: of all
+    channels: frozenset[Owner] | None = None  #: count only what workers report about these; None: about all
     look: Callable[[], tuple[Mapping[str, Owner], str]] | None = None  #: the `owners` and `traffic_topic` of now
     say: Callable[[str], None] | None = None  #: called at once with each sentence of `Summary.notes`
 

@@ -20,7 +20,7 @@ Ranges = Mapping[str, Mapping[int, tuple[int, int]]]  #: topic -> partition -> f
 
 @dataclass(frozen=True, slots=True)
 class TopicNow:
-    """What Kafka reports of a topic. `id` "" = Kafka gives none; `bounds`: partition -> first offset and end."""
+    """What Kafka reports about a topic. `id` "" = Kafka gives none; `bounds`: partition -> first offset and end."""
 
     id: str
     bounds: Mapping[int, tuple[int, int]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a batch says in sum: by topic and by day for the job, by channel and subscription for its summary. Pure.
+"""Sums of a batch: by topic and by day for the job, by channel and subscription for its summary. Pure.
 
 The rows of a batch are an Arrow table: windows with the columns `topic`, `newest`, `folded` and `repeats`.
 """

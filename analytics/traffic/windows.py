@@ -1,8 +1,8 @@
 """Traffic windows as values and as Arrow tables: their columns, how they add up, and how minutes become hours.
 
-    stored    records that lie in a channel's topic           tier "records": read one by one, exact
-    accepted  events that an ingress took in                  tier "deltas": summed by the worker, exact but for crashes
-    settled   events that a subscription is done with         tier "deltas"
+    stored    records that lie in a channel's topic           tier "records": read one by one, exact accepted  events
+    that an ingress took in                  tier "deltas": summed by the worker, exact unless it crashes settled
+    events that a subscription is done with         tier "deltas"
 
 `stored` and `accepted` count the same events in two ways: use one of them (`counted_once`), never their sum. Late
 counts of Kafka or of a worker are added to their window, so sums are right whenever they are read.
@@ -125,7 +125,8 @@ def count_once(table: pa.Table, before: pa.Table, after: pa.Table) -> tuple[pa.T
     beside[1:] += np.where(is_next, np.minimum(unaccepted, stored)[:-1], 0)
     beside[:-1] += np.where(is_next, np.maximum(stored - accepted, 0)[1:], 0)
     again = ((stored > 0) | (accepted <= beside))[of_row] & is_kind
-    # For the next part: the newest windows, and as one row for each channel what of earlier ones is not accepted yet.
+    # For the next part: the newest windows, and for each channel one row with the events of earlier windows that are
+    # not accepted yet.
     newest = (pc.max(table["start"]).as_py() or 0) // MINUTE_S
     last = np.flatnonzero(places & _MINUTES == newest)
     former = np.flatnonzero(places & _MINUTES < newest)

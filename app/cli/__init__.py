@@ -116,7 +116,7 @@ def main() -> None:
     try:
         cli(prog_name="penstock")
     except Exception as problem:
-        from app.cli.last_resort import explained  # needed seldom, and every command would start later
+        from app.cli.last_resort import explained  # rarely needed, and every command would start later
 
         error = explained(problem, sys.argv[1:])
         with suppress(OSError):  # standard error may be on the disk that is full

@@ -196,7 +196,7 @@ class Commands(typer.Typer):
 
     def __init__(self, entries: Sequence[Entry] = (), cls: type[Group] = Group, **options: Any) -> None:
         """`entries`: commands in other modules, in addition to those registered here."""
-        # A class attribute, because Typer creates the group and passes it nothing of ours.
+        # A class attribute, because Typer creates the group and passes it no arguments of Penstock's.
         own = type(cls.__name__, (cls,), {"entries": tuple(entries)})
         super().__init__(cls=own, **{"no_args_is_help": True, **options})
 

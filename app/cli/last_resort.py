@@ -1,4 +1,4 @@
-"""What a command says of an error that nothing else has explained: one sentence and an exit code of its own, never a
+"""What a command says about an error that nothing else has explained: one sentence and an exit code of its own, never a
 traceback on the terminal.
 
     PenstockError            its sentence, and its exit code
@@ -24,7 +24,7 @@ from app.settings.extras import error_of
 from knative.errors import ExitCode, PenstockError, os_reason
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-#: What users can mend.
+#: The errors that users can fix.
 _OF_FILES = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR)
 
 

@@ -114,8 +114,8 @@ def install(python: str, *packages: Sequence[str]) -> int:
 
 
 def run(command: list[str]) -> tuple[int, list[str]]:
-    """Run a command, and print what of its output is for people. Returns its exit code and its output. At Ctrl-C it is
-    ended, and what it says of that is dropped."""
+    """Run a command, and print the part of its output that is for people. Returns its exit code and its output. Ctrl-C
+    ends it, and its output about that is dropped."""
     said: list[str] = []
 
     def heard(lines: Iterable[str]) -> Iterator[str]:

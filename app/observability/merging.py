@@ -1,7 +1,7 @@
 """One page of metrics, and one of health, for several processes of one command. Pure.
 
 counters, histograms   added up; `Totals` keeps the sums from falling when a process ends
-gauges                 added up, but for those of `_GAUGES`
+gauges added up, except those of `_GAUGES`
 """
 
 from __future__ import annotations

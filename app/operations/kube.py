@@ -1,4 +1,4 @@
-"""What commands ask of the API server of a cluster, or of the kubeconfig. Importing this takes a second."""
+"""The requests of commands to the API server of a cluster, and to the kubeconfig. Importing this takes a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to say of a name that is not known: the most similar ones, and those that are. Pure."""
+"""What to say about an unknown name: which known names are similar, and which names are known. Pure."""
 
 from __future__ import annotations
 

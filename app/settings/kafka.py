@@ -23,9 +23,9 @@ def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:
 
 
 def worker_kafka(settings: Settings) -> Found:
-    """Returns the same for a process that logs: librdkafka's own lines go through logging, and not to standard error.
-    Keys of the secret, none without one, and settings with copies of its certificates: what becomes of the folder does
-    not matter to a client that is made later."""
+    """Returns the keys of the Kafka secret, none without one, and librdkafka settings for a process that logs:
+    librdkafka's own lines go through logging, and not to standard error. The settings name copies of the certificates,
+    so a change of the folder does not affect a client that is made later."""
     prevent_core_dumps(settings)
     others = worker_kafka_without_secret(settings)
     if not settings.kafka_secret:
@@ -36,7 +36,7 @@ def worker_kafka(settings: Settings) -> Found:
 
 
 def worker_kafka_without_secret(settings: Settings) -> dict[str, Any]:
-    """Returns what of this is not in the Kafka secret."""
+    """Returns the settings of `worker_kafka` that are not from the Kafka secret."""
     return {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
 
 

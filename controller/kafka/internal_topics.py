@@ -1,7 +1,7 @@
 """The topics that Penstock itself needs. Every role creates those that it uses.
 
-A managed Kafka may refuse configs of topics. The internal topics need their `cleanup.policy`; all else makes reading
-them faster. Blocking, but for `ensure_internal_topics`: call it in a thread. Raises KafkaFailed.
+A managed Kafka may refuse configs of topics. The internal topics need their `cleanup.policy`; the other configs make
+reading them faster. All functions but `ensure_internal_topics` block: call them in a thread. Raises KafkaFailed.
 """
 
 from __future__ import annotations

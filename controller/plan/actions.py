@@ -250,7 +250,8 @@ class AlterTopicConfig(Action):
 
 @dataclass(frozen=True, slots=True)
 class MakeRoom(Action):
-    """Set what of `AlterTopicConfig` no user has asked for. A Kafka may refuse it: the topic is served all the same."""
+    """Set the configs of a topic that no user has asked for. A Kafka may refuse them: the topic is served all the
+    same."""
 
     topic: str
     configs: Configs

@@ -33,7 +33,7 @@ from knative.hosts import owner_by_service, service_of_channel
 from knative.resources.conditions import Condition, ConditionStatus, false, true, unknown
 from knative.resources.fields import HOSTS
 
-#: The configs that every topic of ours has.
+#: The configs that every topic of Penstock has.
 MANAGED_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 ROOM = "max.message.bytes"
 SERVICE_NOT_WRITTEN = "ServiceNotWritten"  #: reason of a True Addressable

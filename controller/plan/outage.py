@@ -1,7 +1,7 @@
-"""Makes the status of an object while Kafka is away and nothing is known of what it has there. Pure.
+"""Makes the status of an object while Kafka is away, and what the object has there is not known. Pure.
 
-Only the object's own status is left to go by. What it says of other objects stays, and so do address, topic and group;
-what it says of Kafka is not known any more.
+The only source is the object's own status. What it says about other objects stays, and so do address, topic and group;
+what it says about Kafka becomes unknown.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ _GROUP = kafka_names.subscription_group("")
 Token = tuple[str, ...]
 Item = AnyObject | Channel | Subscription | Removal
 
-#: What a token says of an item: its name, its channel or ConfigMap, a topic or host that it claims, an object that it
-#: refers to, a topic that it reads, the uid of its channel, a uid that it lists as a subscriber.
+#: What a token says about an item: its name, its channel or ConfigMap, a topic or host that it claims, an object that
+#: it refers to, a topic that it reads, the uid of its channel, a uid that it lists as a subscriber.
 _NAMED, _MEMBER, _CLAIMS, _REFERS, _READS, _OF, _LISTS = "named", "member", "claims", "refers", "reads", "of", "lists"
 
 

@@ -1,4 +1,4 @@
-"""What the controller asks of a source of resources, whether it is a directory or a cluster."""
+"""The interface of a source of resources, as the controller needs it: a directory or a cluster."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
 
 
 def _served_rows(rows: Record) -> dict[str, WorkerSubscription]:
-    """Thousands of rows are the same but for their uid: each is read once."""
+    """Reads the rows by uid. Thousands of them differ only in their uid, so equal rows are read once."""
     read: dict[bytes, WorkerSubscription] = {}
     served = {}
     for uid, row in rows.items():

@@ -1,4 +1,4 @@
-"""What the filter of a Subscription or Trigger says of one event, and what the event would wait for. Pure."""
+"""What the filter of a Subscription or Trigger says about one event, and what the event would wait for. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DECIDES = "  <- decides"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a Trigger's filter says of one event."""
+    """What a Trigger's filter says about one event."""
 
     trigger: str  #: namespace/name
     passes: bool

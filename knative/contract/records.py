@@ -159,7 +159,7 @@ class Subscription(_Named):
 
 @dataclass(frozen=True, slots=True)
 class Unsupported(_Named):
-    """What this version reads of a subscription that it cannot serve."""
+    """The part that this version reads from a subscription that it cannot serve."""
 
     uid: str
     generation: int

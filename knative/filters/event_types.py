@@ -1,4 +1,4 @@
-"""What a filter says of all events of one type, whatever their other attributes."""
+"""What a filter says about all events of one type, whatever their other attributes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Exceeded = Callable[[str, Mapping[str, str]], None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a filter and what it says of an event. `depth`: how far it is inside (0 = the whole filter)."""
+    """One part of a filter and what it says about an event. `depth`: how far it is inside (0 = the whole filter)."""
 
     depth: int
     text: str  #: such as `prefix: type = "order."`, or a part of a CESQL expression

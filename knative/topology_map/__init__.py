@@ -1,7 +1,7 @@
 """The map of a topology in a browser: what the report page and the console share. Files only; no code imports another
 part of the program.
 
-    words.js   figures as text               graph.js  the whole graph       view.js  what of it is shown
+    words.js   figures as text               graph.js  the whole graph       view.js  the part that is shown
     layout.js  where it stands (dagre)       map.js    drawn (Cytoscape)     panel.js, search.js, use.js  what people do
 
 A page has the elements of `templates/stage.html`, the style sheets `assets/base.css` and `assets/map.css`, the vendored

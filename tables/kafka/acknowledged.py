@@ -1,4 +1,4 @@
-"""What the report of a producer's client about a record says: stored, or why not.
+"""What a producer's client reports about a record: stored, or why not.
 
 librdkafka reports a record as stored without an answer for it when Kafka has stored a later one of the same partition.
 It relies on the sequence numbers of an idempotent producer, which leave no gap. But a broker accepts any number of a

@@ -236,7 +236,7 @@ class IngressView(View):
         conn.finish(answer.wire, keep)
 
     async def get(self, request: Any, **info: str) -> Any:
-        """Answers OPTIONS, the network probe of Knative's activator, and 405 for all else."""
+        """Answers OPTIONS and the network probe of Knative's activator, and answers 405 to anything else."""
         target = request.raw_path.encode("latin-1", "replace")
         answer = self.ingress.answer_other_method(request.method, target, request.raw_host, request.headers)
         self.ingress.observe.request(answer.status)

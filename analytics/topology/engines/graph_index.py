@@ -1,7 +1,7 @@
 """Facts as numbers for the engines: every vertex of the map gets a number, and the graphs that the questions need.
 
 Sources stay out of most graphs, because their edges may be nearly all. No edge leads to a source, so it is in no loop,
-and what it joins and weighs can be said of its channels. The answers are exactly those of the whole graph.
+and what it joins and weighs can be told from its channels. The answers are exactly those of the whole graph.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import orjson
 from knative.errors import PenstockError
 
 SCHEMA_VERSION = 1
-#: What exports say of a document with `partial`.
+#: What exports say about a document with `partial`.
 A_PART = "A part of a large map. It has what findings and rankings name, and the busiest."
 LISTED_MAX = 20  #: of what a finding or a ranking names: triggers, pairs, cycles, channels
 
@@ -234,7 +234,7 @@ class Topology:
     reach: tuple[Reach, ...] = ()
     islands: tuple[Island, ...] = ()
     totals: tuple[Totals, ...] = ()  #: of the whole map, then of each namespace
-    partial: bool = False  #: vertices and edges are a part of a large map, see `selection`; all else is of the whole
+    partial: bool = False  #: vertices and edges are a part of a large map, see `selection`; the rest is complete
     schema_version: int = SCHEMA_VERSION
 
 

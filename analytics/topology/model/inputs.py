@@ -22,7 +22,7 @@ STALE_S = 300.0  #: traffic that ends earlier than this before a time is not of 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the workers together report of one subscription."""
+    """What the workers together report about one subscription."""
 
     ready: str  #: "True" | "False" | "Unknown"
     message: str = ""

@@ -1,4 +1,4 @@
-"""How `penstock explain` shows what a filter says of an event, for people."""
+"""Shows for people what a filter says about an event: the output of `penstock explain`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What pages read of the topics of channels and brokers: as they grow, from a place, by id, and what became of one
-event. Blocking calls are in threads, two at a time."""
+"""Reads the topics of channels and brokers for pages: as they grow, from a place, by id, and what became of one event.
+Blocking calls are in threads, two at a time."""
 
 from __future__ import annotations
 

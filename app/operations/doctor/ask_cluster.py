@@ -1,4 +1,4 @@
-"""Asks an API server for the facts. Reads only, but for reviews of permissions, which change nothing."""
+"""Asks an API server for the facts. It only reads, and creates reviews of permissions, which change nothing."""
 
 from __future__ import annotations
 

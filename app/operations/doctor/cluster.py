@@ -47,7 +47,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What it says of itself, and of who asks."""
+    """What an API server says about itself, and about the user who asks."""
 
     host: str = ""
     version: str = ""

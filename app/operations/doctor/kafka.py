@@ -22,7 +22,7 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class KafkaFacts:
-    """What it says of itself."""
+    """What Kafka says about itself."""
 
     bootstrap: str
     brokers: int = 0

@@ -1,7 +1,7 @@
 """Turns objects of a cluster into documents that a directory accepts and that mean the same there. Pure.
 
-What the cluster added is left away. A ref that a directory cannot resolve becomes the URI that the status has for it.
-An object that a directory would reject is not exported, and named.
+What the cluster added is left out. A ref that a directory cannot resolve becomes the URI that the status has for it.
+An object that a directory would reject is named instead of exported.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _CannotBeExported(Exception):
 
 
 def config_maps_needed(brokers: Iterable[Raw]) -> set[tuple[str, str]]:
-    """Returns (namespace, name) of the ConfigMaps that Brokers of ours refer to."""
+    """Returns (namespace, name) of the ConfigMaps that Penstock's Brokers refer to."""
     config_maps = set()
     for raw in brokers:
         config = (raw.get("spec") or {}).get("config")

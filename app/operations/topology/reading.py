@@ -103,7 +103,7 @@ def read_inputs(
 
 
 def _declared(contract: Contract) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Returns what the leading controller has read of EventTypes."""
+    """Returns the declared types that the leading controller has read from EventTypes."""
     if contract.report is None:
         return {}
     parts = ((*label.partition("/")[::2], types) for label, types in contract.report.event_types.items())

@@ -26,7 +26,7 @@ class Kept:
 
 
 def keep(table: Table, published: Mapping[str, Record]) -> Kept:
-    """Returns what of the published stays."""
+    """Returns the published resources that stay."""
     retained, foreign = set(), set()
     entries = table.entries()
     for uid, record in published.items():

@@ -63,7 +63,7 @@ def trim_config_map(raw: Raw) -> Raw:
 
 @dataclass(frozen=True, slots=True)
 class ClusterObject:
-    """One object of ours as it was read. `resource` None = it is not valid, and `problem` says why."""
+    """One of our objects, as it was read. `resource` None = it is not valid, and `problem` says why."""
 
     raw: Raw
     uid: str

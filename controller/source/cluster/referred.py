@@ -53,7 +53,7 @@ class Referred:
         self._namespaces = namespaces
         self._kinds: dict[KindOfRef, ApiKind] = {SERVICE: SERVICE_KIND}
         self._unknown: dict[KindOfRef, tuple[str, float]] = {}  #: why, and when it was looked up
-        self._needs: dict[str, tuple[frozenset[Ref], frozenset[Name]]] = {}  #: by uid of ours: refs, ConfigMaps
+        self._needs: dict[str, tuple[frozenset[Ref], frozenset[Name]]] = {}  #: by our object's uid: refs, ConfigMaps
         self._by_ref: dict[Ref, set[str]] = {}  #: uids of those that need it
         self._by_map: dict[Name, set[str]] = {}
         self._of_kind: Counter[KindOfRef] = Counter()  #: how many refs

@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 _HINT = f"the controller tries again; {ASK_DOCTOR}"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
-_GOING = (State.DELETING, State.FORMER, State.LEAVING)  #: they lose our finalizer some time
+_GOING = (State.DELETING, State.FORMER, State.LEAVING)  #: they will lose our finalizer
 KINDS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
 
 

@@ -1,7 +1,7 @@
 """Kafka's request ConsumerGroupDescribe (version 0, KIP-848), which aiokafka does not have.
 
-Only this request describes groups of the protocol `consumer`: the older one says of them that they do not exist. Of the
-answer only the beginning is read.
+Only this request describes groups of the protocol `consumer`: the older one reports that they do not exist. Only the
+beginning of the answer is read.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class KafkaAdmin:
     def describe_topics(
         self, names: Iterable[str], on_error: Callable[[str, KafkaFailed], None] = _RAISE, *, operations: bool = False
     ) -> dict[str, TopicInfo]:
-        """Returns topic -> what Kafka says of it, if wanted with the `operations` that are allowed. A topic that does
+        """Returns topic -> what Kafka says about it, and on request which `operations` are allowed. A topic that does
         not exist is an error: KafkaNotFound."""
         topics = sorted(set(names))
         if not topics:

@@ -104,7 +104,7 @@ def paths(folder: Path) -> list[Path]:
 
 def read_secret(folder: Path) -> dict[str, str]:
     """Returns librdkafka settings for the Secret that is mounted at `folder`. Raises UsageError, which names what to
-    mend, and never shows a value."""
+    fix, and never shows a value."""
     return secret_settings(read_keys(folder), folder)
 
 

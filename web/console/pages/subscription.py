@@ -164,7 +164,7 @@ def filter_of(subscription: Subscription) -> str | None:
 
 
 def explained(status: ResourceStatus, event: str) -> Values:
-    """Returns what the filter says of an event that a person has written."""
+    """Returns what the filter says about an event that a person has written."""
     subscription = status.subscription
     if subscription is None:
         raise NotThere(f"{status.kind} {status.label} was never served, so its filter is not known.")

@@ -92,7 +92,7 @@ class View:
         return await self._broker_secrets.problems(secrets_of(objects))
 
     async def latest_secrets(self, objects: Iterable[AnyObject]) -> Mapping[str, SecretProblem]:
-        """Returns the same, or what was found before."""
+        """Returns the Secrets of Brokers that cannot be used; if files cannot be read in time, the last known ones."""
         return await self._broker_secrets.latest(secrets_of(objects))
 
     def is_about_everything(self, term: Term) -> bool:

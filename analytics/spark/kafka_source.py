@@ -70,7 +70,7 @@ def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Returns it as a value in a JAAS configuration."""
+    """Returns the text as a quoted value of a JAAS configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -148,7 +148,7 @@ def _rankings(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> Iterable[Ran
 
 
 def _ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
-    """Returns the first ones: vertex, and the number of vertices and channels that are cut off without it."""
+    """Returns the first cut vertices: each with the numbers of vertices and of channels that are cut off without it."""
     some = (
         (id_, cut)
         for id_, cut in walks.articulation_points.items()

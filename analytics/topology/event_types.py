@@ -27,7 +27,7 @@ Readers = Mapping[str, Mapping[str, Filter]]  #: channel -> its subscriptions an
 
 
 def readers_of(topology: Topology) -> Readers:
-    """Returns those of each channel in a document."""
+    """Returns the subscriptions and triggers of each channel in a document."""
     filters = {vertex.id: vertex.detail.get("filter") for vertex in topology.vertices}
     readers: dict[str, dict[str, Filter]] = defaultdict(dict)
     for edge in topology.edges:
@@ -144,7 +144,7 @@ def _undeclared(facts: Facts) -> Iterator[Finding]:
 def _of_types(
     facts: Facts, rule: str, holds: Callable[[str, str], bool], title: str, why: Callable[[str], str], cure: str
 ) -> Iterator[Finding]:
-    """Yields one for each type, about our channels for which `holds(type, channel)`. `title` has `{where}` and
+    """Yields one finding for each type, about our channels for which `holds(type, channel)`. `title` has `{where}` and
     `{type}`; `why` does so for a channel."""
     channels: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for id_, channel, events, _ in rows_of(facts.types):

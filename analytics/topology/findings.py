@@ -273,7 +273,8 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
 
 
 def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
-    """Yields one for each destination: subscriptions of one channel, and of channels that get the same events."""
+    """Yields one finding for each destination that gets an event twice: by subscriptions of one channel, or of channels
+    that get the same events."""
     lines: dict[str, list[str]] = defaultdict(list)
     involved: dict[str, dict[str, None]] = defaultdict(dict)
     for channel, target, ids in facts.joins.doubles:

@@ -123,7 +123,7 @@ def short_name(vertex: Vertex) -> str:
 
 
 def impact(topology: Topology, vertex: Vertex) -> Impact:
-    """Returns what is upstream and downstream of it."""
+    """Returns what is upstream and what is downstream of a vertex."""
     leaving, entering = _by_end(topology.edges)
     certain: dict[str, bool] = {}
     if vertex.kind is Kind.EVENT_TYPE:

@@ -50,8 +50,8 @@ def part_of(
 
 
 def _consumers(facts: Facts, names: set[str]) -> Sequence[SubscriptionFacts]:
-    """Returns those that are named, the busiest, and for each other vertex that is named one that leads to it: without
-    an edge it would not exist."""
+    """Returns the consumers that findings name, the busiest, and for every other vertex that they name one consumer
+    that leads to it: without an edge the vertex would not be in the document."""
 
     def events(consumer: SubscriptionFacts) -> int:
         total = facts.settled.get(consumer.id)
@@ -74,7 +74,8 @@ def _ends(consumer: SubscriptionFacts) -> tuple[str, ...]:
 
 
 def _arrivals(published: Arrivals[str], names: set[str]) -> Arrivals[str]:
-    """Returns the busiest into the channels that are shown, and the busiest of each source that is named."""
+    """Returns the busiest arrivals in the channels that are shown, and the busiest of each source that findings
+    name."""
     import numpy as np
 
     of_channels = np.array([id_ in names for id_ in published.channels], dtype=np.bool_)
@@ -92,7 +93,7 @@ def _starts(arrivals: Arrivals[str]) -> set[str]:
 
 
 def _sent(sent: Arrivals[str], sources: set[str], types: set[str]) -> Arrivals[str]:
-    """Returns the busiest between vertices that are shown."""
+    """Returns the busiest pairs of source and event type, of vertices that are shown."""
     import numpy as np
 
     of_sources = np.array([id_ in sources for id_ in sent.sources], dtype=np.bool_)

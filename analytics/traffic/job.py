@@ -206,9 +206,10 @@ class TrafficJob:
         return records
 
     def _deltas_within(self, fresh: DataFrame) -> DataFrame:
-        """Returns those of the channels and of the time range, by their own times, and the row of what is not readable.
+        """Returns the deltas of the channels and of the time range, by their own times, and the row of unreadable
+        records.
 
-        Of `fresh_deltas`: conditions on `readable` would be part of each expression, and take Spark minutes to plan.
+        `fresh` is the result of `fresh_deltas`: a filter on its input would take Spark minutes to plan.
         """
         from pyspark.sql import functions as f
 

@@ -51,7 +51,7 @@ def read_windows(
 def read_table(
     folder: Folder, size: int = MINUTE_S, since: float | None = None, until: float | None = None
 ) -> pa.Table:
-    """Returns the same as an Arrow table of `windows.SCHEMA`."""
+    """Returns the windows of `read_windows` as an Arrow table of `windows.SCHEMA`."""
     return _read(folder, lambda days: pa.concat_tables([SCHEMA.empty_table(), *days]), size, since, until)
 
 

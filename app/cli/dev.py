@@ -156,7 +156,7 @@ class _Serving:
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> list[dict[str, Any]] | None:
-        """Start it, in place of the former one. Returns its handlers, once they listen; None if it ends before."""
+        """Start a child in place of the former one. Returns its handlers, once they listen; None if it ends before."""
         self.stop()
         self._listed.unlink(missing_ok=True)
         command = [sys.executable, "-c", _SERVE, str(self.file), str(self._port), str(self._listed)]
@@ -169,7 +169,7 @@ class _Serving:
         return handlers
 
     def stop(self) -> None:
-        """It finishes what is in flight, for some seconds."""
+        """Stop the child. It has some seconds to finish what is in flight."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -243,7 +243,7 @@ def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, ob
 
 
 def _moment(second: int) -> str:
-    """Returns it with the date, unless it is of today."""
+    """Returns the local time of a Unix second, with the date unless that is today."""
     at, today = time.localtime(second), time.localtime()
     return time.strftime("%H:%M:%S" if at[:3] == today[:3] else "%Y-%m-%d %H:%M", at)
 

@@ -64,7 +64,7 @@ def subscribers_not_ready(base: str, channel: str, expected: int, state: Path) -
 
 
 def of_subscribers(channel: str, rows: Sequence[Mapping[str, str]], expected: int, state: Path) -> str | None:
-    """Returns the same, from the rows of the page."""
+    """Returns what `subscribers_not_ready` returns, from the rows of the page."""
     for row in rows:
         if row["ready"] != "True":
             who = _named(state, row["uid"]) or f"a subscription of {channel}"
@@ -96,7 +96,7 @@ def resources_in(folder: Path) -> list[Resource]:
 
 
 def counted(resources: Sequence[Resource]) -> str:
-    """Returns how many there are of each kind: "1 KafkaChannel, 2 Subscriptions"."""
+    """Returns the number of resources of each kind: "1 KafkaChannel, 2 Subscriptions"."""
     kinds = Counter(resource.kind for resource in resources)
     return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds.items()) or "nothing yet"
 

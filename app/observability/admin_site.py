@@ -41,7 +41,7 @@ class Site:
         self._runner = http.AppRunner(self._application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
     async def start(self) -> Callable[[], asyncio.Protocol]:
-        """Returns what makes a protocol for a connection."""
+        """Returns the function that makes a protocol for a connection."""
         await self._runner.setup()
         server = self._runner.server
         assert server is not None, "it is set up"

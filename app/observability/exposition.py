@@ -20,7 +20,7 @@ _SUBSCRIPTION = ("subscription",)
 
 
 def build_info(labels: Mapping[str, str]) -> Metric:
-    """Returns what is always 1; the labels have the versions, for joins with other series."""
+    """Returns a gauge that is always 1; its labels have the versions, for joins with other series."""
     return _gauge(
         "penstock_build_info",
         "Always 1; the labels have the versions of Penstock and its parts",
@@ -156,7 +156,7 @@ def api_server_troubles(counts: Mapping[str, int]) -> Metric:
 
 
 def subscription_info(labels: Iterable[str]) -> Metric:
-    """Returns what is always 1."""
+    """Returns a gauge that is always 1, for each subscription."""
     rows = [((label,), 1) for label in labels]
     return _gauge("penstock_subscription_info", "Subscriptions and Triggers in the contract", _SUBSCRIPTION, rows)
 

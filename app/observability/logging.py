@@ -148,7 +148,7 @@ def _json_processors(worker: str) -> list[Processor]:
 
 
 def _pretty_processors() -> list[Processor]:
-    """Returns the same for a terminal, without worker and date."""
+    """Returns processors of every line that is rendered for a terminal, without worker and date."""
     return [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), *_always()]
 
 

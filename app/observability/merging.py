@@ -96,7 +96,8 @@ class Totals:
         run.last = counted
 
     def sums(self, own: Mapping[Series, float]) -> dict[Series, float]:
-        """Returns them with what this process itself has counted. A series that no process has any more is gone."""
+        """Returns the sums over all processes, with `own` of this process. A series that no process has any more is
+        dropped."""
         sums = dict(own)
         for run in self._runs.values():
             for series, value in _counted(run).items():

@@ -32,7 +32,7 @@ class Others:
         return dict(zip(self._paths, answers, strict=True))
 
     async def metrics(self, registry: Collector) -> Collector:
-        """Returns those of all processes. `registry`: of this one."""
+        """Returns the metrics of all processes. `registry`: the metrics of this one."""
         async with self._scrapes:
             answers = await self.ask(SAMPLES)
             own = families(registry.collect())

@@ -43,7 +43,7 @@ def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
 
 
 def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerView:
-    """Returns the same from YAML or JSON files, without Kafka. A file with a problem that may hide the Trigger is a
+    """Returns the Trigger from YAML or JSON files, without Kafka. A file with a problem that may hide the Trigger is a
     UsageError too. `namespace` "" = any."""
     directory = Directory(folder)
     directory.check()

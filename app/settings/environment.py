@@ -20,7 +20,7 @@ def take_listening() -> int:
 
 
 def set_listening(count: int) -> None:
-    """Say the same to the program that takes the place of this one."""
+    """Pass the number of sockets on to the program that takes the place of this one."""
     os.environ.update(LISTEN_FDS=str(count), LISTEN_PID=str(os.getpid()))
 
 
@@ -34,7 +34,8 @@ def set_children(pids: Mapping[int, int], folder: str) -> None:
 
 
 def take_children() -> tuple[dict[int, int], str] | None:
-    """Returns the same in the new program; None = it is not one. Workers must not see it."""
+    """Returns the processes and the place that the former program named in `set_children`; None = this is not a
+    supervisor. Workers must not see it."""
     process, _, rest = os.environ.pop(_CHILDREN, "").partition(" ")
     if process != str(os.getpid()):
         return None

@@ -51,7 +51,7 @@ def need(extra: str, what: str, modules: tuple[str, ...] = ()) -> None:
 
 
 def error_of(problem: ModuleNotFoundError, what: str) -> UsageError | None:
-    """Returns the same error for an import that failed, or None if the module belongs to no extra."""
+    """Returns the error of `need` for an import that failed, or None if the module belongs to no extra."""
     top = (problem.name or "").partition(".")[0]
     for extra, modules in MODULES.items():
         if top and top in {name.partition(".")[0] for name in modules}:

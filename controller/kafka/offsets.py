@@ -44,8 +44,8 @@ class Offsets:
     def committed_by(
         self, groups: Mapping[str, tuple[str, Iterable[int]]], on_error: Callable[[str, KafkaFailed], None]
     ) -> dict[str, dict[int, int]]:
-        """Returns the same of several groups, asked at once: group -> partition -> offset. `groups`: group -> its topic
-        and the partitions."""
+        """Returns the committed offsets of several groups, asked at once: group -> partition -> offset. `groups`: group
+        -> its topic and the partitions."""
         left = {group: [(topic, number) for number in numbers] for group, (topic, numbers) in groups.items()}
         offsets: dict[str, dict[int, int]] = {}
         problems: dict[str, KafkaFailed] = {}

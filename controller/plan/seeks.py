@@ -269,5 +269,5 @@ def _unheard_members(record: records.Subscription, world: World) -> str | None:
 
 
 def active(seeks: Iterable[Seek]) -> list[Seek]:
-    """Returns those that are not over."""
+    """Returns the seeks that are not over."""
     return [seek for seek in seeks if not seek.is_over]

@@ -85,18 +85,19 @@ class FileSource:
         return frozenset() if complete else frozenset(record.uid for record in published) - self._alive
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """Returns those with topics. A group alone has no events, and its start is committed again with its file."""
+        """Returns the creations that stay: those with topics, and all while the directory is not known completely. A
+        group alone has no events, and its start is committed again with its file."""
         return frozenset(uid for uid, creation in creations.items() if creation.topics or not complete)
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
-        """Returns those whose file is gone."""
+        """Returns the creations whose file is gone."""
         if complete:
             gone = creations.keys() - self._alive
             self._vanished = {uid: self._vanished.get(uid, now) for uid in gone}
         return self._vanished
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
-        """Returns those that the contract does not have yet."""
+        """Returns the identities that the contract does not have yet."""
         return self._identities.unpublished(published)
 
     def view(self, *, whole: bool = True) -> ClusterView | None:
@@ -104,11 +105,11 @@ class FileSource:
         return None
 
     def statuses(self) -> list[WriteStatus]:
-        """Returns none: a file that is not valid is a problem of the directory."""
+        """Returns no statuses: a file that is not valid is a problem of the directory."""
         return []
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """Returns none: status files are the leader's, and without Kafka nobody leads."""
+        """Returns no statuses: status files are the leader's, and without Kafka nobody leads."""
         return []
 
     async def release(self, in_kafka: frozenset[str]) -> None:

@@ -122,7 +122,7 @@ class StatusFiles:
 
 
 def _conditions_in(path: Path) -> Sequence[Condition]:
-    """Returns those that the file has; none if it does not exist, or is not a JSON object in UTF-8."""
+    """Returns the conditions in a status file; none if the file does not exist, or is not a JSON object in UTF-8."""
     try:
         document = json.loads(path.read_text("utf-8"))
         if not isinstance(document, dict):

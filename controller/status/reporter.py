@@ -211,7 +211,8 @@ class StatusReporter:
             self._send(REQUEST_KEY + uid.encode(), None)
 
     def seek_requests(self, seeks: Mapping[str, Seek], now: float) -> tuple[SeekRequest, ...]:
-        """Returns those that count: the recorded ones, and new ones that are not too old. `now`: Unix seconds."""
+        """Returns the requests that count: those of recorded seeks, and new ones that are not too old. `now`: Unix
+        seconds."""
         requests = self._table.seek_requests.values()
         return tuple(
             request for request in requests if request.id in seeks or abs(now - request.time) <= REQUEST_LIVES_S

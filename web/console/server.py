@@ -289,7 +289,7 @@ class Console:
             return
 
     async def _live_part(self, request: http.Request, page: Page, session: Session, sent: _Live | None) -> _Live:
-        """Returns the same for tabs that show the same. `sent`: the last one of this tab."""
+        """Returns the live part of a page; tabs that show the same page share it. `sent`: the last one of this tab."""
         ask = await self._ask(request, session, is_live=True)
         if self._rendered_of != self._snapshots.number:
             self._rendered.clear()

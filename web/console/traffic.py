@@ -42,7 +42,7 @@ UNKNOWN_FLOW = Flow(None)
 
 
 def flows(traffic: HeldRows, names: Collection[Name]) -> dict[Name, Flow]:
-    """Returns the flow of each of these that has one."""
+    """Returns the flows of those channels and subscriptions that have one."""
     series: dict[Name, list[float]] = defaultdict(lambda: [0.0] * (WINDOWS - 1))
     for place, (_, rows) in enumerate([*traffic.rows(SHORT_S, WINDOWS)][:-1]):
         for name in rows.keys() & names:

@@ -109,7 +109,7 @@ def number(facts: Facts, counted: bool) -> GraphIndex:
 
 
 def _weights(facts: Facts, count: int) -> Floats:
-    """Returns them in the order of the edges of consumers."""
+    """Returns the weights of the consumers' edges, in the order of these edges."""
     weights = np.fromiter(
         (weight for consumer in facts.consumers for weight in _of_consumer(facts, consumer)), np.float64
     )

@@ -243,7 +243,7 @@ class UnreadableTopology(PenstockError):
 
 
 def without_types(topology: Topology) -> Topology:
-    """Returns the same without event types, for pictures and lineage, which show what is joined."""
+    """Returns the topology without event types, for pictures and lineage: event types join nothing."""
     vertices = tuple(vertex for vertex in topology.vertices if vertex.kind is not Kind.EVENT_TYPE)
     edges = tuple(edge for edge in topology.edges if edge.kind not in OF_TYPES)
     return replace(topology, vertices=vertices, edges=edges)

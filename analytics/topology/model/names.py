@@ -18,7 +18,7 @@ def name(id_: str) -> str:
 
 
 def namespace_of(id_: str) -> str:
-    """Returns that of a channel, a broker, a subscription or a trigger, by its id."""
+    """Returns the namespace of a channel, a broker, a subscription or a trigger, from its id."""
     return name(id_).partition("/")[0]
 
 

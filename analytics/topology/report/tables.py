@@ -128,7 +128,8 @@ def _value(what: str, value: str | float | None) -> Cell:
 
 
 def _totals(parts: Sequence[Totals]) -> list[Table]:
-    """Returns none without a namespace: the head of the page says that there is nothing."""
+    """Returns the table of totals by namespace, or no table if there is no namespace: then the head of the page says
+    that the map is empty."""
     if len(parts) < 2:
         return []
     names = [name for name in Totals.__dataclass_fields__ if name != "namespace"]

@@ -45,7 +45,7 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
-    """Returns the same from rows of the tables."""
+    """Returns the sums of `of_deltas`, from rows of the tables."""
     from pyspark.sql import functions as f
 
     size = f.greatest("size", f.lit(size_for(since, until)))  # a day is in the length of its age, or longer

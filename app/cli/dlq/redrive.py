@@ -147,7 +147,7 @@ def _edited(where: DeadLetterQuery, file: Path) -> DeadLetter:
 
 
 def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None) -> list[dict[str, object]]:
-    """Returns those that are not redriven yet, in groups."""
+    """Returns the groups of the letters that are not redriven yet."""
     ledger = where.ledger()
     waiting = (letter for letter in letters if not ledger.has(letter))
     return group_rows(group((letter, False) for letter in islice(waiting, limit)))

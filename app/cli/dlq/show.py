@@ -81,7 +81,7 @@ def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
 
 
 def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
-    """Returns the same for people, with terminal control sequences escaped."""
+    """Returns the letter as lines for people, with terminal control sequences escaped."""
     attributes, others = split_headers(letter.redacted_record)
     mark = ledger.get(letter)
     lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]

@@ -96,8 +96,8 @@ def _print(table: Text) -> None:
 
 
 def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> Text:
-    """Returns the same table as a value that rich prints. A row is one line, however long: a folded cell cannot be
-    copied or found with grep. A terminal that is too narrow wraps the line."""
+    """Returns the table of `print_table` as a value that rich prints. A row is one line, however long: a folded cell
+    cannot be copied or found with grep. A terminal that is too narrow wraps the line."""
     from rich.cells import cell_len
     from rich.text import Text
 

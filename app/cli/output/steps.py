@@ -34,14 +34,14 @@ class Steps:
         self._rest()
 
     def begin(self, name: str, doing: str) -> None:
-        """A step that may take seconds begins."""
+        """Show that a step begins, which may take seconds."""
         self._name, self._said, self._say_at = name, doing, time.monotonic() + SAY_S
         if self._status is not None:
             self._status.update(doing)
             self._status.start()
 
     def wait(self, why: str) -> None:
-        """It waits for this now."""
+        """Show what the step waits for."""
         if self._status is not None:
             self._status.update(f"{self._name}: {why}")
         elif why != self._said and time.monotonic() >= self._say_at:
@@ -54,7 +54,7 @@ class Steps:
         return self._status is not None
 
     def tell(self, sentence: str) -> None:
-        """It does this now: beside the spinner, or as a line where there is no terminal."""
+        """Show what the step does: beside the spinner, or as a line where there is no terminal."""
         if self._status is None:
             note(sentence)
         else:
@@ -62,7 +62,7 @@ class Steps:
             self._status.start()
 
     def done(self, name: str, result: str) -> None:
-        """A step is done."""
+        """Show the result of a step."""
         self._rest()
         if self._status is None:
             note(f"{self._tick} {name:11} {result}")

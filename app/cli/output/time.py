@@ -13,7 +13,7 @@ def show_time(unix_s: float | None) -> str:
 
 
 def show_duration(seconds: float | None) -> str:
-    """Returns it short for people: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
+    """Returns a duration in short form: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
     if seconds is None:
         return "-"
     if seconds < 10:

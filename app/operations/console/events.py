@@ -55,7 +55,7 @@ class Bounded:
         return starts
 
     def of(self, records: Iterable[T]) -> Iterator[T]:
-        """Yields the same, or the first of them; then it is not whole."""
+        """Yields the records, or only the first ones: `is_whole` is False then."""
         if self._end_s is None:
             self._end_s = time.monotonic() + ANSWER_S
         for record in records:

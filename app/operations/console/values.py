@@ -60,7 +60,7 @@ def letter_of(letter: DeadLetter, ledger: Ledger) -> Letter:
 
 
 def groups_of(groups: Iterable[Group]) -> list[LetterGroup]:
-    """Returns the same, for pages."""
+    """Returns groups of dead letters as values for pages."""
     return [
         LetterGroup(group.subscription, group.reason, group.count, group.redriven, group.oldest_s, group.newest_s)
         for group in groups

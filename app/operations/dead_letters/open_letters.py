@@ -99,8 +99,8 @@ class OpenLetters:
         self._admin = KafkaAdmin(kafka, ANSWER_S)
 
     def count(self, topics: list[str]) -> dict[str, int] | None:
-        """Returns them by label of the subscription; None: not all letters are read yet. Raises PenstockError if Kafka
-        does not answer, and for a ledger of a newer version."""
+        """Returns the number of open letters by label of the subscription; None: not all letters are read yet. Raises
+        PenstockError if Kafka does not answer, and for a ledger of a newer version."""
         more = self._letters.bounds(self._admin.ranges(topics))
         room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
         for topic in sorted({name for name, _ in more}):

@@ -34,7 +34,7 @@ class Summary:
         self.reasons[subscription, reason] += 1
 
     def as_json(self) -> dict[str, object]:
-        """Returns it for programs."""
+        """Returns the summary as plain values, for programs."""
         return {
             "selected": self.selected,
             "redriven": self.redriven,
@@ -49,7 +49,7 @@ class Summary:
         }
 
     def as_lines(self) -> list[str]:
-        """Returns it for people."""
+        """Returns the summary as lines of text, for people."""
         if self.complete and not self.selected:
             return ["No dead letters match; see `penstock dlq list`."]
         first = f"Redriven {self.redriven}, failed {self.failed}, redriven before {self.already}."

@@ -31,17 +31,17 @@ class Answer:
 
 
 def ok(text: str) -> Answer:
-    """All is well."""
+    """Returns the answer that all is well."""
     return Answer(Level.OK, text)
 
 
 def warning(text: str, hint: str) -> Answer:
-    """It works, but."""
+    """Returns the answer that something works, and may fail later."""
     return Answer(Level.WARNING, text, hint)
 
 
 def problem(text: str, hint: str) -> Answer:
-    """It does not work, or will not."""
+    """Returns the answer that something does not work, or will not."""
     return Answer(Level.PROBLEM, text, hint)
 
 

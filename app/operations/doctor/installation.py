@@ -32,7 +32,7 @@ class Running:
 
 
 def running_workers(snapshots: Sequence[Snapshot]) -> list[Running]:
-    """Returns those that have reported since the first snapshot."""
+    """Returns the workers that have reported since the first snapshot."""
     running: dict[str, Running] = {}
     for before, after in pairwise(snapshots):
         times = {worker.worker: worker.time for worker in before.contract.workers}

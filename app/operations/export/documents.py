@@ -17,12 +17,12 @@ from controller.source.cluster.store import Raw, metadata_of, name_of
 from knative.resources.brokers import BROKER_CLASS, KAFKA_CLASS
 from knative.resources.kinds import API_VERSIONS, Invalid, parse
 
-#: In this order, so that what others need comes first.
+#: In this order: a Broker needs its ConfigMap, a Subscription its channel, and a Trigger its Broker.
 KINDS = ("ConfigMap", "KafkaChannel", "Broker", "Subscription", "Trigger")
 _CLUSTERS_OWN = ("meta.helm.sh/", "argocd.argoproj.io/", "kubectl.kubernetes.io/", LAST_APPLIED)
 _WRITTEN_BY_KNATIVE = ("/creator", "/lastModifier")
 _CONTENT = ("spec", "data", "binaryData")
-#: Field with a Destination -> the part of the status that has it resolved, and the key there.
+#: Path of a Destination in `spec` -> the part of the status with its address, and the key in that part.
 _DESTINATIONS: Mapping[str, Mapping[tuple[str, ...], tuple[str, str]]] = {
     "KafkaChannel": {("delivery", "deadLetterSink"): ("", "deadLetterSink")},
     "Broker": {("delivery", "deadLetterSink"): ("", "deadLetterSink")},
@@ -50,7 +50,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An object that is not exported. `others`: it is not Penstock's, so nothing is missing."""
+    """An object that is not exported. `others`: it is not Penstock's, so the export is complete without it."""
 
     kind: str
     namespace: str
@@ -64,7 +64,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Everything."""
+    """The result: documents, and objects that are left out."""
 
     documents: tuple[Exported, ...]
     left_out: tuple[LeftOut, ...]
@@ -72,14 +72,14 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A subscription in `spec.subscribers`: the name of that KafkaChannel, and its own."""
+    """An entry of `spec.subscribers`: the name of the KafkaChannel, and the name of the subscription."""
 
     channel: str
     name: str
 
 
 class _CannotBeExported(Exception):
-    """Why. `others` as in `LeftOut`."""
+    """An object cannot be exported; `str()` is the reason. `others` as in `LeftOut`."""
 
     def __init__(self, why: str, *, others: bool = False) -> None:
         super().__init__(why)
@@ -97,8 +97,8 @@ def config_maps_needed(brokers: Iterable[Raw]) -> set[tuple[str, str]]:
 
 
 def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
-    """`objects`: by kind. `core`: Knative's core writes the subscribers of channels from Subscriptions, which are
-    exported themselves."""
+    """Returns the documents of `objects` (by kind). `core`: Knative's core writes the subscribers of channels from
+    Subscriptions, so these are exported instead."""
     every = [(kind, raw) for kind in KINDS for raw in sorted(objects.get(kind, ()), key=name_of)]
     there = {(kind, *name_of(raw)) for kind, raw in every if _is_ours(raw)}
     entries = _entries(objects.get("KafkaChannel", ())) if core else {}
@@ -129,7 +129,8 @@ def _entries(channels: Iterable[Raw]) -> dict[tuple[str, str], _Entry]:
 
 
 def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str | None) -> Exported:
-    """`channel`: the KafkaChannel that serves this Subscription, if core has written it there."""
+    """Returns the document of one object. `channel`: the KafkaChannel that serves this Subscription, if core has
+    written it there. Raises _CannotBeExported."""
     namespace, name = name_of(raw)
     if metadata_of(raw).get("deletionTimestamp"):
         raise _CannotBeExported("it is being deleted")
@@ -179,7 +180,7 @@ def _is_ours(raw: Raw) -> bool:
 
 
 def _check_owner(kind: str, raw: Raw, there: set[Key]) -> None:
-    """Raises for a Broker, and for what belongs to a Broker or a channel, that is not Penstock's."""
+    """Raises _CannotBeExported for another implementation's Broker, and for what belongs to its Broker or channel."""
     spec = raw.get("spec") or {}
     namespace, _ = name_of(raw)
     if not _is_ours(raw):
@@ -192,7 +193,7 @@ def _check_owner(kind: str, raw: Raw, there: set[Key]) -> None:
 
 
 def _serve_from(channel: str, spec: dict[str, Any], namespace: str, notes: list[str]) -> None:
-    """A Subscription to a Channel is one to the KafkaChannel behind it: a directory has no Channels."""
+    """Turn a Subscription to a Channel into one to the KafkaChannel behind it: a directory has no Channels."""
     ref = spec.get("channel") or {}
     if ref.get("kind") != "KafkaChannel":
         notes.append(
@@ -209,7 +210,7 @@ def _resolve(
     there: set[Key],
     notes: list[str],
 ) -> None:
-    """Replace the ref of one Destination by its address, unless a directory resolves it to the same."""
+    """Replace the ref of one Destination by its address, unless a directory resolves the ref to the same address."""
     *parents, last = path
     holder: Any = spec
     for part in parents:
@@ -231,7 +232,7 @@ def _resolve(
             f"{field} refers to {target}, which a directory cannot resolve, and the status has no address of it"
         )
     query = urlsplit(str(destination.get("uri") or "")).query
-    if query and "?" not in uri:  # statuses show URLs without it
+    if query and "?" not in uri:  # statuses show URLs without their query
         uri = f"{uri}?{query}"
     certs = destination.get("CACerts") or certs
     holder[last] = {"uri": uri, **({"CACerts": certs} if certs else {})}
@@ -239,7 +240,8 @@ def _resolve(
 
 
 def _in_status(raw: Raw, part: str, key: str) -> tuple[str | None, str | None]:
-    """Returns the URI and the certificates, if the status is about the present spec; None = not there."""
+    """Returns the URI and the certificates of a Destination in the status; None where the status has none, or is about
+    an earlier spec."""
     status = raw.get("status") or {}
     if status.get("observedGeneration") != metadata_of(raw).get("generation"):
         return None, None

@@ -135,7 +135,7 @@ class ChannelServices:
         return {**not_read, **{uid: refusal.why for uid, refusal in self._refusals.items()}}
 
     def troubles(self) -> list[Trouble]:
-        """Returns the same for `doctor` and metrics."""
+        """Returns the problems of Services for `doctor` and metrics."""
         return [
             Trouble("service", f"Service {'/'.join(self._names[uid])}", refusal.since, refusal.why)
             for uid, refusal in self._refusals.items()

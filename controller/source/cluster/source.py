@@ -244,7 +244,7 @@ class ClusterSource:
         return keeping.foreign_problem(self.foreign, records, self._api.host)
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
-        """Returns those that may be acted on, and ConfigMaps."""
+        """Returns the objects that may be acted on, and ConfigMaps."""
         return (*self._table.objects(), *(config_map.as_object() for config_map in self._referred.config_maps()))
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
@@ -265,7 +265,7 @@ class ClusterSource:
         return self._table.missing(keeping.vanished(self._table, creations), now)
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
-        """Returns none: the API server remembers the identities."""
+        """Returns no identities: the API server remembers them."""
         return {}
 
     def view(self, *, whole: bool = True) -> ClusterView | None:

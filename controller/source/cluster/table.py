@@ -256,7 +256,7 @@ class Table:
         return row.object.as_object() if is_of_another_class(row.object) else None
 
     def objects(self) -> list[AnyObject]:
-        """Returns all of them."""
+        """Returns all objects that may be acted on."""
         return [object_ for uid in list(self.rows) if (object_ := self.object_of(uid)) is not None]
 
     def _without_ghosts(self, object_: ClusterObject) -> ClusterObject:
@@ -324,9 +324,9 @@ class Table:
         return [row.object for row in rows if row.state is State.SERVED and row.object is not None]
 
     def releases(self, in_kafka: Collection[str]) -> list[FinalizerChange]:
-        """Returns which lose it. `in_kafka`: uids of which the contract or a removal in progress still has something;
-        an object must not be gone before that is. What core has written into a channel is core's: its group goes with
-        its entry."""
+        """Returns the objects that lose our finalizer. `in_kafka`: uids of which the contract or a removal in progress
+        still has something; an object must not be gone before that is. What core has written into a channel is core's:
+        its group goes with its entry."""
         over = [
             *self.present(State.DELETING),
             *(object_ for object_ in self._others() if self.rows[object_.uid].state is State.SERVED),

@@ -57,7 +57,7 @@ class BrokerSecretFiles:
         return self._last_problems()
 
     async def latest(self, references: Collection[str]) -> Mapping[str, SecretProblem]:
-        """Returns the same, or what was found before if the files cannot be read in time."""
+        """Returns problems by reference; the last known ones if the files cannot be read in time."""
         try:
             return await self.problems(references)
         except TimeoutError:

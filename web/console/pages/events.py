@@ -71,7 +71,7 @@ def channels_of(state: State) -> list[Channel]:
 
 
 def channel_choices(ask: Ask) -> Choices:
-    """Returns them for a form."""
+    """Returns the channels as choices for a form."""
     names = {
         channel.title: f"{channel.namespace}/{channel.name}{' (broker)' if channel.kind == BROKER else ''}"
         for channel in channels_of(ask.state)

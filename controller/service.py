@@ -298,8 +298,7 @@ class Controller:
             self._contract_changed = False  # our own records are not news, and Kafka is observed again anyway
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term)
-        # Workers have not seen the new records yet: a status from their present reports would be old in a moment, and
-        # each status is a write to a cluster.
+        # Workers report on the new records in a moment, and each status is a write to a cluster.
         later = new if term.parts is not None else set()
         unwritten = await self._write(term, statuses, world, later)
         if self._source.waits:

@@ -11,6 +11,7 @@ import yaml
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.jar_sets import SPARK
 from app.local.kafka.jars import jar_names
+from tests.image.conftest import MORE_JAR
 from tests.image.containers import MIB, Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
@@ -27,9 +28,9 @@ def _cron_job(name: str) -> dict[str, Any]:
     return pod
 
 
-def test_jars_are_those_of_this_version(spark_image: Image) -> None:
+def test_jars_are_those_of_this_version_and_of_the_user(spark_image: Image) -> None:
     jars = {path.name for path in (spark_image.rootfs / "opt/penstock/jars").iterdir()}
-    assert jars == jar_names(SPARK)
+    assert jars == {*jar_names(SPARK), MORE_JAR}
     site = next((spark_image.rootfs / "opt" / "penstock" / "lib").glob("python3.*/site-packages"))
     assert (site / "graphframes").is_dir()
     assert not (site / "nose").exists()

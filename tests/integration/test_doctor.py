@@ -30,7 +30,7 @@ def _doctor(site: StoredInstallation, *arguments: str) -> tuple[int, Rows]:
     rows: Rows = {}
     for check in checks:
         rows.setdefault(check["check"], []).append((check["level"], check["found"]))
-        assert bool(check["hint"]) == (check["level"] != "ok")
+        assert bool(check["hint"]) == (check["level"] in ("warning", "problem"))
     return code, rows
 
 
@@ -48,7 +48,8 @@ def test_installation_that_nobody_runs_in_topics_that_nobody_made(site: StoredIn
     ((level, text),) = checks["Kafka"]
     assert (level, text) == ("ok", f"Kafka {release(site.bootstrap)} at {site.bootstrap}, 1 broker")
     assert str(release(site.bootstrap)).startswith("4.")
-    assert [level for level, _ in checks["clock of Kafka"]] == ["ok"]
+    ((level, _),) = checks["clock of Kafka"]
+    assert level in ("ok", "skipped"), "a Kafka in which no group has committed yet cannot tell"
     assert [level for level, _ in checks["workers"]] == ["problem"]
     assert [level for level, _ in checks["controllers"]] == ["warning"]  # the group is not there
     assert checks["rejected"] == [("warning", "no controller has reported yet")]

@@ -27,7 +27,7 @@ STYLES = {
     **dict.fromkeys(("True", "up", "ok"), "green"),
     **dict.fromkeys(("False", "down", "problem", "failed"), "red"),
     **dict.fromkeys(("Unknown", "warning", "degraded"), "yellow"),
-    "idle": "dim",
+    **dict.fromkeys(("idle", "skipped"), "dim"),
 }
 
 

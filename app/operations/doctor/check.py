@@ -17,6 +17,7 @@ class Level(StrEnum):
     """How bad it is."""
 
     OK = "ok"
+    SKIPPED = "skipped"
     WARNING = "warning"
     PROBLEM = "problem"
 
@@ -33,6 +34,11 @@ class Answer:
 def ok(text: str) -> Answer:
     """Returns the answer that all is well."""
     return Answer(Level.OK, text)
+
+
+def skipped(text: str) -> Answer:
+    """It was not checked."""
+    return Answer(Level.SKIPPED, text)
 
 
 def warning(text: str, hint: str) -> Answer:

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from app.operations.contract_snapshot import Contract
-from app.operations.doctor.check import CLOCK_S, START_CONTROLLER, Answer, clock, ok, problem, some, warning
+from app.operations.doctor.check import CLOCK_S, START_CONTROLLER, Answer, clock, ok, problem, skipped, some, warning
 from app.operations.plural import count
 from knative.contract.features import needs
 from knative.contract.records import WorkerStatus
@@ -101,7 +101,7 @@ def workers(installation: Installation) -> Iterable[Answer]:
 def controllers(installation: Installation) -> Iterable[Answer]:
     """Says whether one runs."""
     if installation.controllers is None:
-        yield ok("not known: Kafka does not describe their group")
+        yield skipped("Kafka does not describe their group")
     elif installation.controllers:
         yield ok(f"{count(installation.controllers, 'controller')} in the leader election")
     else:
@@ -110,7 +110,7 @@ def controllers(installation: Installation) -> Iterable[Answer]:
 
 def ingress(_: Installation) -> Iterable[Answer]:
     """Checks nothing."""
-    yield ok("not checked: processes of role ingress report nothing in Kafka; their metrics have their version")
+    yield skipped("processes of role ingress report nothing in Kafka; their metrics have their version")
 
 
 def versions(installation: Installation) -> Iterable[Answer]:
@@ -135,7 +135,7 @@ def _versions(installation: Installation) -> Answer:
     mine = installation.version
     others = {name: who for name, who in reporters.items() if name != mine}
     if not others:
-        return ok(f"this command has {mine}" + (", and so has all that reports in Kafka" if reporters else ""))
+        return ok(f"{mine}, of this command" + (" and of all that reports in Kafka" if reporters else ""))
     texts = [f"{some(sorted(who))}: {name}" for name, who in sorted(others.items())]
     hint = "update all processes of an installation; see CHANGELOG.md"
     return warning(f"this command has {mine}, but {'; '.join(texts)}", hint)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.operations.doctor.check import Answer, clock, ok, problem, warning
+from app.operations.doctor.check import Answer, clock, ok, problem, skipped, warning
 from app.operations.plural import count
 from knative.urls import is_loopback
 from tables.kafka.connection.probe import split_address
@@ -64,7 +64,7 @@ def clock_of(facts: KafkaFacts) -> Iterable[Answer]:
     if readings and readings[-1].written_s > readings[-1].seen_s:
         yield clock(whose, readings[-1].written_s - readings[-1].seen_s)
     else:
-        yield ok("not measured: nothing could be committed in a group of its own")
+        yield skipped("nothing could be committed in a group of its own")
 
 
 def on_this_machine(bootstrap: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.operations.doctor import cluster, installation, kafka, topics
-from app.operations.doctor.check import Answer, failure, ok, problem, some, warning
+from app.operations.doctor.check import Answer, failure, ok, problem, skipped, some, warning
 from app.operations.plural import count
 from app.settings.load import Settings
 from controller.validation import Found
@@ -67,7 +67,7 @@ def _resources(resources: Resources) -> Iterable[Answer]:
     folder, content = resources.folder, resources.content
     hint = f"`penstock validate {folder}` says what is wrong"
     if content is None:
-        yield ok("PENSTOCK_RESOURCES is not set here: files of resources are not checked")
+        yield skipped("PENSTOCK_RESOURCES is not set here")
     elif content.errors:
         places = [f"{each.file}:{each.line}" if each.line else each.file for each in content.errors]
         yield problem(f"{folder}: {count(len(content.errors), 'error')}, in {some(places)}", hint)

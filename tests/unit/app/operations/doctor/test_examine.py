@@ -30,7 +30,7 @@ def test_check_that_fails_does_not_stop_the_others() -> None:
     assert rows(examine(Settings(), NO_KAFKA, "")) == [
         Row("settings", "ok", "valid; all defaults", ""),
         Row("Kafka secret", "problem", "The Kafka secret is not valid.", "Mend it."),
-        Row("resources", "ok", "PENSTOCK_RESOURCES is not set here: files of resources are not checked", ""),
+        Row("resources", "skipped", "PENSTOCK_RESOURCES is not set here", ""),
     ]
     wrong = UsageError("two\nlines", "x")
     assert rows(Facts(failed={"settings": wrong})) == [Row("settings", "problem", "two lines", "x")]

@@ -69,9 +69,9 @@ def test_workers_and_controllers_that_run_are_counted() -> None:
     ]
     assert [finding.hint for finding in alone[:2]] == ["start one: `penstock worker --role dispatcher`", START]
     unknown = _rows(Snapshot(NOW, CONTRACT), controllers=None)
-    assert (unknown[1].level, unknown[1].text.startswith("not known")) == ("ok", True)
+    assert (unknown[1].level, unknown[1].text) == ("skipped", "Kafka does not describe their group")
     empty = _checks(contract=Contract((), (), (), REPORT))
-    assert [level for level, _, _ in empty] == ["ok", "ok", "ok", "ok"]
+    assert [level for level, _, _ in empty] == ["ok", "ok", "skipped", "ok"]
 
 
 def test_worker_that_does_not_use_what_has_changed_is_named() -> None:
@@ -84,7 +84,7 @@ def test_doctor_says_that_it_does_not_see_ingress() -> None:
     """Also while it sees a process that is ingress among others."""
     for workers in ([], [_worker()]):
         ((level, text),) = ((level, text) for level, name, text in _checks(*workers) if name == "ingress")
-        assert level == "ok"
+        assert level == "skipped"
         assert "processes of role ingress report nothing" in text
 
 
@@ -97,7 +97,7 @@ def test_worker_that_does_not_report_any_more_does_not_run() -> None:
 @pytest.mark.parametrize(
     ("version", "level", "says"),
     [
-        (HERE, "ok", "and so has all that"),
+        (HERE, "ok", "of this command and of all that reports in Kafka"),
         ("2.0", "warning", "w: 2.0"),
     ],
 )

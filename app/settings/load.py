@@ -155,8 +155,11 @@ def _sentences(problem: ValidationError, sources: Mapping[str, str]) -> list[str
         source = sources.get(name, "default")
         label = "PORT" if source == _PLAIN_PORT else variable(name)
         value = "(hidden)" if is_secret(field) else refused(error["input"])
+        if error["type"] == "literal_error":  # what is allowed says it all
+            sentences.append(f"{label}={value} from the {source} is not valid; set it to {allowed(field)}.")
+            continue
         sentences.append(
-            f"{label}={value} from the {source} is wrong: {why.rstrip('.')}; set it to {allowed(field)}"
+            f"{label}={value} from the {source} is not valid: {why.rstrip('.')}; set it to {allowed(field)}"
             + (f", such as {example(field)}." if example(field) else ".")
         )
     return sentences

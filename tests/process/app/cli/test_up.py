@@ -21,7 +21,7 @@ from tests.support.processes import free_port, penstock, run
     [
         ("PENSTOCK_HTTP_PORT", "{taken}", "Port {taken} on 127.0.0.1 (for events)"),
         ("PENSTOCK_ADMIN_PORT", "{taken}", "Port {taken} on 127.0.0.1 (for metrics)"),
-        ("PENSTOCK_HTTP_PORT", "abc", "PENSTOCK_HTTP_PORT='abc' from the environment is wrong"),
+        ("PENSTOCK_HTTP_PORT", "abc", "PENSTOCK_HTTP_PORT='abc' from the environment is not valid"),
     ],
 )
 def test_up_obeys_the_settings_of_the_ports(

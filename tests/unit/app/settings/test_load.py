@@ -131,7 +131,7 @@ def test_path_without_a_scheme_is_a_directory(text: str, folder: str | None) -> 
         ("CLUSTER_DOMAIN", "", "not a valid domain name", "such as cluster.local"),
         ("CLUSTER_DOMAIN", ".".join(["a" * 60] * 3), "120 characters", "such as cluster.local"),
         ("INSTANCE", "A b", "lower-case", "penstock"),
-        ("ROLE", "everything", "'all'", "one of all, ingress, dispatcher, controller"),
+        ("ROLE", "everything", "is not valid; set it to", "one of all, ingress, dispatcher, controller."),
         ("HTTP_PORT", "70000", "65535", "a whole number from 1 to 65535 (port), such as 8080"),
         ("HTTP_PORT", "", "integer", "such as 8080"),
         ("DRAIN_S", "soon", "number", "from 0 to 3600 (seconds), such as 20"),
@@ -165,7 +165,7 @@ def test_invalid_value_is_rejected_with_name_value_reason_and_hint(
         load_settings()
 
     (sentence,) = str(refusal.value).splitlines()
-    assert sentence.startswith(f"PENSTOCK_{name}={text!r} from the environment is wrong: ")
+    assert sentence.startswith(f"PENSTOCK_{name}={text!r} from the environment is not valid")
     assert reason in sentence
     assert hint in sentence
     assert refusal.value.exit_code == 2

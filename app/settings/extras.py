@@ -61,14 +61,16 @@ def error_of(problem: ModuleNotFoundError, what: str) -> UsageError | None:
 
 def _error(extra: str, what: str, missing: list[str]) -> UsageError:
     verb = "is" if len(missing) == 1 else "are"
-    return UsageError(f"{what} needs {', '.join(missing)}, which {verb} not installed: {install_command(extra)}.")
+    return UsageError(
+        f"{what} needs {', '.join(missing)}, which {verb} not installed.", f"Run {install_command(extra)}."
+    )
 
 
 def install_command(extra: str) -> str:
     """Returns the command that installs an extra, for a sentence."""
     if _IN_CLONE:
-        return f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone"
-    return f"pip install 'penstock[{extra}]'"
+        return f"`.venv/bin/pip install -e '.[{extra}]'` in the folder of the clone"
+    return f"`pip install 'penstock[{extra}]'`"
 
 
 def _is_installed(name: str) -> bool:

@@ -141,9 +141,9 @@ def test_modules_fail_to_import_for_nothing_but_an_extra(base: Environment, tmp_
 
 
 _NEEDY = [
-    ("topology", "numpy, pyarrow, which are not installed: pip install 'penstock[report]'."),
+    ("topology", "numpy, pyarrow, which are not installed. Run `pip install 'penstock[report]'`."),
     ("job topology", "numpy, pyarrow, graphframes, pandas, py4j, pyspark, which are not installed"),
-    ("job traffic", "pyarrow, pyspark, which are not installed: pip install 'penstock[analytics]'."),
+    ("job traffic", "pyarrow, pyspark, which are not installed. Run `pip install 'penstock[analytics]'`."),
 ]
 
 
@@ -161,7 +161,7 @@ def test_worker_without_opentelemetry_says_how_to_get_it(base: Environment, tmp_
     done = base.run(tmp_path, "worker", PENSTOCK_OTLP_ENDPOINT="http://127.0.0.1:4318")
     assert done.returncode == 2
     assert done.stderr.startswith("PENSTOCK_OTLP_ENDPOINT needs opentelemetry.sdk, ")
-    assert done.stderr.endswith("which are not installed: pip install 'penstock[otel]'.\n")
+    assert done.stderr.endswith("which are not installed. Run `pip install 'penstock[otel]'`.\n")
 
 
 def test_worker_with_the_extra_for_traces_starts(

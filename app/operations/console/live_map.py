@@ -41,7 +41,7 @@ _KINDS = {
     Kind.SUBSCRIPTION: SUBSCRIPTION,
     Kind.TRIGGER: TRIGGER,
 }
-_NO_WALKS = f"To see findings, install more packages: {install_command(REPORT)}."
+_NO_WALKS = f"Findings need more packages: run {install_command(REPORT)}."
 
 
 def map_of(state: State) -> MapView:

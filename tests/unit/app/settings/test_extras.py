@@ -22,8 +22,8 @@ def test_need_names_what_is_missing_and_the_extra() -> None:
     with pytest.raises(UsageError) as caught:
         need(ANALYTICS, "`penstock topology`", ("numpy", "penstock_absent", "penstock_absent.child"))
     assert str(caught.value) == (
-        "`penstock topology` needs penstock_absent, penstock_absent.child, which are not installed: "
-        ".venv/bin/pip install -e '.[analytics]', in the folder of the clone."
+        "`penstock topology` needs penstock_absent, penstock_absent.child, which are not installed. "
+        "Run `.venv/bin/pip install -e '.[analytics]'` in the folder of the clone."
     )
     assert caught.value.exit_code == 2
 
@@ -38,8 +38,8 @@ def test_failed_import_is_an_error_of_its_extra(module: str, extra: str | None) 
         assert error is None
     else:
         assert str(error) == (
-            f"This command needs {module.partition('.')[0]}, which is not installed: "
-            f".venv/bin/pip install -e '.[{extra}]', in the folder of the clone."
+            f"This command needs {module.partition('.')[0]}, which is not installed. "
+            f"Run `.venv/bin/pip install -e '.[{extra}]'` in the folder of the clone."
         )
 
 

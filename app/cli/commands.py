@@ -176,7 +176,9 @@ def _one_form() -> Iterator[None]:
     except _WrongUse as problem:
         if type(problem).__name__ == "NoArgsIsHelpError":
             raise
-        problem.message = problem.message.removeprefix("Value error, ")  # the library's own words
+        # the words of a library: "Input should be a valid integer, unable to parse string as an integer"
+        text = problem.message.removeprefix("Value error, ").replace("Input should", "it should")
+        problem.message = text.partition(", unable to parse")[0]
         path = problem.ctx.command_path if problem.ctx is not None else "penstock"
         near = getattr(problem, "possibilities", None)
         what = f"{problem.message}. Did you mean {near[0]}?" if near else problem.format_message()

@@ -16,6 +16,7 @@ import typer
 
 from app.cli.options.completion import complete_removable
 from app.cli.options.confirmation import Yes, asks, confirm
+from app.cli.options.given import not_together
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import KINDS
 from app.cli.output.format import Format, Output, note, print_json, print_table
@@ -67,7 +68,7 @@ def remove(
 
     `penstock status` shows them with the reason NotInFiles. A resource that is in a file is rejected: delete it from
     the file first. A controller must run. All events in the topics of a removed channel or broker are lost. On a
-    terminal the command asks before, unless you say --yes.
+    terminal the command asks first, unless you add --yes.
 
     \b
     Examples:
@@ -75,11 +76,9 @@ def remove(
       penstock remove Subscription/default/old --yes
       penstock remove KafkaChannel/default/old Subscription/default/old
     """
-    if bool(resources) is unlisted:
-        raise UsageError(
-            "Name resources, or use --unlisted, but not both.",
-            "Write KIND/NAMESPACE/NAME, or --unlisted for all resources that are in no file.",
-        )
+    not_together("KIND/NAMESPACE/NAME", "--unlisted", both=bool(resources) and unlisted)
+    if not resources and not unlisted:
+        raise UsageError("No resources are chosen.", "Write KIND/NAMESPACE/NAME, or --unlisted for all in no file.")
     client, instance = kafka_client(kafka), load_settings().instance
     contract = read_contract(client, instance)
     doomed = choose(contract, resources or removable_names(contract))

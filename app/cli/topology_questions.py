@@ -39,8 +39,8 @@ def impact(
 ) -> None:
     """Show everything upstream and downstream of a vertex.
 
-    Each with the fewest hops to it, the kind of the last connection, health and rates. It says what VERTEX depends on,
-    and what is affected if VERTEX stops.
+    It says what VERTEX depends on, and what is affected if VERTEX stops: each vertex with the fewest hops to it, the
+    kind of the last connection, health and rates.
 
     \b
     Examples:
@@ -71,8 +71,8 @@ def path(
 ) -> None:
     """Show the paths that events can take from one vertex to another, the shortest first.
 
-    With p50 and p99 summed along each path, and the connection that takes the most. A sum of p99s is an upper estimate.
-    At most 20 paths. From a vertex to itself: the loops that it is on.
+    It shows at most 20 paths, each with the connection that takes the most time, and with p50 and p99 summed along it.
+    A sum of p99s is an upper estimate. The paths from a vertex to itself are the loops that it is on.
 
     \b
     Examples:

@@ -80,7 +80,7 @@ def redrive(
 
     A ledger in Kafka records what was redriven, so an interrupted run continues when it is started again, and repeats
     at most what was in flight. Exit code: 0 if all were delivered, 4 if some were, 1 if none was. A second run waits
-    up to half a minute for the first to end. On a terminal it shows what it would redrive and asks, unless you say
+    up to half a minute for the first to end. On a terminal it shows what it would redrive and asks, unless you add
     --yes.
 
     \b

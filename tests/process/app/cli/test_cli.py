@@ -30,6 +30,9 @@ def test_version_is_printed_and_wrong_usage_is_code_2() -> None:
         (["statsu"], 2, "No such command 'statsu'. Did you mean 'status'? See `penstock --help`."),
         (["tail", "--lst", "3"], 2, "No such option: --lst. Did you mean --last? See `penstock tail --help`."),
         (["status", "-o", "nope"], 2, "Invalid value for '--output' / '-o': 'nope' is not one of 'table', 'wide'"),
+        (["send", "--count", "x"], 2, "'-n': it should be a valid integer. See `penstock send --help`."),
+        (["remove"], 2, "No resources are chosen. Write KIND/NAMESPACE/NAME"),
+        (["remove", "Subscription/ns/a", "--unlisted"], 2, "cannot be combined"),
         (["seek"], 2, "Missing argument 'SUBSCRIPTION'. See `penstock seek --help`."),
         (["worker", "--set", "nonsense"], 2, "NAME=VALUE"),
         (["tail", "ns/ch", "--filter", "type"], 2, "Write ATTRIBUTE=VALUE"),
@@ -72,4 +75,4 @@ def test_doctor_with_a_wrong_setting_has_one_check(monkeypatch: pytest.MonkeyPat
     done = penstock("doctor")
     assert done.returncode == 1
     assert done.stderr == "1 check: 1 problem, 0 warnings.\n"
-    assert done.stdout.startswith("problem  settings: PENSTOCK_RESOURCES='kube:dir' from the environment is wrong")
+    assert done.stdout.startswith("problem  settings: PENSTOCK_RESOURCES='kube:dir' from the environment is not valid")

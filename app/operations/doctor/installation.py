@@ -12,6 +12,7 @@ from app.operations.doctor.check import CLOCK_S, START_CONTROLLER, Answer, clock
 from app.operations.plural import count
 from knative.contract.features import needs
 from knative.contract.records import WorkerStatus
+from tables.status_table import SUBSCRIBER_NOT_IN_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,12 @@ def rejected(installation: Installation) -> Iterable[Answer]:
     if report is None:
         yield warning("no controller has reported yet", installation.start_controller)
         return
-    bad = [each for each in report.problems if each.ready == "False"]
-    if bad:
-        names = [f"{each.kind} {each.namespace}/{each.name}" if each.namespace else each.name for each in bad]
-        yield warning(f"the controller rejects or cannot read {some(names)}", "`penstock status` says why")
+    bad: dict[str, list[str]] = {}
+    for resource in report.problems:
+        if resource.ready == "False":
+            verb = "finds no file of" if resource.reason == SUBSCRIBER_NOT_IN_FILES else "rejects or cannot read"
+            place = "the directory" if resource.name == "." else resource.name
+            name = f"{resource.kind} {resource.namespace}/{place}" if resource.namespace else place
+            bad.setdefault(verb, []).append(name)
+    for verb, names in bad.items():
+        yield warning(f"the controller {verb} {some(names)}", "`penstock status` says why")

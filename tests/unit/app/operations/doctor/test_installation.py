@@ -158,6 +158,11 @@ def test_what_the_controller_rejects() -> None:
     says = "the controller rejects or cannot read Trigger ns/a, Trigger ns/b, Trigger ns/c and 1 more"
     assert ("warning", "rejected", says) in checks
     assert _hint("rejected", _worker(), contract=contract) == "`penstock status` says why"
+    gone = ResourceProblem("Trigger", "ns", "old", "False", "NotInFiles", "why")
+    away = ResourceProblem("File", "", ".", "False", "InvalidFile", "why")
+    checks = _checks(_worker(), contract=replace(CONTRACT, report=replace(REPORT, problems=(gone, away))))
+    assert ("warning", "rejected", "the controller finds no file of Trigger ns/old") in checks
+    assert ("warning", "rejected", "the controller rejects or cannot read the directory") in checks
     silent = replace(CONTRACT, report=None)
     assert ("warning", "rejected", "no controller has reported yet") in _checks(_worker(), contract=silent)
     assert _hint("rejected", _worker(), contract=silent) == START

@@ -77,11 +77,12 @@ _uris: dict[bytes, None] = {}  # sources repeat, but the sender chooses them
 class BadEvent(ValueError):
     """A message that claims to be a CloudEvent but is not valid. `str()` is one line that fits into an HTTP answer.
 
-    `attribute` is the invalid attribute ("" = the message as a whole), `reason` says why.
+    `attribute` is the invalid attribute ("" = the message as a whole), `reason` says why and continues a
+    sentence that begins with it.
     """
 
     def __init__(self, attribute: str, reason: str) -> None:
-        super().__init__(f"attribute '{attribute}': {reason}" if attribute else reason)
+        super().__init__(f"attribute '{attribute}' {reason}" if attribute else reason)
         self.attribute = attribute
         self.reason = reason
 
@@ -107,12 +108,12 @@ def fault_of_text(value: bytes) -> str | None:
 def fault_of_name(name: str) -> str | None:
     """Returns why `name` (lower-case) is not a valid name of an attribute in a header, or None."""
     if not name:
-        return "the header name has no attribute name after the prefix"
+        return "has no name after the prefix"
     if name == "datacontenttype":
         return "belongs in the content-type header"
     if name in ("data", "data_base64"):
         return "is not an attribute: data is sent as the body"
-    return None if _NAME(name) else "bad attribute name: only a-z and 0-9 are allowed"
+    return None if _NAME(name) else "is not a valid name: only a-z and 0-9 are allowed"
 
 
 def is_uri_reference(value: bytes) -> bool:

@@ -44,7 +44,7 @@ def read_event(content: bytes, name: str) -> Record:
             return to_record(_JSON, text)
         return to_record(*_request(text.lstrip(b"\r\n"), name))
     except BadEvent as problem:
-        raise UsageError(f"{name} is not a valid CloudEvent: {problem}.", "Correct the event in the file.") from None
+        raise UsageError(f"{name} is not a valid CloudEvent: {problem}.", "Correct the event.") from None
 
 
 def _request(text: bytes, name: str) -> tuple[list[tuple[bytes, bytes]], bytes | None]:

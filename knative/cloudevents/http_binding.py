@@ -193,7 +193,7 @@ def _merged(pairs: Pairs) -> dict[str, bytes]:
         if name not in record:
             record[name] = value
         elif name == "content-type":
-            raise BadEvent("datacontenttype", "the content-type header appears twice")
+            raise BadEvent("datacontenttype", "is in two content-type headers")
         elif not name.startswith("ce_"):
             record[name] += b", " + value
         elif not structured:

@@ -84,7 +84,7 @@ def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
     if data is None:
         return event, _from_base64(data_base64)
     if data_base64 is not None:
-        raise BadEvent("data", "data and data_base64 cannot be combined")
+        raise BadEvent("data", "cannot be combined with data_base64")
     if data[0].__class__ is str and _is_base64_of_0_3(event):
         return event, _encode("data", data[0])
     value_bytes = _data(data[0], data[1], event)
@@ -200,7 +200,7 @@ def _after(text: str, at: int, mark: str) -> int:
 def _attribute(name: str, value: Any) -> bytes:
     """Returns the canonical text of an attribute of the envelope, as UTF-8."""
     if not _good_name(name):
-        raise BadEvent(shown(name), "bad attribute name: only a-z and 0-9 are allowed")
+        raise BadEvent(shown(name), "is not a valid name: only a-z and 0-9 are allowed")
     kind = value.__class__
     if kind is not str and (name in _STRINGS_ONLY or not (kind is bool or kind is _Integer)):
         raise BadEvent(shown(name), "must be a string" if name in _STRINGS_ONLY else "must be text, integer or boolean")

@@ -109,8 +109,8 @@ def test_attributes_are_decoded() -> None:
 @pytest.mark.parametrize(
     ("pairs", "says"),
     [
-        (_EVENT[1:], "attribute 'id': is missing"),
-        ([], "attribute 'specversion': is missing, and so are all others: they belong in headers such as ce-type, or "),
+        (_EVENT[1:], "attribute 'id' is missing"),
+        ([], "attribute 'specversion' is missing, and so are all others: they belong in headers such as ce-type, or "),
         ([(b"content-type", b"application/cloudevents-batch+json")], "batches are not accepted"),
     ],
 )

@@ -45,10 +45,10 @@ def test_key_is_that_of_the_record() -> None:
         (b" \n", "event.txt is empty. Write a CloudEvent as a JSON object"),
         (b"[{}]", "event.txt contains a JSON array, but must contain a single event. Write a single event"),
         (b"{", "event.txt is not a valid CloudEvent: malformed structured JSON"),
-        (_JSON.replace(b'"id": "1", ', b"") + b"}", "event.txt is not a valid CloudEvent: attribute 'id': is missing."),
-        (_HEADERS.replace(b"/shop", b"a b"), "attribute 'source': is not a URI-reference"),
+        (_JSON.replace(b'"id": "1", ', b"") + b"}", "event.txt is not a valid CloudEvent: attribute 'id' is missing."),
+        (_HEADERS.replace(b"/shop", b"a b"), "attribute 'source' is not a URI-reference"),
         (b"ce-id: 1\nhello world\n", "event.txt, line 2: 'hello world' is not a header. Write a CloudEvent as"),
-        (b"ce-id: 1\nce-id: 2\n", "attribute 'id': appears twice"),
+        (b"ce-id: 1\nce-id: 2\n", "attribute 'id' appears twice"),
         (b"content-type: application/cloudevents-batch+json\n\n[]", "batches are not accepted"),
     ],
 )

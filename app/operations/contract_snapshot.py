@@ -162,7 +162,7 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
 
 def unknown(what: str, wish: str, names: Sequence[str]) -> PenstockError:
     """Returns the error for a name that is none of `names`, each NAMESPACE/NAME."""
-    hint = meant(wish, names, "See `penstock status`." if "/" in wish else "Write NAMESPACE/NAME.")
+    hint = meant(wish, names)
     return PenstockError(f"There is no {what} {wish}; {known_names(names)}", hint)
 
 

@@ -77,7 +77,7 @@ def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerVi
         labels = ", ".join(trigger_view.label for trigger_view in matches)
         raise UsageError(f"{len(matches)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
     names = sorted(trigger.label for trigger in triggers)
-    hint = meant(wish, names, "See `penstock status`." if "/" in wish else "Write NAMESPACE/NAME.")
+    hint = meant(wish, names)
     raise UsageError(f"There is no trigger {wish}{where}; {known_names(names)}", hint)
 
 

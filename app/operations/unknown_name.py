@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def known_names(names: Iterable[str]) -> str:
@@ -13,7 +13,13 @@ def known_names(names: Iterable[str]) -> str:
     return f"known: {', '.join(distinct[:10]) or 'none'}{more}."
 
 
-def meant(wish: str, names: Iterable[str], otherwise: str) -> str:
-    """Returns a hint: "Did you mean ns/orders?" if one name is similar to `wish`, else `otherwise`."""
-    near = difflib.get_close_matches(wish, list(names), n=1, cutoff=0.7)
+def meant(wish: str, names: Sequence[str], otherwise: str | None = None) -> str:
+    """Returns a hint: "Did you mean ns/orders?" if one name is similar to `wish`, else `otherwise`; None = how to
+    write a name, unless `wish` is written so."""
+    if otherwise is None:
+        otherwise = "Write NAMESPACE/NAME." if names and "/" not in wish else ""
+    # Names of a long namespace are all similar, so the part that each has of its own must be.
+    own = wish.rpartition("/")[2]
+    similar = [name for name in names if difflib.get_close_matches(own, [name.rpartition("/")[2]], cutoff=0.7)]
+    near = difflib.get_close_matches(wish, similar, n=1, cutoff=0)
     return f"Did you mean {near[0]}?" if near else otherwise

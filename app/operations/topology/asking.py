@@ -42,7 +42,7 @@ def choose_vertex(topology: Topology, wish: str) -> Vertex:
         )
     else:
         place, all_of_them = "the topology", "`penstock topology -o csv` lists them all."
-    hint = meant(wish, similar, all_of_them)
+    hint = meant(wish, list(similar), all_of_them)
     raise PenstockError(f"There is no vertex {wish} in {place}; {known_names(names)}", hint)
 
 

@@ -286,8 +286,8 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         what = f"{document.value.get('apiVersion')} {kind} is not supported; it is ignored"
         meant = kinds.meant(kind)
         names = ", ".join(kind for _, kind in kinds.KINDS)
-        hint = f"did you mean {meant}?" if meant else f"supported kinds: {names}"
-        hint += "; move the document elsewhere if it is not meant for this directory"
+        hint = f"did you mean {meant}? If not," if meant else f"supported kinds: {names};"
+        hint += " move the document to another directory"
         problems.append(
             _left_out(name, document.line_of(("kind",)), "kind", what, hint, about, suspected_typo=bool(meant))
         )

@@ -25,21 +25,39 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import faust
+from confluent_kafka import Message
 
+from agents.config import DeliveryConfig
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.dispatcher import Dispatcher
 from agents.http.connection import Connection as Sender
+from agents.http.egress_guard import EgressGuard
+from agents.http.pool import PoolConfig
+from agents.listeners.base import Hooks
+from agents.listeners.metrics import MetricsListener
+from agents.listeners.traffic import TrafficListener
+from agents.offsets.commits import Commits
+from agents.offsets.offset_tracker import OffsetTracker
+from agents.offsets.partition import PartitionState
+from agents.reader.decode import decode
+from agents.reader.selection import select
 from app.observability.metrics import Metrics
 from app.worker.producer.client import ProducerClient
 from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
+from app.worker.system_clock import SystemClock
 from benchmarks.events import Events
 from knative.cloudevents.kafka_binding import to_request
-from knative.contract.records import Channel
+from knative.cloudevents.record_headers import record_headers
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import Addressable
 from knative.traffic.counters import TrafficCounters
-from tests.support.fakes import MemoryContract
+from tests.support.fakes import MemoryContract, MemoryProduce
 from web.http.config import DriverConfig
 from web.http.connection import Connection
 from web.http.driver import Web
@@ -50,7 +68,9 @@ from web.ingress.view import Ingress, IngressConfig, IngressView, record_of
 RESULTS = Path(__file__).parent / "results" / "instructions.json"
 _TURN = 16  #: events of one call of a case: so many arrive before answers do
 _TURNS, _WARM_UP_TURNS = 64, 32
+_PARTITIONS = 4
 _LIMIT_S = 600.0
+_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _TOTAL = re.compile(r"^totals: (\d+)", re.MULTILINE)
 
 
@@ -172,25 +192,78 @@ def _way_in(producer: KafkaProducer, metrics: Metrics) -> Mapping[str, Callable[
     }
 
 
-def _way_out() -> Mapping[str, Callable[[], object]]:
-    headers = [("ce_id", b"r-1"), ("ce_source", b"/load"), ("ce_type", b"load.event"), ("ce_specversion", b"1.0")]
-    headers += [("ce_time", b"2026-11-21T10:00:00.123456789Z"), ("ce_partitionkey", b"k1"), ("content-type", b"a/b")]
-    prefix, value = b"POST /sub HTTP/1.1\r\nhost: h\r\n", bytes(1024)
+class _Subscriber(_Sink):
+    """The transport of a connection, which then waits for an answer."""
+
+    def __init__(self, waiting: list[Sender], connection: Sender) -> None:
+        self._waiting = waiting
+        self._connection = connection
+
+    def write(self, data: bytes) -> None:
+        """A request."""
+        self._waiting.append(self._connection)
+
+
+def _message(number: int) -> Message:
+    """Returns a record as a consumer returns it: nothing of it, such as the hash of a name, is worked out yet."""
+    names = ["ce_id", "ce_source", "ce_type", "ce_specversion", "ce_time", "ce_partitionkey", "content-type"]
+    values = f"r-{number} /load load.event 1.0 2026-11-21T10:00:00.{number:09}Z k{number % 1000} a/b".encode().split()
+    offset, partition = divmod(number, _PARTITIONS)
+    return Message(
+        topic="bench.c",
+        partition=partition,
+        offset=offset,
+        key=values[5],
+        value=bytes(1024),
+        headers=list(zip(names, values, strict=True)),
+        timestamp=(1, 1_764_000_000_000),
+    )
+
+
+def _way_out(metrics: Metrics) -> Mapping[str, Callable[[], object]]:
+    destination = Addressable("http://h/sub")
+    subscription = Subscription("u", 1, "bench", "s", "c", "c", "bench.c", "bench.c.dlq", _PARTITIONS, "g", destination)
+    commits = Commits(subscription.label, 0.5, _raise, _ignore)
+    context = DeliveryContext(
+        DeliveryConfig({}), PoolConfig(), EgressGuard(), MemoryProduce(), metrics, SystemClock(), _raise, _ignore
+    )
+    counter = TrafficCounters("bench").subscription("bench", "c", "s")
+    hooks = Hooks([MetricsListener(metrics, subscription.label), TrafficListener(counter)])
+    dispatcher = Dispatcher(subscription, context, commits, hooks)
+    prefix = dispatcher._prefix
+    waiting: list[Sender] = []
+    for _ in range(_PARTITIONS):
+        connection = Sender(dispatcher.pool(destination))
+        connection.connection_made(_Subscriber(waiting, connection))  # type: ignore[arg-type]
+        dispatcher.pool(destination)._idle.append(connection)
+    heads, states = ({n: PartitionState("bench.c", n, OffsetTracker(0)) for n in range(_PARTITIONS)} for _ in range(2))
+    messages = [_message(number) for number in range(_TURN * (_TURNS + _WARM_UP_TURNS))]
+    records = iter([(record_headers(message), message.value()) for message in messages])
+    fetched = iter([_message(number) for number in range(len(messages))])
     sender = Sender(_Listener())  # type: ignore[arg-type]
     sender.connection_made(_Sink())  # type: ignore[arg-type]
 
     def to_requests() -> None:
-        for _ in range(_TURN):
+        for headers, value in islice(records, _TURN):
             to_request(prefix, headers, value)
 
     def post() -> None:
         for _ in range(_TURN):
             sender.send(b"", _ignore, 0.0)
-            sender.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            sender.data_received(_ANSWER)
+
+    def way_out() -> None:
+        for range_ in decode(list(islice(fetched, _TURN)), heads, states.get).ranges:
+            deliveries, _ = select(range_, states[range_.number], range_.start, None, None)
+            dispatcher.scheduler.enqueue(states[range_.number], deliveries, range_.end)
+        while waiting:
+            waiting.pop().data_received(_ANSWER)
+        assert not dispatcher.scheduler.started
 
     return {
         "out: a record becomes a request": to_requests,
         "out: a request is sent and its answer is read": post,
+        "out: all of it, from the record to its offset": way_out,
     }
 
 
@@ -201,13 +274,18 @@ async def cases() -> AsyncIterator[Mapping[str, Callable[[], object]]]:
     producer = _Producer(ProducerConfig({}, "bench"), metrics)
     await producer.start()
     try:
-        yield {**_way_in(producer, metrics), **_way_out()}
+        yield {**_way_in(producer, metrics), **_way_out(metrics)}
     finally:
         await producer.stop(0.0)
 
 
 def _ignore(*_: object) -> None:
     """A callback."""
+
+
+def _raise(problem: BaseException) -> None:
+    """What ends a process."""
+    raise problem
 
 
 async def _measured(folder: Path) -> None:

@@ -52,8 +52,8 @@ from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.system_clock import SystemClock
 from benchmarks.events import Events
-from knative.cloudevents.kafka_binding import to_request
 from knative.cloudevents.record_headers import record_headers
+from knative.cloudevents.request_plan import planned_request
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable
 from knative.traffic.counters import TrafficCounters
@@ -245,7 +245,7 @@ def _way_out(metrics: Metrics) -> Mapping[str, Callable[[], object]]:
 
     def to_requests() -> None:
         for headers, value in islice(records, _TURN):
-            to_request(prefix, headers, value)
+            planned_request(prefix, headers, value)
 
     def post() -> None:
         for _ in range(_TURN):

@@ -24,6 +24,7 @@ from knative.cloudevents.attributes import (
 from knative.memo import remember
 
 __all__ = [
+    "ODD_CHANGED",
     "RAW_URIS",
     "REPLY_DEPTH",
     "SAFE",
@@ -34,6 +35,7 @@ __all__ = [
     "is_plain",
     "is_raw_uri",
     "is_structured",
+    "names_cloudevents",
     "read_reply",
     "record_names",
     "to_record",
@@ -46,6 +48,8 @@ _STRUCTURED = b"application/cloudevents"
 
 #: Bytes that are not encoded in an attribute's header: printable ASCII without space, `"` and `%`.
 SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
+#: Changes each byte that is not in `SAFE`, and no other. `translate` takes half as long with it as when it deletes.
+ODD_CHANGED = bytes(code if code in SAFE else SAFE[0] for code in range(256))
 _ENCODED = [bytes((code,)) if code in SAFE else b"%%%02X" % code for code in range(256)]
 
 _TYPE = "content-type"
@@ -113,7 +117,7 @@ def record_names(pairs: Pairs) -> list[str]:
 
 def is_plain(value: bytes) -> bool:
     """Returns whether a header value needs no decoding."""
-    return not value.translate(None, SAFE)
+    return value.translate(ODD_CHANGED) == value
 
 
 def is_known_content_type(value: bytes) -> bool:
@@ -128,7 +132,7 @@ def read_reply(pairs: Pairs, body: bytes) -> Record | None:
     """
     for raw, value in pairs:
         name = raw.lower()
-        if name == b"ce-specversion" or (name == b"content-type" and _names_cloudevents(value)):
+        if name == b"ce-specversion" or (name == b"content-type" and names_cloudevents(value)):
             return to_record(pairs, body)
     return None
 
@@ -136,6 +140,11 @@ def read_reply(pairs: Pairs, body: bytes) -> Record | None:
 def is_pass_through(name: str) -> bool:
     """Returns whether this is a plain header (lower-case name) that is stored in the record and sent on delivery."""
     return _pass_through(name) is not None
+
+
+def names_cloudevents(content_type: bytes) -> bool:
+    """Returns whether this is the content type of a structured event, or of a batch."""
+    return content_type.lstrip(b" \t")[: len(_STRUCTURED)].lower() == _STRUCTURED
 
 
 def encode_value(value: bytes) -> bytes:
@@ -148,7 +157,7 @@ def encode_value(value: bytes) -> bytes:
 def _content_type(raw: bytes) -> bytes | None:
     """Returns the content type as it is stored; None for the media type of a structured event. Raises BadEvent."""
     text = raw.strip(b" \t")
-    if _names_cloudevents(text):
+    if names_cloudevents(text):
         return None
     fault = fault_of_text(text) if text else "is empty; leave the content-type header out instead"
     if fault:
@@ -175,11 +184,7 @@ def _intern(raw: bytes, pairs: Pairs) -> str:
 
 def is_structured(pairs: Pairs) -> bool:
     """Returns whether the content type says that the event is in the body."""
-    return any(raw.lower() == b"content-type" and _names_cloudevents(value) for raw, value in pairs)
-
-
-def _names_cloudevents(content_type: bytes) -> bool:
-    return content_type.lstrip(b" \t")[: len(_STRUCTURED)].lower() == _STRUCTURED
+    return any(raw.lower() == b"content-type" and names_cloudevents(value) for raw, value in pairs)
 
 
 def _merged(pairs: Pairs) -> dict[str, bytes]:

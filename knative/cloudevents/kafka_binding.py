@@ -4,19 +4,26 @@ Records may come from any producer: binary or structured, in any case, with any 
 raises `Unreadable` and goes to the dead letters; it never crashes the worker. Nothing in a record can inject a header
 or another request into what is sent.
 
-`to_request` is a hot path: one pass over the headers, then one call that checks all attribute values together.
+For what repeats from one record to the next see `request_plan`.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from itertools import chain
-from typing import Any
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
-from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH, SAFE, check_format, encode_value, is_pass_through
+from knative.cloudevents.http_binding import (
+    RAW_URIS,
+    REPLY_DEPTH,
+    SAFE,
+    check_format,
+    encode_value,
+    is_pass_through,
+    is_plain,
+    names_cloudevents,
+)
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
 from knative.errors import SHOWN_CHARS
 from knative.memo import remember
@@ -29,22 +36,18 @@ ERROR_DATA_CHARACTERS_MAX = 1024
 _OF_THE_EVENT = frozenset((REPLY_DEPTH, RAW_URIS))
 
 _DESCRIBED = ("id", "source", "type")
-_STRUCTURED = b"application/cloudevents"
 
-_ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b"source", b"type", b"specversion"))
-_URIS = frozenset((_SOURCE, b"\r\nce-dataschema: ", b"\r\nce-schemaurl: "))
+_ATTRIBUTE = b"\r\nce-"
+_SPECVERSION = b"\r\nce-specversion: "
+_REQUIRED = (b"\r\nce-id: ", b"\r\nce-source: ", b"\r\nce-type: ", _SPECVERSION)
+_URIS = ("source", "dataschema", "schemaurl")
 _CONTENT_TYPE = "content-type"
 _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
 _SAFE_IN_URI = SAFE + b"%"
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
-
-#: Record header name -> start of its line if it is an attribute, else b"".
-_attributes: dict[str, bytes] = {}
-#: Record header name that is not an attribute -> start of its line; b"" = it is not sent.
-_plain: dict[str, bytes] = {}
-#: Value of a content-type header -> its line (b"" = none). Only values that may be sent.
-_content_types: dict[bytes, bytes] = {}
+#: Record header name -> start of its line in a request; b"" = it is not sent.
+_lines: dict[str, bytes] = {}
 
 
 class Unreadable(ValueError):
@@ -62,61 +65,76 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     other attributes only have to be text. `content-length` is always sent, 0 for a null value. A plain header that
     passes through is dropped if its value cannot be sent as it is.
     """
-    lines: dict[bytes, Any] = {}  # values may be None until they are joined
-    rest: list[tuple[str, bytes | None]] = []
-    attributes = _attributes
+    attributes: dict[bytes, bytes | None] = {}
+    rest: list[tuple[bytes, bytes | None]] = []
     for name, content in headers:
-        try:
-            line = attributes[name]
-        except KeyError:
+        line = _lines.get(name)
+        if line is None:
             line = _intern(name, headers)
-        if line:
-            lines[line] = content
+        if line[:5] == _ATTRIBUTE:
+            attributes[line] = content
+        elif line == _CONTENT_TYPE_LINE and content and names_cloudevents(content):
+            return to_request(prefix, *from_structured(headers, value))
         else:
-            rest.append((name, content))
+            rest.append((line, content))
     tail = _rest_of_head(rest)
-    if tail is None:
-        return to_request(prefix, *_from_structured(headers, value))
-    try:
-        # A repeated attribute makes `lines` shorter. A null value raises TypeError in `join`. `_fault` names both.
-        if (
-            len(lines) + len(rest) != len(headers)
-            or not (lines[_ID] and lines[_SOURCE] and lines[_TYPE])
-            or lines[_SPECVERSION] not in SPEC_VERSIONS
-        ):
+    if (
+        len(attributes) + len(rest) != len(headers)  # an attribute is repeated
+        or not all(map(attributes.get, _REQUIRED))
+        or attributes[_SPECVERSION] not in SPEC_VERSIONS
+    ):
+        raise _fault(headers)
+    parts = [prefix]
+    for line, content in attributes.items():
+        if content is None:
             raise _fault(headers)
-        head = b"".join(chain.from_iterable(lines.items()))
-    except (KeyError, TypeError):
-        raise _fault(headers) from None
-    # CR, LF and one space: the bytes of an attribute's line frame that are not in `SAFE`. Counting such bytes finds
-    # every value that needs encoding, and every value that tries to break out of its line.
-    if len(head.translate(None, SAFE)) != 3 * len(lines):
-        head = _encoded(lines, rest)
-    if value is None:
-        value = b""
-    return b"".join((prefix, head, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(value), value))
+        parts += line, content if is_plain(content) else encoded(line[5:-2].decode(), content, headers)
+    value = value or b""
+    return b"".join((*parts, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(value), value))
 
 
 def to_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     """Makes the request in structured mode: the event is one JSON object. Raises Unreadable for the same records."""
-    if _is_structured(headers):
-        headers, value = _from_structured(headers, value)
+    if is_structured(headers):
+        headers, value = from_structured(headers, value)
     to_request(prefix, headers, None)  # checks them
     event: dict[str, bytes] = {}
-    rest: list[tuple[str, bytes | None]] = []
+    rest: list[tuple[bytes, bytes | None]] = []
     for name, content in headers:
         low = name.lower()
         if low[:3] == "ce_" or (low == _CONTENT_TYPE and content):
             event[low] = (content or b"").strip(b" \t") if low == _CONTENT_TYPE else content or b""
         elif low != _CONTENT_TYPE:
-            rest.append((name, content))
+            rest.append((_lines.get(name) or _intern(name, headers), content))
     try:
         body = json_format.write(event, value)
     except UnicodeDecodeError:
         raise Unreadable("an attribute is not valid UTF-8") from None
-    tail = _rest_of_head(rest) or b""
+    tail = _rest_of_head(rest)
     head = b"\r\ncontent-type: application/cloudevents+json; charset=utf-8"
     return b"".join((prefix, head, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(body), body))
+
+
+def encoded(attribute: str, content: bytes, headers: Headers) -> bytes:
+    """Returns how the value of an attribute (lower case) is sent if it is not plain. Raises Unreadable if it is not
+    text."""
+    fault = fault_of_text(content)
+    if fault:
+        raise Unreadable(f"attribute '{shown(attribute)}' {fault}")
+    if attribute in _URIS and not content.translate(None, _SAFE_IN_URI):
+        raw = next((names for name, names in headers if name == RAW_URIS), None)
+        if raw is not None and attribute.encode() in raw.split(b","):  # it came without header encoding
+            return content
+    return encode_value(content)
+
+
+def is_structured(headers: Headers) -> bool:
+    """Returns whether the content type says that the event is in the value."""
+    return any(
+        names_cloudevents(content)
+        for name, content in headers
+        if name and content and len(name) == len(_CONTENT_TYPE) and name.lower() == _CONTENT_TYPE
+    )
 
 
 def dead_letter_headers(
@@ -142,11 +160,6 @@ def original_headers(dead_letter: Headers) -> list[tuple[str, bytes | None]]:
     return [header for header in dead_letter if not _is_ours(header[0])]
 
 
-def binary_form(headers: Headers, value: bytes | None) -> Headers:
-    """Returns the headers in binary mode of a structured record, from its envelope. Raises Unreadable."""
-    return _from_structured(headers, value)[0]
-
-
 def describe(headers: Headers) -> dict[str, str]:
     """Returns `id`, `source` and `type` of a record for a log line, truncated; "" if missing. Accepts any record."""
     texts = dict.fromkeys(_DESCRIBED, "")
@@ -158,96 +171,47 @@ def describe(headers: Headers) -> dict[str, str]:
 
 
 def _intern(name: str, headers: Headers) -> bytes:
-    """Returns the start of an attribute's line; b"" for other headers. Raises Unreadable for a bad attribute name."""
+    """Returns the start of a header's line; b"" if it is not sent. Raises Unreadable for a bad name of an attribute."""
     if not isinstance(name, str):
         raise Unreadable("a header has no name")
+    low = name.lower()
     line = b""
-    if name[:3].lower() == "ce_":
-        fault = (
-            fault_of_name(name[3:].lower()) if name.isascii() else "bad attribute name: only a-z and 0-9 are allowed"
-        )
+    if low[:3] == "ce_":
+        fault = fault_of_name(low[3:]) if name.isascii() else "bad attribute name: only a-z and 0-9 are allowed"
         if fault is None:
-            line = b"\r\nce-%s: " % name[3:].lower().encode()
-        elif _is_structured(headers):
+            line = b"\r\nce-%s: " % low[3:].encode()
+        elif is_structured(headers):
             return b""  # in structured mode the envelope counts, not the headers
         else:
             raise Unreadable(f"header '{shown(name)}': {fault}")
-    remember(_attributes, name, line)
+    elif name.isascii() and (low == _CONTENT_TYPE or is_pass_through(low)):
+        line = b"\r\n%s: " % low.encode()
+    remember(_lines, name, line)
     return line
 
 
-def _rest_of_head(rest: Headers) -> bytes | None:
-    """Returns the lines of the content type and of plain headers that pass through; None for a structured record."""
+def _rest_of_head(rest: list[tuple[bytes, bytes | None]]) -> bytes:
+    """Returns the lines of the content type and of plain headers that pass through. Raises Unreadable."""
     tail = b""
     typed = False
-    for name, content in rest:
-        line = _plain.get(name)
-        if line is None:
-            line = _intern_plain(name)
-        if line is _CONTENT_TYPE_LINE:
-            if typed:
-                raise Unreadable("header 'content-type' appears twice")
+    for line, content in rest:
+        if not line:
+            continue
+        text = (content or b"").strip(b" \t")
+        fault = fault_of_text(text) if text.translate(None, _PRINTABLE) else None
+        if line == _CONTENT_TYPE_LINE:
+            if typed or fault:
+                raise Unreadable(f"header 'content-type' {fault or 'appears twice'}")
             typed = True
-            if content:
-                whole = _content_types.get(content)
-                if whole is None:
-                    whole = _content_type_line(content)
-                    if whole is None:
-                        return None
-                tail += whole
-        elif line and content is not None:
-            text = content.strip(b" \t")
-            # Drop a header with bytes that cannot be sent: a broken trace header must not stop the event.
-            if not text.translate(None, _PRINTABLE) or fault_of_text(text) is None:
+            if text:
                 tail += line + text
+        # Drop a header with bytes that cannot be sent: a broken trace header must not stop the event.
+        elif content is not None and not fault:
+            tail += line + text
     return tail
 
 
-def _intern_plain(name: str) -> bytes:
-    low = name.lower() if name.isascii() else ""
-    line = b""
-    if low == _CONTENT_TYPE:
-        line = _CONTENT_TYPE_LINE
-    elif is_pass_through(low):
-        line = b"\r\n%s: " % low.encode()
-    remember(_plain, name, line)
-    return line
-
-
-def _content_type_line(content: bytes) -> bytes | None:
-    """Returns the content-type line (b"" for an empty one), None for a structured record. Raises Unreadable."""
-    text = content.strip(b" \t")
-    if _names_cloudevents(text):
-        return None
-    fault = fault_of_text(text)
-    if fault:
-        raise Unreadable(f"header 'content-type' {fault}")
-    line = _CONTENT_TYPE_LINE + text if text else b""
-    remember(_content_types, content, line)
-    return line
-
-
-def _encoded(lines: dict[bytes, bytes], rest: Headers) -> bytes:
-    """Returns the attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
-    parts: list[bytes] = []
-    for line, content in lines.items():
-        if content.translate(None, SAFE):
-            fault = fault_of_text(content)
-            if fault:
-                raise Unreadable(f"attribute '{shown(line[5:-2].decode())}' {fault}")
-            if line not in _URIS or content.translate(None, _SAFE_IN_URI) or not _came_raw(line, rest):
-                content = encode_value(content)
-        parts += (line, content)
-    return b"".join(parts)
-
-
-def _came_raw(line: bytes, rest: Headers) -> bool:
-    """Returns whether this URI attribute came without header encoding."""
-    names = next((content for name, content in rest if name == RAW_URIS), None)
-    return names is not None and line[5:-2] in names.split(b",")
-
-
-def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[str, bytes | None]], bytes | None]:
+def from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[str, bytes | None]], bytes | None]:
     """Returns a structured record as (headers, value) of the same event in binary mode. Raises Unreadable.
 
     The envelope counts, not the `ce_` headers, except those that an earlier dead letter added.
@@ -298,20 +262,6 @@ def _fault(headers: Headers) -> Unreadable:
         if not seen.get(low):
             return Unreadable(f"attribute '{low[3:]}' is {'empty' if low in seen else 'missing'}")
     return Unreadable("attribute 'specversion' must be 1.0 or 0.3")
-
-
-def _is_structured(headers: Headers) -> bool:
-    return any(
-        isinstance(name, str)
-        and name.lower() == _CONTENT_TYPE
-        and content
-        and _names_cloudevents(content.strip(b" \t"))
-        for name, content in headers
-    )
-
-
-def _names_cloudevents(content_type: bytes) -> bool:
-    return content_type[: len(_STRUCTURED)].lower() == _STRUCTURED
 
 
 def _is_ours(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knative import timefmt
-from knative.cloudevents.kafka_binding import Unreadable, binary_form
+from knative.cloudevents.kafka_binding import Unreadable, from_structured
 from knative.memo import remember
 from knative.ports import Headers
 
@@ -29,7 +29,7 @@ def attributes_of(headers: Headers, value: bytes | None) -> dict[str, str] | Non
                 event[attribute] = content.decode()  # type: ignore[union-attr]  # a null is caught below
         media_type = event.get(_CONTENT_TYPE)
         if media_type is not None and media_type.lstrip(" \t")[: len(_STRUCTURED)].lower() == _STRUCTURED:
-            return attributes_of(binary_form(headers, value), None)
+            return attributes_of(from_structured(headers, value)[0], None)
     except (Unreadable, UnicodeDecodeError, AttributeError, TypeError):
         return None
     if not (event.get("id") and event.get("source") and event.get("type") and event.get("specversion")):

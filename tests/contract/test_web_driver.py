@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -21,6 +22,7 @@ from knative.contract.records import Channel, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
 from knative.errors import PenstockError
 from tables.subscriber_details import details
+from tests.support.certificates import Authority
 from tests.support.fakes import MemoryContract
 from tests.support.processes import wait_until
 from tests.support.webapp import LIMIT_S, RunningWeb, read_all, statuses
@@ -314,6 +316,43 @@ def test_server_that_hands_over_cuts_no_client_that_sends(sites: Sites) -> None:
             conn, keep = sites.waiting.pop()
             after.call(partial(conn.finish, ANSWER, keep))
             assert waiting.recv(65536).startswith(ANSWER)
+
+
+def test_server_that_hands_over_waits_for_a_handshake(sites: Sites, tmp_path: Path) -> None:
+    """It has taken the connection, so no other server can answer. Its client would be refused."""
+    authority = Authority(tmp_path / "authority")
+    signed = authority.sign("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(signed.certificate, signed.key)
+
+    def setup(app: Any) -> None:
+        sites.setup(app)
+        app.conf.web_ssl_context = context
+
+    trust = ssl.create_default_context(cafile=str(authority.certificate))
+    received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trust.wrap_bio(received, to_send, server_hostname="127.0.0.1")
+    with (
+        RunningWeb(setup, config=DriverConfig(hand_over_idle_s=LIMIT_S)) as web,
+        closing(web.connect(LIMIT_S)) as client,
+    ):
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        client.sendall(to_send.read())
+        received.write(client.recv(65536))  # so the server has taken it
+        drained = asyncio_future(web, lambda: web.web.drain(LIMIT_S, hands_over=True))
+        wait_until("it accepts no more", lambda: not web.web._servers[0].is_serving(), LIMIT_S)
+        with pytest.raises(TimeoutError):
+            drained.result(0.2)
+        tls.do_handshake()
+        tls.write(POST % (2, b"ok"))
+        client.sendall(to_send.read())
+        wait_for(web, sites, 1)
+        conn, keep = sites.waiting.pop()
+        web.call(lambda: conn.finish(ANSWER, keep))
+        received.write(read_all(client))
+        assert statuses(tls.read(65536)) == [202]
+        assert drained.result(LIMIT_S) == 0
 
 
 def test_server_that_has_stopped_does_not_begin(sites: Sites) -> None:

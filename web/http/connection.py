@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
     """One client."""
 
     __slots__ = (
+        "__weakref__",
         "_config",
         "_eof",
         "_lingered_bytes",

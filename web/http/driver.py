@@ -10,11 +10,12 @@ Does not support HTTP/2, CORS, a thread of its own, decompression, or a `Date` h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakSet
 
 import httptools
 import structlog
@@ -58,6 +59,7 @@ class Web(base.Web):
         self._router = Router()
         self._routes: dict[tuple[bytes, bytes], _Route] = {}
         self._connections: set[Connection] = set()
+        self._opening: WeakSet[Connection] = WeakSet()  # accepted; one whose TLS handshake fails just goes away
         self._all_closed = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -83,7 +85,7 @@ class Web(base.Web):
                 is_new = not is_passed_on(listener)
                 listener.listen(self.config.backlog)  # uvloop would not say that the port is taken by now
                 server = await loop.create_server(
-                    lambda: Connection(self),
+                    self._accepted,
                     sock=listener,
                     backlog=self.config.backlog,
                     ssl=conf.web_ssl_context,
@@ -131,25 +133,26 @@ class Web(base.Web):
             await asyncio.sleep(self.config.sweep_s)
         for server in self._servers:
             server.close()
-        if hands_over and self._connections:
-            self._all_closed.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.config.hand_over_idle_s):
-                    await self._all_closed.wait()
+        if hands_over:
+            await self._all_closed_within(self.config.hand_over_idle_s, self._opening)
         await asyncio.sleep(0)  # a busy loop may not have read what has arrived, and a close would reset its connection
         for connection in list(self._connections):
             connection.close_if_idle()
-        if self._connections and limit_s > 0:
-            self._all_closed.clear()
-            try:
-                async with asyncio.timeout(limit_s):
-                    await self._all_closed.wait()
-            except TimeoutError:
-                log.warning("draining reached its time limit", connections=len(self._connections), limit_s=limit_s)
+        await self._all_closed_within(limit_s)
         left = list(self._connections)
+        if left and limit_s > 0:
+            log.warning("draining reached its time limit", connections=len(left), limit_s=limit_s)
         for connection in left:
             connection.abort()
         return len(left)
+
+    async def _all_closed_within(self, limit_s: float, opening: Collection[Connection] = ()) -> None:
+        """Wait until all connections are closed, and those that are `opening` too, for at most `limit_s` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self._connections or opening:
+                    self._all_closed.clear()
+                    await self._all_closed.wait()
 
     def _check_deadlines(self) -> None:
         loop = cast(asyncio.AbstractEventLoop, self._running_loop)
@@ -160,8 +163,14 @@ class Web(base.Web):
 
     # -- what connections need (web.http.connection.Server) ------------------------------------------------------------
 
+    def _accepted(self) -> Connection:
+        connection = Connection(self)
+        self._opening.add(connection)
+        return connection
+
     def opened(self, connection: Connection) -> bool:
         """A connection was opened. False: there are too many."""
+        self._opening.discard(connection)
         self._connections.add(connection)
         return len(self._connections) <= self.config.connections_max
 

@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ from tests.support.ledger.report import percentile
 
 _REFUSED_PAUSE_S = 0.05  #: after an answer that is not 202, so that an outage is not hammered
 _RECONNECT_PAUSE_S = 0.1
+_UNANSWERED_MAX = 20  #: of these the result says how their connections ended
 _TICK_S = 0.01
 _PACE_S = 0.001  #: the loop's timers are no finer
 
@@ -60,8 +62,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self.event: Event | None = None
-        self.key_number = 0
+        self.key_number = self.answers = 0
         self.sent_s = 0.0
+        self.idle_since_s = time.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are, but do not inherit from it
@@ -89,13 +92,26 @@ class Connection(asyncio.Protocol):
         if self.event is None:  # no request is open: the server said goodbye to an idle connection
             return
         self._load.answered(self, status)
+        self.answers += 1
+        self.idle_since_s = time.time()
         if not self._transport.is_closing():
             self._load.idle(self, 0.0 if status in (200, 202) else _REFUSED_PAUSE_S)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.event is not None:
+            if len(self._load.unanswered) < _UNANSWERED_MAX:
+                self._load.unanswered.append(self._end(error))
             self._load.answered(self, 0)
         self._load.lost(self)
+
+    def _end(self, error: Exception | None) -> str:
+        """How the connection ended before the answer, in words."""
+        sent, idle_s = datetime.fromtimestamp(self.sent_s, UTC), self.sent_s - self.idle_since_s
+        how = "closed" if error is None else f"cut ({error!r})"
+        return (
+            f"sent at {sent:%H:%M:%S.%f}, after {self.answers} answers and {idle_s:.3f} s without a request: "
+            f"{how} {time.time() - self.sent_s:.4f} s later"
+        )
 
     def close(self) -> None:
         if self._transport is not None:
@@ -119,6 +135,7 @@ class Load:
         self.statuses: Counter[int] = Counter()
         self.delays_s: list[float] = []  #: until 202
         self.refused_delays_s: list[float] = []  #: until any other answer
+        self.unanswered: list[str] = []  #: how their connections ended
         self.not_connected = 0  #: how often a connection was refused
         self.done = asyncio.Event()
 
@@ -274,6 +291,7 @@ async def run(config: LoadConfig, events: Events) -> dict[str, object]:
         "p50_ms": round(1000 * percentile(load.delays_s, 50), 2),
         "p99_ms": round(1000 * percentile(load.delays_s, 99), 2),
         "longest_ms": round(1000 * max(load.delays_s, default=0.0), 2),
+        "unanswered": load.unanswered,
         "not_connected": load.not_connected,
         "refused_p99_ms": round(1000 * percentile(load.refused_delays_s, 99), 2),
     }

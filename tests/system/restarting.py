@@ -22,6 +22,12 @@ def starts(worker: Worker) -> int:
     return worker.log.read_text().count("worker started")
 
 
+def replacements(worker: Worker) -> list[str]:
+    """The lines of the log that say when which process drained, had ended, and started."""
+    steps = ("draining", "handed over", "executes its command again", "worker started", "has ended")
+    return [line for line in worker.log.read_text().splitlines() if any(step in line for step in steps)]
+
+
 def load_meanwhile(
     installation: Installation, restart: Callable[[Worker], None], broken: Sequence[Fault] = (), cut: str = ""
 ) -> dict[str, Any]:
@@ -59,7 +65,7 @@ def load_meanwhile(
     faults.noted += broken
     verdict = check(faults.facts(ORDERS), [installation.rule(subscription) for subscription in subscriptions])
     assert verdict.violations == (), str(verdict)
-    assert set(result["statuses"]) - {cut} == {"202"}, result
+    assert set(result["statuses"]) - {cut} == {"202"}, "\n".join([str(result), *replacements(worker)])
     assert result["not_connected"] == 0, result
     print(result, verdict.report)
     return result

@@ -48,6 +48,7 @@ class LoadConfig:
     connections: int = 64
     rate_per_s: float = 0.0
     sequential: bool = False
+    by_turns: bool = False  #: the connection that has waited longest sends next, not the one that was used last
     seed: int = 1
     ledger: Path | None = None
     authority: Path | None = None  #: of the certificate behind an https:// URL
@@ -203,7 +204,7 @@ class Load:
 
     def _send_waiting(self) -> None:
         while self._waiting and self._free_keys and self._may_send():
-            connection = self._waiting.pop()
+            connection = self._waiting.pop(0 if self._config.by_turns else -1)
             key_number = self._take_key()
             self.begun += 1
             self.in_flight += 1
@@ -308,6 +309,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keys", type=int, default=1000, help="number of keys; 0 = events without a key")
     parser.add_argument("--body-bytes", type=int, default=1024)
     parser.add_argument("--sequential", action="store_true", help="a key's next event after the last answer")
+    parser.add_argument("--by-turns", action="store_true", help="no connection is idle for longer than the others")
     parser.add_argument("--stamp", action="store_true", help="each event says when it was sent (attribute sent)")
     parser.add_argument("--types", default=TYPE, help="of the events, by commas; each has one of them at random")
     parser.add_argument("--seed", type=int, default=1)
@@ -323,6 +325,7 @@ def main(arguments: list[str] | None = None) -> int:
         connections=given.connections,
         rate_per_s=given.rate,
         sequential=given.sequential,
+        by_turns=given.by_turns,
         seed=given.seed,
         ledger=given.ledger,
         authority=given.authority,

@@ -50,8 +50,9 @@ def load_meanwhile(
                 return min((counts["distinct"] for counts in sink.stats().values()), default=0)
 
             url, ledger = installation.url(worker), folder / "sent"
+            # By turns: each connection is used all the time, which is what a worker that hands over waits for.
             with LoadProcess(
-                folder, url, events=0, keys=KEYS, rate=RATE, seed=SEED, sequential=True, ledger=ledger
+                folder, url, events=0, keys=KEYS, rate=RATE, seed=SEED, sequential=True, by_turns=True, ledger=ledger
             ) as load:
                 wait_until("events are delivered", lambda: delivered() > RATE, LIMIT_S)
                 restart(worker)
